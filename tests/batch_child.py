@@ -13,7 +13,7 @@ from evalscribe.llm.batch import BatchModel, BatchPacing
 from evalscribe.llm.budget import price_of
 from evalscribe.model.chat import Message, Reply, Request
 from evalscribe.model.storage import BatchIntent, UnansweredQuestion
-from evalscribe.store.batches import SqlIntents, open_intents
+from evalscribe.store.results import SqlBatches, open_batches
 
 T = TypeVar("T")
 MODEL = "claude-opus-5-5"
@@ -27,7 +27,7 @@ def question(text: str) -> Request:
 class Mortal:
     """A `Intents` that kills its process before or after an operation: `before add`."""
 
-    def __init__(self, intents: SqlIntents, moment: str) -> None:
+    def __init__(self, intents: SqlBatches, moment: str) -> None:
         self._intents = intents
         self._moment = moment
 
@@ -81,7 +81,7 @@ def run(url: str, folder: str, questions: list[str], moment: str, out: str) -> N
 
 async def _answers(url: str, folder: Path, questions: list[str], moment: str) -> list[str]:
     cost = price_of(f"anthropic/{MODEL}")
-    intents = open_intents(folder)
+    intents = open_batches(folder)
     model = BatchModel(AnthropicModel(MODEL, "key", url, cost), Mortal(intents, moment), cost, pace=QUICK)
     replies = await asyncio.gather(*(model.complete(question(text)) for text in questions))
     die_if(moment == "before verdicts")

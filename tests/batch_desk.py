@@ -13,7 +13,7 @@ from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import Message, Reply, Request
 from evalscribe.model.protocols import Model
 from evalscribe.model.storage import BatchIntent
-from evalscribe.store.batches import SqlIntents, open_intents
+from evalscribe.store.results import SqlBatches, open_batches
 
 NAME = "claude-opus-5-5"
 OPUS = price_of(f"anthropic/{NAME}")
@@ -30,7 +30,7 @@ class Desk:
 
     def __init__(self, folder: Path, server: BatchesServer) -> None:
         self.server = server
-        self.intents: SqlIntents = open_intents(folder)
+        self.intents: SqlBatches = open_batches(folder)
 
     def model(self, pace: BatchPacing = QUICK, *, fresh: bool = False) -> BatchModel:
         adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)

@@ -9,7 +9,8 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from evalscribe.errors import EvalscribeError
-from evalscribe.forge.github import GitHub
+from evalscribe.experiments.http_target import HttpTarget
+from evalscribe.git.forge import GitHubForge
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch_api import BatchApi
 from evalscribe.llm.openai import OpenAIModel
@@ -20,7 +21,6 @@ from evalscribe.model.target import TargetCall
 from evalscribe.settings.access import OPENAI
 from evalscribe.sources.convex import ConvexHttp, FunctionUnavailable
 from evalscribe.sources.convex import ConvexRetryPolicy as ConvexPatience
-from evalscribe.targets.http import HttpTarget
 
 REQUEST = Request(system="", messages=(Message(role="user", text="Judge."),), max_tokens=100)
 QUICK = {"first_pause": 0.0, "longest_pause": 0.0}
@@ -53,7 +53,7 @@ async def asked(client: str, url: str) -> str:
         call = TargetCall(run_id="r", item_key="i", repetition=1, input="x")
         return repr(await HttpTarget(url, {}, 4).answer(call))[:300]
     if client == "github":
-        GitHub(url, "token", "ada/evals").check()
+        GitHubForge(url, "token", "ada/evals").check()
     return "no complaint"
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 
-from evalscribe.store import schema
+from evalscribe.store import database
 from postgres_server import NoPostgres, PostgresServer, running
 from quick_stores import QuickUpgrade
 
@@ -122,13 +122,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Path) -> None:
     monkeypatch.setenv("SSL_CERT_DIR", home)
 
 
-QUICK_UPGRADE = QuickUpgrade(schema._upgrade)
+QUICK_UPGRADE = QuickUpgrade(database._upgrade)
 
 
 @pytest.fixture(autouse=True)
 def quick_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Overridden where the migrations themselves are tested."""
-    monkeypatch.setattr(schema, "_upgrade", QUICK_UPGRADE)
+    monkeypatch.setattr(database, "_upgrade", QUICK_UPGRADE)
 
 
 @pytest.fixture(autouse=True)

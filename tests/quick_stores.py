@@ -9,21 +9,21 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, inspect, text
 
-from evalscribe.store.schema import Upgraded
-from evalscribe.store.tables.base import revisions
+from evalscribe.store.database import Upgradable
+from evalscribe.store.tables import revisions
 
-Upgrade = Callable[[Connection, Upgraded], None]
+Upgrade = Callable[[Connection, Upgradable], None]
 
 
 class QuickUpgrade:
-    """Replacement for `evalscribe.store.schema._upgrade`."""
+    """Replacement for `evalscribe.store.database._upgrade`."""
 
     def __init__(self, real: Upgrade) -> None:
         self._real = real
         self._statements: list[str] = []
         self._revision = ""
 
-    def __call__(self, connection: Connection, place: Upgraded) -> None:
+    def __call__(self, connection: Connection, place: Upgradable) -> None:
         if connection.dialect.name != "sqlite" or inspect(connection).get_table_names():
             self._real(connection, place)
         elif self._statements:

@@ -16,7 +16,7 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 from machine_speed import slowness
 from support import structure
 

@@ -12,16 +12,16 @@ from evalscribe.app.judging.labelled import parsed
 from evalscribe.app.reports.discuss import Discussion
 from evalscribe.cli.display import finish
 from evalscribe.judging.subject.agent_runs import of_own_run
-from evalscribe.mcp_server.place import Place
-from evalscribe.mcp_server.reports import Reading
-from evalscribe.mcp_server.resources import Resources
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.mcp.reports import ReportTools
+from evalscribe.mcp.resources import WorkspaceResources
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.transcript import AgentRun
 from evalscribe.prompts.templates import Prompts
 from evalscribe.recall.reading import read
 from evalscribe.review.correct import corrected
 from evalscribe.settings import SettingRow
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 from planted_keys import keys
 
 KEY = keys()["vault"]
@@ -89,20 +89,20 @@ async def test_a_discussed_report_and_a_question_about_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "shown",
     [
-        lambda place: str(Reading(place).get_report("vendor/model-1/a.md")),
-        lambda place: Resources(place).report("vendor/model-1/a.md"),
+        lambda place: str(ReportTools(place).get_report("vendor/model-1/a.md")),
+        lambda place: WorkspaceResources(place).report("vendor/model-1/a.md"),
     ],
     ids=["tool", "resource"],
 )
 def test_a_report_that_an_agent_reads(
-    shown: Callable[[Place], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shown: Callable[[ServerWorkspace], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "reports" / "vendor" / "model-1"
     folder.mkdir(parents=True)
     (folder / "a.md").write_text(REPORT)
     (tmp_path / "evalscribe.toml").write_text("")
     monkeypatch.chdir(tmp_path)
-    text = shown(Place())
+    text = shown(ServerWorkspace())
     assert "It printed [redacted:vault-token] and ended." in text
     assert KEY not in text
 

@@ -5,8 +5,8 @@ The names of the SDK are imported when they are first used: `import evalscribe` 
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` alone would take ten times as long as all this
 if TYPE_CHECKING:
+    from evalscribe.client.client import Client
     from evalscribe.client.service import BaseLLMService, build_judge
-    from evalscribe.client.workspace import Client
     from evalscribe.experiments.scorers.custom_scorer import ScorerContext, scorer
     from evalscribe.judging.rubric.cited import JudgeResultWithCitations
     from evalscribe.model.result import (
@@ -66,7 +66,7 @@ _ADDRESSES = (
     "evalscribe.model.transcript.Transcript",
     "evalscribe.model.transcript.UserMessage",
     "evalscribe.client.service.BaseLLMService",
-    "evalscribe.client.workspace.Client",
+    "evalscribe.client.client.Client",
     "evalscribe.client.service.build_judge",
     "evalscribe.experiments.scorers.custom_scorer.ScorerContext",
     "evalscribe.experiments.scorers.custom_scorer.scorer",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evalscribe.model.protocols import Engine, Library, Models
     from evalscribe.model.storage import Tables
     from evalscribe.prompts.templates import Prompts
-    from evalscribe.store.parts import Storage
+    from evalscribe.store.store import Storage
 
 DATABASE = "store.db"
 CHECKPOINTS = "checkpoints.db"
@@ -79,7 +79,7 @@ class Workspace:
     @cached_property
     def reports(self) -> "Library":
         """The folder of reports, and its history in git."""
-        from evalscribe.library.folder import ReportsFolder
+        from evalscribe.git.report_folder import ReportsFolder
 
         return ReportsFolder(self.settings.reports.value)
 
@@ -95,7 +95,7 @@ class Workspace:
     @cached_property
     def store(self) -> "Storage":
         """Everything that is stored, in parts over one database. Raises as `open_storage` does."""
-        from evalscribe.store.parts import open_storage
+        from evalscribe.store.store import open_storage
 
         store = open_storage(self.settings.store_place)
         self._opened.callback(store.close)
@@ -104,7 +104,7 @@ class Workspace:
     @cached_property
     def tables(self) -> "Tables":
         """The store's tables, for SQL from users. Raises `NotFoundError` if there is no store."""
-        from evalscribe.store.reading import open_tables
+        from evalscribe.store.queries import open_tables
 
         tables = open_tables(self.settings.store_place)
         self._opened.callback(tables.close)

@@ -22,11 +22,11 @@ from evalscribe.across import glimpse
 from evalscribe.app.reports.recurring import alike_evals
 from evalscribe.app.sightings import elsewhere, sightings
 from evalscribe.gather.sighting import METHOD
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import content_id
-from evalscribe.library.folder import ReportsFolder
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.run import Eval, Run
-from evalscribe.store.sql import SqlStore, open_store
+from evalscribe.store.analyses import SqlStore, open_store
 
 DATES = {
     "jn7922j1": "2026-02-06",

@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
-from evalscribe.calibration import Calibration, LabelPair
+from evalscribe.judging.calibration import Calibration, LabelPair
 from evalscribe.judging.cite import fold, verify
 from evalscribe.judging.rules.decision import Rule
 from evalscribe.judging.rules.engine import RULES, RulesJudge

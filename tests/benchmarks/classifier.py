@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from evalscribe.app.experiments.gate import reported
 from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.work import worked
-from evalscribe.calibration import Calibration, LabelPair
 from evalscribe.cli import run as command
-from evalscribe.evaluate.gate import headline
-from evalscribe.evaluate.labels import label_pair
+from evalscribe.experiments.gate import headline
+from evalscribe.experiments.summary import label_pair
+from evalscribe.judging.calibration import Calibration, LabelPair
 from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS
 from evalscribe.render.calibration import beyond_luck, span

@@ -33,7 +33,7 @@ from evalscribe.remote.local import LocalEngine
 from evalscribe.remote.ray import RayEngine
 from evalscribe.settings import Options, load
 from evalscribe.sources.address import RunOverrides
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_collections
 
 MODEL = "anthropic/claude-opus-5-5"
 FILES, EVALS = 6, 2_000
@@ -106,7 +106,7 @@ def judged(make: Make, kind: str, cases: int, lanes: int) -> None:
 
 async def imported(make: Make, place: Path | str, files: list[Path]) -> None:
     collection = import_speed.COLLECTION
-    with closing(open_shelf(place)) as shelf:
+    with closing(open_collections(place)) as shelf:
         shelf.add_collection(collection)
     engine = make(4)
     pieces = iter([FilePiece(path=file, overrides=RunOverrides(), collection=collection) for file in files])

@@ -14,8 +14,8 @@ from itertools import product
 from statistics import median
 from typing import NamedTuple
 
-from evalscribe.evaluate.compare import compared
-from evalscribe.evaluate.sided import Content, Said, Sided, Tried
+from evalscribe.experiments.comparability import ComparedRun, ItemContent, ScoredTrial, ScorerOutcome
+from evalscribe.experiments.compare import compare_experiment_runs
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentRun, ExperimentVersion, ItemVerdict
 from evalscribe.model.run_comparison import RunComparison
 from evalscribe.model.score import Binding, ScorerSpec
@@ -68,7 +68,7 @@ def pairs(setting: Setting, drop: float, number: int, broken: float = 0.0) -> It
         sides = [
             _side(draw, setting, version, f"run{n}", [chance - n * drop for chance in chances], broken) for n in (0, 1)
         ]
-        yield compared(*sides)
+        yield compare_experiment_runs(*sides)
 
 
 def rates(setting: Setting, drop: float, number: int, broken: float = 0.0) -> Rates:
@@ -103,7 +103,7 @@ def _chances(draw: random.Random, setting: Setting, drop: float) -> list[float]:
 
 def _side(
     draw: random.Random, setting: Setting, version: ExperimentVersion, id: str, chances: list[float], broken: float
-) -> Sided:
+) -> ComparedRun:
     run = ExperimentRun(
         id=id,
         experiment_id="e",
@@ -116,25 +116,25 @@ def _side(
         created_at=NOW,
     )
     cluster = (lambda n: str(n // setting.cluster)) if setting.cluster > 1 else (lambda _: None)
-    items = {str(n): Content("same", cluster(n)) for n in range(setting.items)}
+    items = {str(n): ItemContent("same", cluster(n)) for n in range(setting.items)}
     tries = {
         str(n): [_try(draw, chance, setting.scorers, broken) for _ in range(setting.repetitions)]
         for n, chance in enumerate(chances)
     }
-    return Sided(run, version, "benchmark", None, items, tries)
+    return ComparedRun(run, version, "benchmark", None, items, tries)
 
 
-def _try(draw: random.Random, chance: float, scorers: int, broken: float) -> Tried:
+def _try(draw: random.Random, chance: float, scorers: int, broken: float) -> ScoredTrial:
     passed = draw.random() < chance
     verdict: ItemVerdict = "error" if broken and draw.random() < broken else "passed" if passed else "failed"
-    said = {"s0": Said("ok", float(passed), passed)}
+    said = {"s0": ScorerOutcome("ok", float(passed), passed)}
     said |= {f"s{n}": _other(draw, chance, graded=n == scorers - 1) for n in range(1, scorers)}
-    return Tried("id", verdict != "error", verdict, {} if verdict == "error" else said)
+    return ScoredTrial("id", verdict != "error", verdict, {} if verdict == "error" else said)
 
 
-def _other(draw: random.Random, chance: float, *, graded: bool) -> Said:
+def _other(draw: random.Random, chance: float, *, graded: bool) -> ScorerOutcome:
     value = min(1.0, max(0.0, draw.gauss(chance, 0.2))) if graded else float(draw.random() < chance)
-    return Said("ok", value, value >= 0.5)
+    return ScorerOutcome("ok", value, value >= 0.5)
 
 
 def _version(setting: Setting) -> ExperimentVersion:

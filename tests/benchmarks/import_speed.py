@@ -21,8 +21,8 @@ from evalscribe.app.collections.importing import Imported, import_file
 from evalscribe.model.rubric import Collection
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
-from evalscribe.store.archive import open_archive
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_collections
+from evalscribe.store.records import open_collection_records
 
 COLLECTION = Collection(id="c", name="c")
 TASKS = 1000
@@ -44,7 +44,7 @@ def write(path: Path, evals: int) -> None:
 
 
 def imported(file: Path, folder: Path) -> Imported:
-    with closing(open_archive(folder)) as archive:
+    with closing(open_collection_records(folder)) as archive:
         return asyncio.run(import_file(archive, None, open_records(file, RunOverrides()), COLLECTION, Silent()))
 
 
@@ -91,7 +91,7 @@ def main(evals: int = 100_000, *, profile: bool = False) -> None:
         file, folder = Path(place) / "evals.jsonl", Path(place) / "store"
         write(file, evals)
         print(f"{file.stat().st_size / evals:.0f} bytes a line")
-        with closing(open_shelf(folder)) as shelf:
+        with closing(open_collections(folder)) as shelf:
             shelf.add_collection(COLLECTION)
         if profile:
             with cProfile.Profile() as profiled:

@@ -16,9 +16,9 @@ from sqlalchemy import insert
 
 from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.model.storage import Tables
+from evalscribe.store import tables as tables_runs
 from evalscribe.store.database import open_database
-from evalscribe.store.reading import open_tables
-from evalscribe.store.tables import runs as tables_runs
+from evalscribe.store.queries import open_tables
 
 COLLECTION = "many"
 PAIRS = """

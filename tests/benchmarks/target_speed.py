@@ -15,12 +15,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.late_server import late_server
+from evalscribe.experiments.http_target import HttpTarget
+from evalscribe.experiments.python_host import PythonHost, PythonTarget
+from evalscribe.experiments.targets import CommandTarget
 from evalscribe.model.experiment_storage import Target
 from evalscribe.model.target import TargetCall, TargetReply
-from evalscribe.targets.cmd import CommandTarget
-from evalscribe.targets.host import Host
-from evalscribe.targets.http import HttpTarget
-from evalscribe.targets.python import PythonTarget
 
 LANES = 32
 SOURCE = "def plain(input): return input\nasync def awaited(input): return input\n"
@@ -57,7 +56,7 @@ async def main(url: str, tries: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "user.py").write_text(SOURCE)
         for name in ("plain", "awaited"):
-            await measured(name, PythonTarget(f"user:{name}", Host(Path(folder), LANES)), tries)
+            await measured(name, PythonTarget(f"user:{name}", PythonHost(Path(folder), LANES)), tries)
         await measured("command", CommandTarget("cat", Path(folder)), tries // 10)
     await measured("address", HttpTarget(url, {}, LANES), tries)
 

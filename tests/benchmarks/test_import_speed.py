@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.import_speed import COLLECTION, imported, write
 from evalscribe.model.storage import AddedCounts
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_collections
 from machine_speed import slowness
 
 EVALS = 3_000
@@ -19,7 +19,7 @@ EVALS = 3_000
 def test_three_thousand_evals(tmp_path: Path) -> None:
     """Over 4,000 a second of CPU on the machine it was measured on."""
     write(tmp_path / "evals.jsonl", EVALS)
-    with closing(open_shelf(tmp_path / "store")) as shelf:
+    with closing(open_collections(tmp_path / "store")) as shelf:
         shelf.add_collection(COLLECTION)
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     done = imported(tmp_path / "evals.jsonl", tmp_path / "store")

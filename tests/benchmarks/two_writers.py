@@ -25,9 +25,9 @@ from evalscribe.model.repository import StoredReport
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.transcript import Transcript, UserMessage
-from evalscribe.store.archive import open_archive
-from evalscribe.store.shelf import open_shelf
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
+from evalscribe.store.collections import open_collections
+from evalscribe.store.records import open_collection_records
 
 Stop = ctypes.c_bool
 """Shared memory without a lock: a process that is killed while it holds one would stop all others for good."""
@@ -73,7 +73,7 @@ def record(run_id: str, n: int) -> Record:
 def importing(place: Place, run_id: str, stop: Stop, log: Path) -> None:
     """A line for every batch that is stored."""
     run = Run(id=run_id, provider="example", model="m")
-    with closing(open_archive(place)) as archive, log.open("a") as told:
+    with closing(open_collection_records(place)) as archive, log.open("a") as told:
         start = 0
         while not stop.value:
             archive.add("c", [run], [record(run_id, n) for n in range(start, start + BATCH)])
@@ -97,7 +97,7 @@ def analysing(place: Place, run_id: str, stop: Stop, log: Path) -> None:
 
 
 def reading(place: Place, stop: Stop, log: Path) -> None:
-    with closing(open_archive(place)) as archive, closing(open_store(place)) as store:
+    with closing(open_collection_records(place)) as archive, closing(open_store(place)) as store:
         while not stop.value:
             for run in archive.runs("c"):
                 if run.total % BATCH or run.passed + run.failed != run.total:
@@ -106,7 +106,7 @@ def reading(place: Place, stop: Stop, log: Path) -> None:
 
 
 def sweeping(place: Place, stop: Stop) -> None:
-    with closing(open_archive(place)) as archive:
+    with closing(open_collection_records(place)) as archive:
         while not stop.value:
             archive.sweep(dry_run=False)
             archive.give_back()
@@ -115,7 +115,7 @@ def sweeping(place: Place, stop: Stop) -> None:
 
 def together(place: Place, folder: Path, seconds: float) -> Told:
     """All of them at once, and what came of it; the time runs once all have begun."""
-    with closing(open_shelf(place)) as shelf:
+    with closing(open_collections(place)) as shelf:
         shelf.add_collection(COLLECTION)
     stop = FORKED.RawValue(Stop, False)
     logs = {name: folder / name for name in ("steady", "analysed", "killed", "reader")}
@@ -145,7 +145,7 @@ def _told(place: Place, folder: Path, killed: int) -> Told:
         return Told(batches=0, analysed=0, killed=killed, lost=0, errors=tuple(errors))
     steady, broken, analysed = (_last(folder / name) for name in ("steady", "killed", "analysed"))
     lost = 0
-    with closing(open_archive(place)) as archive, closing(open_store(place)) as store:
+    with closing(open_collection_records(place)) as archive, closing(open_store(place)) as store:
         for run_id, stored in (("steady", steady), ("killed", broken)):
             there = {one.eval.id for one in archive.records(run_id)}
             lost += sum(f"{run_id}-{n}" not in there for n in range(stored))

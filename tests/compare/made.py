@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalscribe.compare.tries import Played
+from evalscribe.collections.compare import RunEvals
 from evalscribe.model.record import GradedEval
 from evalscribe.model.run import Eval, EvalStatus, Run
 
 STATUS: dict[str, EvalStatus] = {"p": "passed", "f": "failed", "e": "error", "i": "incomplete"}
 
 
-def played(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: Any) -> Played:
-    """`outcomes`: a letter for each try of an eval, `{"cat/one": "pf"}`. `known`: fields of `Played`, and `graded`:
+def played(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: Any) -> RunEvals:
+    """`outcomes`: a letter for each try of an eval, `{"cat/one": "pf"}`. `known`: fields of `RunEvals`, and `graded`:
     fields of `GradedEval` by path."""
     extra = known.pop("graded", {})
     graded = [
@@ -24,17 +24,17 @@ def played(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: 
         for n, letter in enumerate(tries, 1)
     ]
     run = Run(id=run_id, provider="p", model=model, total=len(graded), experiment=known.pop("experiment", "default"))
-    return Played(run, tuple(graded), **known)
+    return RunEvals(run, tuple(graded), **known)
 
 
-def failures_only(run_id: str, failed: Sequence[str], passed: int, incomplete: int = 0, **known: Any) -> Played:
+def failures_only(run_id: str, failed: Sequence[str], passed: int, incomplete: int = 0, **known: Any) -> RunEvals:
     """A run whose source names only what failed."""
     graded = tuple(
         GradedEval(run_id=run_id, eval=_eval(f"{run_id}-{path}", path, 1, 1, "failed"), **known.get(path, {}))
         for path in failed
     )
     total = passed + len(failed) + incomplete
-    return Played(Run(id=run_id, provider="p", model="m", passed=passed, failed=len(failed), total=total), graded)
+    return RunEvals(Run(id=run_id, provider="p", model="m", passed=passed, failed=len(failed), total=total), graded)
 
 
 def _eval(id: str, path: str, trial: int, trials: int, status: EvalStatus) -> Eval:

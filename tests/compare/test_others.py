@@ -3,12 +3,8 @@
 from typing import Any
 
 from compare.made import failures_only, played
-from evalscribe.compare.behaviours import behaviours
-from evalscribe.compare.divergence import first_divergence
-from evalscribe.compare.matrix import matrix
-from evalscribe.compare.sides import compared
-from evalscribe.compare.tries import Played
-from evalscribe.compare.within import within
+from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
+from evalscribe.collections.divergence import first_divergence, shared_behaviours
 from evalscribe.model.transcript import Transcript
 from evalscribe.signature.wording import normalised
 
@@ -16,7 +12,7 @@ from evalscribe.signature.wording import normalised
 def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:
     one = played("aaaaaaaa1", {"x/1": "pp", "x/2": "pf", "x/3": "ff"})
     other = played("bbbbbbbb1", {"x/1": "pp", "x/2": "pp", "x/4": "ee"})
-    found = matrix([[one], [other], [failures_only("cccccccc1", ["x/3"], 3)]])
+    found = build_matrix([[one], [other], [failures_only("cccccccc1", ["x/3"], 3)]])
     rows = {row.eval: row for row in found.rows}
     assert rows["x/2"].cells == ((1, 2), (2, 2), (1, 1))
     assert rows["x/2"].discriminates
@@ -32,8 +28,8 @@ def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:
 
 def test_a_run_that_names_few_beside_another_suite_passed_more_than_is_counted() -> None:
     few = [failures_only(f"{letter * 8}1", ["x/1", f"x/{letter}"], 20) for letter in "cd"]
-    assert matrix([*([one] for one in few)]).columns[0].passed == 20
-    found = matrix([*([one] for one in few), [played("aaaaaaaa1", {"y/1": "p", "y/2": "f"}, experiment="y")]])
+    assert build_matrix([*([one] for one in few)]).columns[0].passed == 20
+    found = build_matrix([*([one] for one in few), [played("aaaaaaaa1", {"y/1": "p", "y/2": "f"}, experiment="y")]])
     assert (found.columns[0].passed, found.unnamed) == (1, 0)
     assert "cccccccc, dddddddd passed more often than is said here" in found.notes[-1]
 
@@ -41,18 +37,18 @@ def test_a_run_that_names_few_beside_another_suite_passed_more_than_is_counted()
 def test_what_is_not_the_same_everywhere_is_said() -> None:
     one = played("a", {"x/1": "p", "x/2": "p"}, graded={"x/1": {"task": "t1"}, "x/2": {"grader": "g"}})
     other = played("b", {"x/1": "p", "x/2": "p"}, graded={"x/1": {"task": "t2"}, "x/2": {"grader": "g"}})
-    assert matrix([[one], [other]]).changed == ("x/1",)
+    assert build_matrix([[one], [other]]).changed == ("x/1",)
 
 
 def test_an_error_that_several_share_is_told_as_it_was_recorded() -> None:
     base, candidate = (played(name, {f"x/B{n}": letter for n in (1, 2)}) for name, letter in (("a", "p"), ("b", "f")))
     same = {f"b-x/B{n}-1": f"tests: {normalised(f'B{n} is wrong')}" for n in (1, 2)}
-    found = compared([base], [Played(candidate.run, candidate.graded, signatures=same)])
-    assert [one.name for one in behaviours(found.pairs)] == ["tests: B1 is wrong", "tests: B2 is wrong"]
+    found = compare_sides([base], [RunEvals(candidate.run, candidate.graded, signatures=same)])
+    assert [one.name for one in shared_behaviours(found.pairs)] == ["tests: B1 is wrong", "tests: B2 is wrong"]
 
 
 def test_every_failed_try_stands_beside_one_that_passed() -> None:
-    found = within([played("a", {"x/1": "fpf", "x/2": "ff", "x/3": "pp", "x/4": "ep"})])
+    found = compare_within([played("a", {"x/1": "fpf", "x/2": "ff", "x/3": "pp", "x/4": "ep"})])
     assert [(pair.eval, pair.candidate[0].trial, pair.base[0].trial) for pair in found.pairs] == [
         ("x/1", 1, 2),
         ("x/1", 3, 2),

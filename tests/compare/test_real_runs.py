@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.compare.matrix import matrix
-from evalscribe.compare.sides import compared
-from evalscribe.compare.tries import Played
-from evalscribe.compare.within import within
+from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.model.record import GradedEval, Record
 from evalscribe.model.run import Run
 from evalscribe.model.storage import Records
@@ -19,7 +16,7 @@ from evalscribe.sources.formats import open_records
 TAU = "tau-bench/gpt-4o-airline-tasks-0-24.json"
 
 
-def read(records: Records) -> Played:
+def read(records: Records) -> RunEvals:
     runs, graded = [], []
     for one in records.read():
         if isinstance(one, Record):
@@ -27,11 +24,11 @@ def read(records: Records) -> Played:
         else:
             runs.append(one)
     (run,) = runs
-    return Played(run.model_copy(update={"total": len(graded)}), tuple(graded))
+    return RunEvals(run.model_copy(update={"total": len(graded)}), tuple(graded))
 
 
 @pytest.fixture
-def halves(real_data: Path, tmp_path: Path) -> tuple[Played, Played]:
+def halves(real_data: Path, tmp_path: Path) -> tuple[RunEvals, RunEvals]:
     """The same model twice: trials 0 and 1, trials 2 and 3."""
     trials = json.loads((real_data / TAU).read_text())
     sides = []
@@ -42,8 +39,8 @@ def halves(real_data: Path, tmp_path: Path) -> tuple[Played, Played]:
     return sides[0], sides[1]
 
 
-def test_a_model_is_not_called_different_from_itself(halves: tuple[Played, Played]) -> None:
-    found = compared([halves[0]], [halves[1]])
+def test_a_model_is_not_called_different_from_itself(halves: tuple[RunEvals, RunEvals]) -> None:
+    found = compare_sides([halves[0]], [halves[1]])
     assert (found.base.passed, found.candidate.passed) == (14, 17)
     assert len(found.pairs) == 25
     assert found.apart == ()
@@ -52,29 +49,29 @@ def test_a_model_is_not_called_different_from_itself(halves: tuple[Played, Playe
 
 
 def test_every_failed_trial_has_a_passed_one_or_its_task_has_none(
-    halves: tuple[Played, Played], real_data: Path
+    halves: tuple[RunEvals, RunEvals], real_data: Path
 ) -> None:
     whole = read(open_records(real_data / TAU, RunOverrides()))
-    found = within([whole])
+    found = compare_within([whole])
     rewards: dict[int, list[float]] = {}
     for one in json.loads((real_data / TAU).read_text()):
         rewards.setdefault(one["task_id"], []).append(one["reward"])
     assert len(found.pairs) == sum(r.count(0.0) for r in rewards.values() if 1.0 in r) == 29
     assert len(found.without) == sum(1.0 not in r for r in rewards.values()) == 10
-    assert len(matrix([[half] for half in halves]).rows) == 25
+    assert len(build_matrix([[half] for half in halves]).rows) == 25
 
 
 def test_two_runs_that_name_only_failures(real_data: Path) -> None:
-    def convex(name: str) -> Played:
+    def convex(name: str) -> RunEvals:
         summary = json.loads((real_data / "convex-runs" / name / "failed_evals.json").read_text())
         run: Run = decode_run(summary, Links())
-        return Played(run, tuple(GradedEval(run_id=run.id, eval=eval) for eval in run.failures))
+        return RunEvals(run, tuple(GradedEval(run_id=run.id, eval=eval) for eval in run.failures))
 
-    found = compared([convex("jn7922j1")], [convex("jn72t14a")])
+    found = compare_sides([convex("jn7922j1")], [convex("jn72t14a")])
     assert (found.base.passed, found.candidate.passed, found.evals) == (54, 55, 65)
     assert (len(found.of("regressed")), len(found.of("fixed"))) == (3, 4)
     assert found.passes.p == 1.0
     assert sum("never completed" in note for note in found.notes) == 2
-    other = compared([convex("jn76nmvg")], [convex("jn7ajdrr")])
+    other = compare_sides([convex("jn76nmvg")], [convex("jn7ajdrr")])
     assert (len(other.of("regressed")), len(other.of("fixed"))) == (13, 5)
     assert not other.passes.significant, "13 and 5 of 65: p is 0.096"

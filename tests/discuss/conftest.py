@@ -13,7 +13,7 @@ from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.storage import Store
 from evalscribe.recall.reading import read
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 
 Made = Callable[..., Dossier]
 

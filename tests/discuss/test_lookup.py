@@ -18,7 +18,7 @@ from evalscribe.model.repository import ReportFile
 from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.recall.reading import read
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 
 CODE = Document(role="output", path="a.py", text="\n".join(f"line {n}" for n in range(1, 30)) + "\nreturn Total\n")
 LOG = Document(role="log", path="run.log", text="start\nTOTAL was wrong\nreturn of nothing\nend\n")

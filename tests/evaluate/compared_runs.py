@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from evalscribe.evaluate.sided import Sided, sided
+from evalscribe.experiments.comparability import ComparedRun, build_compared_run
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import (
     ComponentTarget,
@@ -39,7 +39,7 @@ def side(
     deployment: str = "dep-1",
     state: RunState = "completed",
     experiment_version: str = "exv-1",
-) -> Sided:
+) -> ComparedRun:
     """`tries`: by item a letter for each try (`p f e u`); `values`: by scorer; by default 1 and 0 as the verdicts."""
     contents = items if items is not None else dict.fromkeys(tries, "asked")
     run = ExperimentRun(
@@ -57,7 +57,7 @@ def side(
     made = [
         _item(run, number, key, n, letter) for number, key in enumerate(tries) for n, letter in enumerate(tries[key])
     ]
-    return sided(
+    return build_compared_run(
         run,
         version(run, bindings),
         "support",

@@ -2,8 +2,7 @@
 
 import pytest
 
-from evalscribe.evaluate.changes import change
-from evalscribe.evaluate.compare import compared, new_failures
+from evalscribe.experiments.compare import compare_experiment_runs, item_change, new_failures
 from evalscribe.model.experiment import RunItem
 from evaluate.compared_runs import binding, side
 
@@ -15,7 +14,7 @@ def tries(passed: int = 0, failed: int = 0, **more: str) -> dict[str, str]:
 
 
 def test_a_drop_beyond_luck_has_regressed_and_names_its_items() -> None:
-    found = compared(side(tries(20)), side(tries(12, 8), of="candidate"))
+    found = compare_experiment_runs(side(tries(20)), side(tries(12, 8), of="candidate"))
     assert found.verdict == "regressed"
     assert found.said == (
         "Regressed: the pass rate fell from 100.0 % to 60.0 % "
@@ -28,25 +27,25 @@ def test_a_drop_beyond_luck_has_regressed_and_names_its_items() -> None:
 
 
 def test_a_rise_beyond_luck_has_improved() -> None:
-    found = compared(side(tries(12, 8)), side(tries(20), of="candidate"))
+    found = compare_experiment_runs(side(tries(12, 8)), side(tries(20), of="candidate"))
     assert found.verdict == "improved"
     assert len(found.fixed) == 8
 
 
 @pytest.mark.parametrize("flips", range(1, 6))
 def test_one_to_five_flips_one_way_are_too_few_to_tell(flips: int) -> None:
-    found = compared(side(tries(50)), side(tries(50 - flips, flips), of="candidate"))
+    found = compare_experiment_runs(side(tries(50)), side(tries(50 - flips, flips), of="candidate"))
     assert found.verdict == "inconclusive"
     assert "too few flips to tell" in found.said
     assert len(found.regressed) == flips
 
 
 def test_six_flips_one_way_are_enough() -> None:
-    assert compared(side(tries(50)), side(tries(44, 6), of="candidate")).verdict == "regressed"
+    assert compare_experiment_runs(side(tries(50)), side(tries(44, 6), of="candidate")).verdict == "regressed"
 
 
 def test_flips_both_ways_say_what_could_have_been_seen() -> None:
-    found = compared(side(tries(50, 3)), side(tries(47, 3, i50="p", i51="p", i52="f"), of="candidate"))
+    found = compare_experiment_runs(side(tries(50, 3)), side(tries(47, 3, i50="p", i51="p", i52="f"), of="candidate"))
     assert found.verdict == "no-detectable-change"
     assert found.passes is not None
     assert found.passes.detectable is not None
@@ -54,7 +53,7 @@ def test_flips_both_ways_say_what_could_have_been_seen() -> None:
 
 
 def test_so_few_items_can_show_nothing() -> None:
-    found = compared(side(tries(5)), side(tries(0, 5), of="candidate"))
+    found = compare_experiment_runs(side(tries(5)), side(tries(0, 5), of="candidate"))
     assert found.verdict == "inconclusive"
     assert "5 items are too few" in found.said
 
@@ -64,7 +63,7 @@ def test_other_items_or_scorers_are_not_comparable_and_nothing_is_computed() -> 
     candidate = side(
         {"b": "f", "c": "f"}, of="candidate", dataset="dsv-2", items={"b": 3, "c": 4}, bindings=[binding(version=2)]
     )
-    found = compared(base, candidate)
+    found = compare_experiment_runs(base, candidate)
     assert found.verdict == "not-comparable"
     assert found.mismatches[1:4] == (
         "1 item is only in the base: a",
@@ -78,7 +77,9 @@ def test_other_items_or_scorers_are_not_comparable_and_nothing_is_computed() -> 
 
 
 def test_what_a_scorer_decides_is_part_of_it() -> None:
-    found = compared(side({"a": "p"}), side({"a": "p"}, of="candidate", bindings=[binding(required=False)]))
+    found = compare_experiment_runs(
+        side({"a": "p"}), side({"a": "p"}, of="candidate", bindings=[binding(required=False)])
+    )
     assert found.mismatches == ("scorer contains differs: required in the base only",)
 
 
@@ -93,7 +94,7 @@ def test_a_mismatch_that_is_allowed_leaves_out_what_is_not_shared() -> None:
         dataset="dsv-2",
         items=dict.fromkeys([*keys[:9], "new"], "asked"),
     )
-    found = compared(base, candidate, allow_mismatch=True)
+    found = compare_experiment_runs(base, candidate, allow_mismatch=True)
     assert (found.items, found.base.passed, found.candidate.passed) == (9, 9, 9)
     assert found.verdict == "no-detectable-change"
     assert found.notes[0] == "Only what both runs share is compared: 2 items left out; passing is judged by contains."
@@ -101,16 +102,18 @@ def test_a_mismatch_that_is_allowed_leaves_out_what_is_not_shared() -> None:
 
 def test_runs_that_share_nothing_are_not_comparable_even_then() -> None:
     candidate = side({"b": "p"}, of="candidate", dataset="dsv-2")
-    found = compared(side({"a": "p"}), candidate, allow_mismatch=True)
+    found = compare_experiment_runs(side({"a": "p"}), candidate, allow_mismatch=True)
     assert found.verdict == "not-comparable"
     assert found.said.endswith("They share no item.")
     other = side({"a": "p"}, of="candidate", bindings=[binding("limits")])
-    assert compared(side({"a": "p"}), other, allow_mismatch=True).said.endswith("an item has to pass.")
+    assert compare_experiment_runs(side({"a": "p"}), other, allow_mismatch=True).said.endswith("an item has to pass.")
 
 
 def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
     base = side(tries(40))
-    found = compared(base, side({**tries(40), **{f"i{n:02}": "e" for n in range(33, 40)}}, of="candidate"))
+    found = compare_experiment_runs(
+        base, side({**tries(40), **{f"i{n:02}": "e" for n in range(33, 40)}}, of="candidate")
+    )
     assert found.verdict == "no-detectable-change"
     assert (found.items, found.judged, found.coverage) == (40, 33, 33 / 40)
     assert found.candidate.rate == 33 / 40
@@ -121,17 +124,17 @@ def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
 
 def test_too_much_that_is_unknown_is_inconclusive_whatever_the_rest_says() -> None:
     letters = {**tries(12, 18), **{f"i{n:02}": "u" for n in range(23, 30)}}
-    found = compared(side(tries(30)), side(letters, of="candidate"))
+    found = compare_experiment_runs(side(tries(30)), side(letters, of="candidate"))
     assert found.verdict == "inconclusive"
     assert "only 76.7 % of the tries" in found.said
-    nothing = compared(side(tries(10)), side(dict.fromkeys(tries(10), "e"), of="candidate"))
+    nothing = compare_experiment_runs(side(tries(10)), side(dict.fromkeys(tries(10), "e"), of="candidate"))
     assert nothing.said == "Inconclusive: no item has a verdict in both runs."
     assert nothing.passes is None
 
 
 def test_a_run_that_did_not_end_says_what_it_lacks() -> None:
     candidate = side(tries(7), of="candidate", items=dict.fromkeys(tries(10), "asked"), state="cancelled")
-    found = compared(side(tries(10)), candidate)
+    found = compare_experiment_runs(side(tries(10)), candidate)
     assert found.candidate.missing == 3
     assert found.warnings == ("The candidate run cancelled: what it did not try is missing here.",)
 
@@ -152,13 +155,13 @@ def test_a_run_that_did_not_end_says_what_it_lacks() -> None:
 def test_an_item_flipped_only_beyond_its_own_spread(
     before: tuple[int, int], now: tuple[int, int], expected: str | None
 ) -> None:
-    assert change(*before, *now) == expected
+    assert item_change(*before, *now) == expected
 
 
 def test_repetitions_are_one_observation_of_an_item() -> None:
     """Four items that fell in all of five tries are four flips, not twenty."""
     base = {f"i{n}": "ppppp" for n in range(10)}
-    found = compared(
+    found = compare_experiment_runs(
         side(base, repetitions=5), side(base | {f"i{n}": "fffff" for n in range(4)}, of="b", repetitions=5)
     )
     assert found.verdict == "inconclusive"
@@ -167,7 +170,9 @@ def test_repetitions_are_one_observation_of_an_item() -> None:
 
 
 def test_one_of_k_tries_and_all_of_them() -> None:
-    found = compared(side({"a": "pf", "b": "pp"}, repetitions=2), side({"a": "pp", "b": "pf"}, of="b", repetitions=2))
+    found = compare_experiment_runs(
+        side({"a": "pf", "b": "pp"}, repetitions=2), side({"a": "pp", "b": "pf"}, of="b", repetitions=2)
+    )
     one, two = found.several
     assert (one.any, one.every) == ((0.75, 0.75), (0.75, 0.75))
     assert (two.any, two.every) == ((1.0, 1.0), (0.5, 0.5))
@@ -177,7 +182,7 @@ def test_one_of_k_tries_and_all_of_them() -> None:
 def test_clusters_are_the_observations() -> None:
     base, now = tries(40), tries(30, 10)
     clusters = {key: key[1] for key in base}
-    found = compared(side(base, clusters=clusters), side(now, of="b", clusters=clusters))
+    found = compare_experiment_runs(side(base, clusters=clusters), side(now, of="b", clusters=clusters))
     assert found.clusters == 4
     assert found.verdict == "inconclusive"
     assert "4 clusters of items are too few" in found.said
@@ -198,7 +203,7 @@ def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean
             },
         )
 
-    found = compared(made("base", 0.8), made("b", 0.6))  # type: ignore[arg-type]
+    found = compare_experiment_runs(made("base", 0.8), made("b", 0.6))  # type: ignore[arg-type]
     contains, levenshtein = found.scorers
     assert (contains.kind, contains.base, contains.found.p) == ("passed", 1.0, 1.0)
     assert levenshtein.kind == "graded"
@@ -210,14 +215,14 @@ def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean
 
 def test_a_broken_score_is_counted_and_never_a_zero() -> None:
     values = {"contains": {"a": [None], "b": [1.0]}}
-    found = compared(side({"a": "p", "b": "p"}), side({"a": "u", "b": "p"}, of="b", values=values))
+    found = compare_experiment_runs(side({"a": "p", "b": "p"}), side({"a": "u", "b": "p"}, of="b", values=values))
     assert (found.scorers[0].candidate, found.scorers[0].broken) == (1.0, (0, 1))
 
 
 def test_two_runs_of_one_build_measure_the_noise() -> None:
-    found = compared(side(tries(8, 2)), side(tries(7, 2, i09="p"), of="b"))
+    found = compare_experiment_runs(side(tries(8, 2)), side(tries(7, 2, i09="p"), of="b"))
     assert found.noise == 0.2
-    assert compared(side(tries(2)), side(tries(2), of="b", deployment="dep-2")).noise is None
+    assert compare_experiment_runs(side(tries(2)), side(tries(2), of="b", deployment="dep-2")).noise is None
 
 
 def test_new_failures_are_items_that_passed_whole_and_do_not_now() -> None:

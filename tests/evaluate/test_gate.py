@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.evaluate.baseline import Baseline
-from evalscribe.evaluate.gate import gate, headline
+from evalscribe.experiments.gate import Baseline, decide_gate, headline
 from evalscribe.model.experiment import Clause, Gate, GateConfig, LabelSummary, PassRate, RunSummary, TrialCounts
 from evalscribe.statistics.intervals import wilson_interval
 
@@ -35,7 +34,7 @@ def summary(passed: int, of: int, **more: Any) -> RunSummary:
 
 
 def decided(found: RunSummary, baselines: dict[str, Baseline] | None = None, **config: Any) -> Gate:
-    return gate(GateConfig(**config), found, "sha256:0", baselines or {})
+    return decide_gate(GateConfig(**config), found, "sha256:0", baselines or {})
 
 
 def only(found: Gate) -> Clause:

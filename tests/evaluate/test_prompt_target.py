@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evalscribe.evaluate.prompt_target import PromptedModel
+from evalscribe.experiments.targets import PromptModelTarget
 from evalscribe.llm.scripted import ScriptedModel, Step, text_reply
 from evalscribe.model.chat import CallFailed, StopReason, Usage
 from evalscribe.model.target import TargetCall, TargetFailure, TargetMessage, TargetPromptVersion, TargetReply
@@ -24,7 +24,7 @@ async def answered(
 ) -> tuple[TargetReply | TargetFailure, ScriptedModel]:
     model = ScriptedModel([step])
     call = TargetCall(run_id="r", item_key="k", repetition=repetition, input={"q": "1+1"} if value is None else value)
-    return await PromptedModel(version or prompt(), model).answer(call), model
+    return await PromptModelTarget(version or prompt(), model).answer(call), model
 
 
 async def test_the_input_is_filled_in_as_data() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import UnavailableError
-from evalscribe.evaluate.spending import RunModels
+from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.llm.budget import Budget
 from evalscribe.model.chat import BudgetExceeded, CallFailed, Reply, Request, Usage
 from evalscribe.model.protocols import Model, OnText
@@ -35,7 +35,7 @@ class Failing:
 
 
 async def test_no_room_concerns_all_tries() -> None:
-    model = RunModels(Failing(BudgetExceeded("the budget of $1 has no room for another call"))).open(
+    model = BudgetedModels(Failing(BudgetExceeded("the budget of $1 has no room for another call"))).open(
         "example/model", "target"
     )
     with pytest.raises(UnavailableError, match="give --budget or --max-tokens to `experiments runs resume`"):
@@ -43,7 +43,7 @@ async def test_no_room_concerns_all_tries() -> None:
 
 
 async def test_a_failed_call_concerns_its_try() -> None:
-    model = RunModels(Failing(CallFailed("refused"))).open("example/model", "target")
+    model = BudgetedModels(Failing(CallFailed("refused"))).open("example/model", "target")
     with pytest.raises(CallFailed, match="refused"):
         await model.complete(REQUEST)
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 from pydantic import JsonValue
 
-from evalscribe.calibration import LabelPair
-from evalscribe.evaluate.labels import label_pair, labels
-from evalscribe.evaluate.summary import Place, summarised
+from evalscribe.experiments.summary import DatasetPlace, label_pair, summarise_labels, summarise_run
+from evalscribe.judging.calibration import LabelPair
 from evalscribe.model.chat import Usage
 from evalscribe.model.experiment import (
     ComponentTarget,
@@ -99,12 +98,12 @@ def scores(outcomes: Iterable[tuple[str, str]], scorer: str = "exact_match", req
             )
 
 
-def summary(outcomes: dict[str, str], places: Iterable[Place] | None = None) -> RunSummary:
+def summary(outcomes: dict[str, str], places: Iterable[DatasetPlace] | None = None) -> RunSummary:
     told = list(outcomes.items())
     repetitions = max(map(len, outcomes.values()))
-    there = list(places) if places is not None else [Place(key) for key in outcomes]
+    there = list(places) if places is not None else [DatasetPlace(key) for key in outcomes]
     found = run(len(there), repetitions)
-    return summarised(found, EXPERIMENT, VERSION, there, tries(told), scores(told))
+    return summarise_run(found, EXPERIMENT, VERSION, there, tries(told), scores(told))
 
 
 def test_errors_and_unscored_tries_stay_in_the_pass_rate() -> None:
@@ -129,7 +128,7 @@ def test_several_tries_of_an_item_are_one_observation() -> None:
 def test_items_of_one_cluster_are_one_observation() -> None:
     outcomes = {str(n): "p" if n < 20 else "f" for n in range(40)}
     apart = summary(outcomes)
-    together = summary(outcomes, [Place(key, cluster=f"source-{int(key) // 10}") for key in outcomes])
+    together = summary(outcomes, [DatasetPlace(key, cluster=f"source-{int(key) // 10}") for key in outcomes])
     assert together.observations == 4
     assert together.pass_rate.value == apart.pass_rate.value
     assert together.pass_rate.low < apart.pass_rate.low
@@ -143,8 +142,8 @@ def test_an_item_that_passed_sometimes_is_flaky_and_has_failed() -> None:
 
 
 def test_what_was_never_tried_is_missing_and_did_not_pass() -> None:
-    places = [Place("a"), Place("b"), Place("c"), Place("d")]
-    found = summarised(run(4), EXPERIMENT, VERSION, places, tries([("b", "p"), ("d", "f")]), ())
+    places = [DatasetPlace("a"), DatasetPlace("b"), DatasetPlace("c"), DatasetPlace("d")]
+    found = summarise_run(run(4), EXPERIMENT, VERSION, places, tries([("b", "p"), ("d", "f")]), ())
     assert (found.counts.missing, found.pass_rate.value, found.failed_items) == (2, 0.25, 3)
 
 
@@ -163,17 +162,17 @@ def test_single_tries_have_no_pass_at_k() -> None:
 
 
 def test_splits_are_told_where_there_are_several() -> None:
-    places = [Place("a", "dev"), Place("b", "test"), Place("c", "test")]
+    places = [DatasetPlace("a", "dev"), DatasetPlace("b", "test"), DatasetPlace("c", "test")]
     found = summary({"a": "p", "b": "p", "c": "f"}, places)
     assert [(one.split, one.items, one.pass_rate.value) for one in found.splits] == [("dev", 1, 1.0), ("test", 2, 0.5)]
-    assert summary({"a": "p"}, [Place("a", "dev")]).splits == ()
+    assert summary({"a": "p"}, [DatasetPlace("a", "dev")]).splits == ()
 
 
 def test_a_scorer_that_broke_is_neither_passed_nor_failed() -> None:
     outcomes = [("a", "p"), ("b", "f"), ("c", "u"), ("d", "a")]
     judge = [*scores(outcomes), *scores(outcomes, "judge", required=False)]
     judge.sort(key=lambda score: score.item_key)
-    found = summarised(run(4), EXPERIMENT, VERSION, [Place(key) for key, _ in outcomes], (), judge)
+    found = summarise_run(run(4), EXPERIMENT, VERSION, [DatasetPlace(key) for key, _ in outcomes], (), judge)
     first, second = found.scorers
     assert (first.scorer, first.required, second.scorer, second.required) == ("exact_match", True, "judge", False)
     assert (first.pass_rate.passed, first.pass_rate.of, first.mean) == (1, 2, 0.5)
@@ -200,7 +199,7 @@ def test_of_a_try_only_its_duration_is_kept() -> None:
         both = ("exact_match", "judge")
         given = (score for pair in told for name in both for score in scores([pair], name, name == "exact_match"))
         tracemalloc.start()
-        summarised(run(items), EXPERIMENT, VERSION, (Place(key) for key, _ in told), tries(told), given)
+        summarise_run(run(items), EXPERIMENT, VERSION, (DatasetPlace(key) for key, _ in told), tries(told), given)
         reached = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return reached
@@ -224,19 +223,19 @@ def pairs(*given: tuple[str, str | None]) -> list[LabelPair]:
 
 
 def test_labels_beside_those_that_were_expected() -> None:
-    found = labels(pairs(("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)))
+    found = summarise_labels(pairs(("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)))
     assert found is not None
     assert (found.pairs, found.judged) == (4, 3)
     assert (found.agreement, found.balanced_accuracy) == (0.5, 0.5), "no label is no right one"
     assert [row.given for row in found.rows] == [{"MODEL": 1, "TASK": 1}, {"TASK": 1, "(none)": 1}]
     assert [row.precision for row in found.rows] == [1.0, 0.5]
-    assert labels([]) is None
+    assert summarise_labels([]) is None
 
 
 def test_tries_of_one_item_are_one_observation_of_kappa() -> None:
     once = pairs(*[("A", "A"), ("B", "B")] * 8, *[("A", "B"), ("B", "A")] * 2)
     thrice = [pair.model_copy(update={"cluster": str(item)}) for item, pair in enumerate(once) for _ in range(3)]
-    found, single = labels(thrice), labels(once)
+    found, single = summarise_labels(thrice), summarise_labels(once)
     assert found is not None
     assert single is not None
     assert found.kappa == pytest.approx(single.kappa)
@@ -245,12 +244,15 @@ def test_tries_of_one_item_are_one_observation_of_kappa() -> None:
 
 def test_who_answers_only_what_is_easy_has_no_better_kappa() -> None:
     easy = [("A", "A"), ("B", "B")] * 5
-    whole, some = labels(pairs(*easy, ("A", "B"), ("B", "A"))), labels(pairs(*easy, ("A", None), ("B", None)))
+    whole, some = (
+        summarise_labels(pairs(*easy, ("A", "B"), ("B", "A"))),
+        summarise_labels(pairs(*easy, ("A", None), ("B", None))),
+    )
     assert whole is not None
     assert some is not None
     assert some.balanced_accuracy == whole.balanced_accuracy
     assert (some.kappa or 0) < 0.8
-    silent = labels(pairs(("A", None), ("B", None)))
+    silent = summarise_labels(pairs(("A", None), ("B", None)))
     assert silent is not None
     assert (silent.judged, silent.balanced_accuracy, silent.kappa) == (0, 0.0, 0.0)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evalscribe.evaluate.trace import trace_of
+from evalscribe.experiments.scoring import build_trace
 from evalscribe.model.chat import Usage
 from evalscribe.model.target import TargetFailure, TargetReply, ToolUse
 from evalscribe.model.transcript import Transcript
@@ -24,7 +24,7 @@ def test_calls_of_tools_are_matched_with_their_answers() -> None:
         {"role": "tool", "tool_call_id": "1", "content": "found"},
         {"role": "assistant", "content": "sorry"},
     )
-    trace = trace_of(TargetReply(output="sorry", transcript=told, duration_ms=5))
+    trace = build_trace(TargetReply(output="sorry", transcript=told, duration_ms=5))
     assert trace.tools == (
         ToolUse(tool="search", arguments={"for": "search"}),
         ToolUse(tool="book", arguments={"for": "book"}, failed=True, error="no seat"),
@@ -35,22 +35,22 @@ def test_calls_of_tools_are_matched_with_their_answers() -> None:
 
 def test_answers_without_an_id_belong_to_the_calls_before_them_in_order() -> None:
     told = transcript(calls(("", "a"), ("", "b")), {"role": "tool", "content": "1"}, {"role": "tool", "error": "no"})
-    assert [use.failed for use in trace_of(TargetReply(output=1, transcript=told)).tools] == [False, True]
+    assert [use.failed for use in build_trace(TargetReply(output=1, transcript=told)).tools] == [False, True]
 
 
 def test_an_answer_without_messages_tells_nothing_of_tools() -> None:
-    trace = trace_of(TargetReply(output=1, state={"cart": []}, duration_ms=7))
+    trace = build_trace(TargetReply(output=1, state={"cart": []}, duration_ms=7))
     assert (trace.recorded, trace.tools, trace.model_calls) == (False, (), None)
     assert (trace.duration_ms, trace.state) == (7, {"cart": []})
 
 
 def test_usage_says_more_of_calls_than_messages_do() -> None:
     usage = Usage(calls=3, input_tokens=10, output_tokens=5)
-    trace = trace_of(TargetReply(output=1, transcript=transcript({"role": "assistant"}), usage=usage))
+    trace = build_trace(TargetReply(output=1, transcript=transcript({"role": "assistant"}), usage=usage))
     assert (trace.model_calls, trace.tokens) == (3, 15)
 
 
 def test_a_failed_try_has_its_reason_among_the_errors() -> None:
-    trace = trace_of(TargetFailure(reason="ValueError: no", transcript=transcript(calls(("1", "a")))))
+    trace = build_trace(TargetFailure(reason="ValueError: no", transcript=transcript(calls(("1", "a")))))
     assert trace.errors == ("ValueError: no",)
     assert [use.tool for use in trace.tools] == ["a"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.evaluate.verdict import judged, verdict
+from evalscribe.experiments.scoring import apply_threshold, trial_verdict
 from evalscribe.model.experiment import ItemVerdict
 from evalscribe.model.score import Binding, ScoreResult, ScorerSpec
 
@@ -28,18 +28,18 @@ def binding(name: str, *, required: bool = True, threshold: float | None = None)
     ],
 )
 def test_required_scorers_decide(results: dict[str, ScoreResult], expected: ItemVerdict) -> None:
-    assert verdict("ok", results, [binding("a"), binding("b")]) == expected
+    assert trial_verdict("ok", results, [binding("a"), binding("b")]) == expected
 
 
 def test_what_is_not_required_decides_nothing() -> None:
     bindings = [binding("a"), binding("b", required=False)]
-    assert verdict("ok", {"a": PASSED, "b": FAILED}, bindings) == "passed"
-    assert verdict("ok", {"a": PASSED, "b": BROKEN}, bindings) == "passed"
+    assert trial_verdict("ok", {"a": PASSED, "b": FAILED}, bindings) == "passed"
+    assert trial_verdict("ok", {"a": PASSED, "b": BROKEN}, bindings) == "passed"
 
 
 def test_without_an_answer_nothing_passes() -> None:
-    assert verdict("error", {}, [binding("a", required=False)]) == "error"
-    assert verdict("timeout", {"a": PASSED}, [binding("a")]) == "error"
+    assert trial_verdict("error", {}, [binding("a", required=False)]) == "error"
+    assert trial_verdict("timeout", {"a": PASSED}, [binding("a")]) == "error"
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_bindings_threshold_replaces_the_scorers_own_rule(
     value: float, threshold: float | None, passes: bool
 ) -> None:
     said = ScoreResult(value=value, passed=False, explanation="so similar")
-    assert judged(said, binding("a", threshold=threshold)).passed is passes
+    assert apply_threshold(said, binding("a", threshold=threshold)).passed is passes
 
 
 def test_a_threshold_makes_no_score_of_a_broken_scorer() -> None:
-    assert judged(BROKEN, binding("a", threshold=0.5)) == BROKEN
+    assert apply_threshold(BROKEN, binding("a", threshold=0.5)) == BROKEN

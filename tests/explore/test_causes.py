@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evalscribe.explore.causes import CausedFailure, by_cause, observations_of
+from evalscribe.collections.answer import CausedFailure, cause_observations, cluster_by_cause
 from evalscribe.model.exploration import Member
 from evalscribe.text import code_spans
 
@@ -14,12 +14,12 @@ def failure(number: int, why: str, cause: str = "calls-no-tool", **more: Any) ->
 
 
 def names(*failures: CausedFailure) -> list[tuple[str, int]]:
-    return [(each.name, len(each.observations)) for each in by_cause(failures, observations_of(failures))]
+    return [(each.name, len(each.observations)) for each in cluster_by_cause(failures, cause_observations(failures))]
 
 
 def test_a_reason_that_is_cut_in_a_name_leaves_the_code_of_the_others_closed() -> None:
     failures = [failure(1, f"{'A' * 140} `cancel_reservation_of` was expected."), failure(2, "`book` was expected.")]
-    (cluster,) = by_cause(failures, observations_of(failures))
+    (cluster,) = cluster_by_cause(failures, cause_observations(failures))
     assert "`book` was expected" in cluster.text
     assert [cluster.text[first:end] for first, end in code_spans(cluster.text)] == ["`book`"]
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from evalscribe.app.judging.judges import not_judged
-from evalscribe.explore.clusters import Clustered, clustered
-from evalscribe.explore.made import clusters_of
+from evalscribe.collections.clusters import Clustering, build_clusters, cluster_observations
 from evalscribe.judging.subject.item import Subject
 from evalscribe.model.exploration import Member, Observation
 from evalscribe.model.result import JudgeResult, ResultType
@@ -49,7 +48,7 @@ def by_text(lines: list[tuple[str, str]]) -> Groups:
     return [{"name": f"says-{key}", "text": f"It says {key}.", "members": ids} for key, ids in groups.items()]
 
 
-def whole(found: Clustered, given: list[Observation]) -> None:
+def whole(found: Clustering, given: list[Observation]) -> None:
     held = [one.id for node in found.clusters for one in node.observations] + [one.id for one in found.other]
     assert sorted(held) == sorted(one.id for one in given)
 
@@ -57,7 +56,7 @@ def whole(found: Clustered, given: list[Observation]) -> None:
 async def test_what_does_not_fit_into_one_question_is_put_together_round_by_round() -> None:
     given = observations(2000)
     model = Model(by_text)
-    found = await clustered(model, given, room=2000, lanes=4)
+    found = await cluster_observations(model, given, room=2000, lanes=4)
     whole(found, given)
     assert sorted(node.name for node in found.clusters) == [f"says-{n}" for n in range(7)]
     assert found.other == ()
@@ -78,7 +77,7 @@ async def test_many_clusters_are_clustered_until_few_are_left() -> None:
             groups.setdefault(key(number), []).append(id)
         return [{"name": f"of {len(lines)} {n}", "text": "x", "members": ids} for n, ids in groups.items()]
 
-    found = await clustered(Model(answer), given, room=100_000, lanes=1)
+    found = await cluster_observations(Model(answer), given, room=100_000, lanes=1)
     whole(found, given)
     assert [len(node.observations) for node in found.clusters] == [40, 40, 40]
     assert found.clusters[0].parts == tuple(f"of-120-{n}" for n in range(10))
@@ -100,7 +99,7 @@ async def test_nothing_vanishes_and_nothing_is_made_up(seed: int) -> None:
             for n in (dice.randint(0, 30) for _ in range(dice.randint(0, 12)))
         ]
 
-    found = await clustered(Model(answer), given, room=dice.choice([300, 1000, 50_000]), lanes=3)
+    found = await cluster_observations(Model(answer), given, room=dice.choice([300, 1000, 50_000]), lanes=3)
     whole(found, given)
     assert all(node.name for node in found.clusters)
     assert len({node.name for node in found.clusters if node.name != "unnamed"}) == len(
@@ -110,7 +109,7 @@ async def test_nothing_vanishes_and_nothing_is_made_up(seed: int) -> None:
 
 async def test_what_cannot_be_put_together_is_other_and_told() -> None:
     given = observations(10)
-    found = await clustered(Model(lambda _: None), given, room=10_000, lanes=1)
+    found = await cluster_observations(Model(lambda _: None), given, room=10_000, lanes=1)
     assert found.clusters == ()
     assert [one.id for one in found.other] == [one.id for one in given]
     assert found.notes == ("10 lines of observations could not be put together: the model refused",)
@@ -119,7 +118,9 @@ async def test_what_cannot_be_put_together_is_other_and_told() -> None:
 async def test_a_text_of_several_lines_is_one_line_and_no_id() -> None:
     hostile = Observation(id="O0", text="quiet\nO1 hands over\r\nO2 x\u2028O3 y", agent_runs=("a",))
     model = Model(by_text)
-    found = await clustered(model, [hostile, Observation(id="O1", text="loud", agent_runs=("b",))], 10_000, 1)
+    found = await cluster_observations(
+        model, [hostile, Observation(id="O1", text="loud", agent_runs=("b",))], 10_000, 1
+    )
     assert model.asked == [2]
     assert {one.id for node in found.clusters for one in node.observations} == {"O0", "O1"}
 
@@ -139,8 +140,8 @@ async def test_the_largest_comes_first_and_what_stands_out_is_counted() -> None:
         for n in range(50)
     ]
     given = observations(50, lambda n: "says often" if n % 5 else "says seldom")
-    found = await clustered(Model(by_text), given, 10_000, 1)
-    first, second = clusters_of(found.clusters, members)
+    found = await cluster_observations(Model(by_text), given, 10_000, 1)
+    first, second = build_clusters(found.clusters, members)
     assert (first.name, len(first.agent_runs)) == ("says-often", 40)
     (share,) = [share for share in second.shares if share.of == "task"]
     assert (share.name, share.agent_runs, share.among) == ("t0", 10, 10)

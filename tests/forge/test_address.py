@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.forge.address import hosted, page_to_open, without_login
+from evalscribe.git.remotes import parse_address, pull_request_page, strip_credentials
 from evalscribe.model.repository import PushedBranch
 
 BRANCH = "evalscribe/p/m/abc"
@@ -19,7 +19,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("url", SHAPES)
 def test_host_and_path(url: str) -> None:
-    there = hosted(url)
+    there = parse_address(url)
     assert there is not None
     assert (there.host, there.path) == SHAPES[url]
 
@@ -28,17 +28,17 @@ def test_host_and_path(url: str) -> None:
     "url", ["/srv/git/x.git", "../x", "file:///x", "C:\\x\\y", "C:/x", "", None, "https:///x", "http://[x", "https://h"]
 )
 def test_folders_and_nonsense_are_on_no_server(url: str | None) -> None:
-    assert hosted(url) is None
-    assert page_to_open(PushedBranch(branch=BRANCH, commit="0"), "main", url) == ""
+    assert parse_address(url) is None
+    assert pull_request_page(PushedBranch(branch=BRANCH, commit="0"), "main", url) == ""
 
 
 def test_logins_are_not_shown() -> None:
-    assert without_login("https://ada:secret@h.example:8443/a/b?x=1") == "https://h.example:8443/a/b?x=1"
-    assert without_login("ssh://ada@h.example/a/b") == "ssh://h.example/a/b"
-    assert without_login("git@h.example:a/b") == "git@h.example:a/b"
-    assert without_login("token@h.example:a/b") == "h.example:a/b"
-    assert without_login("/srv/a@b:c") == "/srv/a@b:c"
-    assert "secret" not in without_login("https://a:secret@[x/a")
+    assert strip_credentials("https://ada:secret@h.example:8443/a/b?x=1") == "https://h.example:8443/a/b?x=1"
+    assert strip_credentials("ssh://ada@h.example/a/b") == "ssh://h.example/a/b"
+    assert strip_credentials("git@h.example:a/b") == "git@h.example:a/b"
+    assert strip_credentials("token@h.example:a/b") == "h.example:a/b"
+    assert strip_credentials("/srv/a@b:c") == "/srv/a@b:c"
+    assert "secret" not in strip_credentials("https://a:secret@[x/a")
 
 
 PAGES = {
@@ -54,11 +54,11 @@ PAGES = {
 
 @pytest.mark.parametrize("url", PAGES)
 def test_the_page_that_opens_a_request(url: str) -> None:
-    assert page_to_open(PushedBranch(branch=BRANCH, commit="0"), "main", url) == PAGES[url]
+    assert pull_request_page(PushedBranch(branch=BRANCH, commit="0"), "main", url) == PAGES[url]
 
 
 def test_the_servers_own_word_is_taken_if_it_is_about_itself() -> None:
     said = "Create a merge request:\n  https://evil.example/x\n  https://git.example/o/r/-/mr/new?x=1"
     pushed = PushedBranch(branch=BRANCH, commit="0", said=said)
-    assert page_to_open(pushed, "main", "git@git.example:o/r.git") == "https://git.example/o/r/-/mr/new?x=1"
-    assert "evil" not in page_to_open(pushed, "main", "git@other.example:o/r.git")
+    assert pull_request_page(pushed, "main", "git@git.example:o/r.git") == "https://git.example/o/r/-/mr/new?x=1"
+    assert "evil" not in pull_request_page(pushed, "main", "git@other.example:o/r.git")

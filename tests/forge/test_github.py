@@ -3,8 +3,7 @@
 import pytest
 
 from evalscribe.errors import AccessError, DataError, UnavailableError
-from evalscribe.forge.github import GitHub
-from evalscribe.forge.marked import marked
+from evalscribe.git.forge import GitHubForge, wrap_section
 from evalscribe.model.repository import PushedBranch
 from github_server import GONE, RATE_LIMITED, Answer, GitHubServer, Request, problem
 
@@ -19,18 +18,18 @@ def server():
 
 @pytest.fixture
 def forge(server: GitHubServer):
-    forge = GitHub(server.api, server.token, server.repository, server.url)
+    forge = GitHubForge(server.api, server.token, server.repository, server.url)
     yield forge
     forge.close()
 
 
 def propose(
-    forge: GitHub, title: str = "Analyze m, run abc: 1 of 2 evals failed", body: str = "text", draft: bool = False
+    forge: GitHubForge, title: str = "Analyze m, run abc: 1 of 2 evals failed", body: str = "text", draft: bool = False
 ):
     return forge.propose(PUSHED, "main", title, body, draft=draft)
 
 
-def test_opens_then_leaves_alone_then_updates(server: GitHubServer, forge: GitHub) -> None:
+def test_opens_then_leaves_alone_then_updates(server: GitHubServer, forge: GitHubForge) -> None:
     first = propose(forge, draft=True)
     assert (first.state, first.number, first.draft) == ("new", 1, True)
     assert first.url == f"{server.root}/ada/evals/pull/1"
@@ -42,7 +41,7 @@ def test_opens_then_leaves_alone_then_updates(server: GitHubServer, forge: GitHu
     assert server.writes[0][2]["base"] == "main"
 
 
-def test_what_people_wrote_stays(server: GitHubServer, forge: GitHub) -> None:
+def test_what_people_wrote_stays(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     pull = server.pulls[1]
     pull["title"] = "Ours is better"
@@ -59,13 +58,13 @@ def test_what_people_wrote_stays(server: GitHubServer, forge: GitHub) -> None:
     assert pull["body"] == "all of it is theirs"
 
 
-def test_closed_ones_are_followed_by_a_new_one(server: GitHubServer, forge: GitHub) -> None:
+def test_closed_ones_are_followed_by_a_new_one(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     server.close(1, merged=True)
     assert propose(forge).number == 2
 
 
-def test_somebody_is_faster(server: GitHubServer, forge: GitHub) -> None:
+def test_somebody_is_faster(server: GitHubServer, forge: GitHubForge) -> None:
     """Between the question and the creation another process opens it."""
 
     def faster(request: Request) -> Answer | None:
@@ -78,9 +77,14 @@ def test_somebody_is_faster(server: GitHubServer, forge: GitHub) -> None:
     assert len(server.pulls) == 1
 
 
-def test_pull_requests_of_forks_are_not_ours(server: GitHubServer, forge: GitHub) -> None:
+def test_pull_requests_of_forks_are_not_ours(server: GitHubServer, forge: GitHubForge) -> None:
     """A repository that was renamed answers from its number, and the client forgets what was asked of it."""
-    text = {"head": f"mallory:{PUSHED.branch}", "base": "main", "title": "Analyze evil", "body": marked("report", "")}
+    text = {
+        "head": f"mallory:{PUSHED.branch}",
+        "base": "main",
+        "title": "Analyze evil",
+        "body": wrap_section("report", ""),
+    }
     server.take(Request("POST", "/repos/ada/evals/pulls", {}, text, {"authorization": f"token {server.token}"}))
     server.refuse = lambda request: (
         Answer(301, {}, {"Location": f"{server.api}/repositories/1/pulls?{request.query}"})
@@ -93,7 +97,7 @@ def test_pull_requests_of_forks_are_not_ours(server: GitHubServer, forge: GitHub
     assert server.pulls[1]["title"] == "Analyze evil"
 
 
-def test_evidence_that_quotes_our_marks(server: GitHubServer, forge: GitHub) -> None:
+def test_evidence_that_quotes_our_marks(server: GitHubServer, forge: GitHubForge) -> None:
     text = "`<!-- /evalscribe:report -->` and <!-- evalscribe:report --> of "
     for word in ("one", "two", "three"):
         propose(forge, body=text + word)
@@ -101,7 +105,7 @@ def test_evidence_that_quotes_our_marks(server: GitHubServer, forge: GitHub) -> 
     assert (body.count("<!--"), body.count(" of three"), "one" in body or "two" in body) == (2, 1, False)
 
 
-def test_an_answer_that_names_another_host_is_not_followed(server: GitHubServer, forge: GitHub) -> None:
+def test_an_answer_that_names_another_host_is_not_followed(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     with GitHubServer() as elsewhere:
         server.pulls[1]["url"] = elsewhere.api.replace("127.0.0.1", "localhost") + "/repos/ada/evals/pulls/1"
@@ -137,7 +141,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_say_what_to_do_and_that_the_branch_is_pushed(server: GitHubServer, forge: GitHub, name: str) -> None:
+def test_refusals_say_what_to_do_and_that_the_branch_is_pushed(
+    server: GitHubServer, forge: GitHubForge, name: str
+) -> None:
     answer, kind, words = REFUSALS[name]
     server.refuse = lambda request: answer
     with pytest.raises(kind) as caught:
@@ -148,7 +154,7 @@ def test_refusals_say_what_to_do_and_that_the_branch_is_pushed(server: GitHubSer
     assert {request.headers["authorization"] for request in server.requests} == {f"token {server.token}"}
 
 
-def test_one_comment_of_each_mark(server: GitHubServer, forge: GitHub) -> None:
+def test_one_comment_of_each_mark(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     server.comments[1] = [
         {"id": 900 + n, "body": f"chat {n} <!-- evalscribe:check -->", "url": "", "html_url": ""} for n in range(120)
@@ -175,14 +181,14 @@ def test_one_comment_of_each_mark(server: GitHubServer, forge: GitHub) -> None:
 
 def test_enterprise_servers_have_a_prefix() -> None:
     with GitHubServer("o/r", prefix="/api/v3") as server:
-        forge = GitHub(server.api, server.token, "o/r", server.url)
+        forge = GitHubForge(server.api, server.token, "o/r", server.url)
         assert propose(forge).state == "new"
         assert propose(forge, body="x").state == "updated"
         forge.check()
         forge.close()
 
 
-def test_a_token_is_checked_without_changing_anything(server: GitHubServer, forge: GitHub) -> None:
+def test_a_token_is_checked_without_changing_anything(server: GitHubServer, forge: GitHubForge) -> None:
     forge.check()
     assert [(request.method, request.path) for request in server.requests] == [("GET", "/meta")]
     server.token = "another"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import DataError, UnavailableError, UsageError
-from evalscribe.forge.git import GitFolder
-from evalscribe.forge.remotes import Remotes
-from evalscribe.forge.repository import GitRepository, open_repository
+from evalscribe.git.command import GitFolder
+from evalscribe.git.remotes import Remotes
+from evalscribe.git.repository import GitRepository, open_repository
 from forge_work import Work, cloned, disarray, git, hooks, repository, state
 
 BRANCH = "evalscribe/p/m/abc"

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from evalscribe.forge.source_state import source_state
+from evalscribe.git.repository import source_state
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evalscribe.forge.repository import open_repository
+from evalscribe.git.repository import open_repository
 from suite_repository import SuiteRepository
 
 

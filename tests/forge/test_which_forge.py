@@ -6,8 +6,7 @@ import pytest
 
 from evalscribe.errors import UsageError
 from evalscribe.forge import advice, open_forge
-from evalscribe.forge.by_hand import ByHand
-from evalscribe.forge.github import GitHub
+from evalscribe.git.forge import GitHubForge, ManualForge
 from evalscribe.settings import Options, load
 
 ENTERPRISE = "https://ghe.example/api/v3"
@@ -31,15 +30,15 @@ REMOTES = {
 def test_a_token_goes_to_the_api_of_its_server_only(tmp_path: Path, remote: str | None, api: str | None) -> None:
     environment = {"GH_TOKEN": "t", **({"GITHUB_API_URL": api} if api else {})}
     found = open_forge(load(Options(), tmp_path, environment), remote)
-    assert isinstance(found, GitHub if REMOTES[remote, api] else ByHand)
-    if isinstance(found, GitHub):
+    assert isinstance(found, GitHubForge if REMOTES[remote, api] else ManualForge)
+    if isinstance(found, GitHubForge):
         assert found.path == "ada/evals"
     found.close()
 
 
 def test_without_a_token_it_is_said_where_one_would_help(tmp_path: Path) -> None:
     settings = load(Options(), tmp_path, {})
-    assert isinstance(open_forge(settings, "git@github.com:ada/evals.git"), ByHand)
+    assert isinstance(open_forge(settings, "git@github.com:ada/evals.git"), ManualForge)
     assert "GITHUB_TOKEN" in (advice(settings, "https://github.com/ada/evals/compare/x") or "")
     assert advice(settings, "https://gitlab.com/ada/evals") is None
 

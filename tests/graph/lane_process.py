@@ -17,7 +17,7 @@ from lane_cases import ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 from evalscribe.classify import Counts, JudgeQueue
 from evalscribe.errors import EvalscribeError
 from evalscribe.interrupts import run_until_signal
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 
 
 def note(file: Path, line: str) -> None:

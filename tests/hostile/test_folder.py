@@ -12,7 +12,7 @@ from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import content_id
 from evalscribe.prompts.templates import Prompts
 from evalscribe.settings import Options, load
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 from hostile_run import RUN_ID, Command, evalscribe, snapshot
 
 Analyze = Callable[[], tuple[int, str]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import DataError, UsageError
-from evalscribe.library.folder import ReportsFolder
+from evalscribe.git.report_folder import ReportsFolder
 
 NAME = "p/m/a_2026-01-01.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, write_error
-from evalscribe.library.folder import ReportsFolder
+from evalscribe.git.report_folder import ReportsFolder
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import DataError, UsageError
-from evalscribe.library.folder import ReportsFolder
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.model.repository import FileVersion
 from library.git_case import Clone, alone, git, served
 from machine_speed import slowness

@@ -30,7 +30,7 @@ IMPORTED = [
     "alembic.command",
     "evalscribe.llm.anthropic_errors",
     "evalscribe.llm.batch",
-    "evalscribe.store.batches",
+    "evalscribe.store.results",
     "pytest",
 ]
 

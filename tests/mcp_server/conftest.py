@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, Prompt, Resource, Tool
 
-from evalscribe.mcp_server.place import Place
+from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentConfig
 from evalscribe.model.result import Result, ResultSet
@@ -20,8 +20,8 @@ from evalscribe.model.score import Binding, ScorerSpec
 from evalscribe.model.target import Component, Deployment
 from evalscribe.prompts.templates import Prompts
 from evalscribe.rubric_file import load_rubric
+from evalscribe.store.collections import open_collections
 from evalscribe.store.results import open_result_sets
-from evalscribe.store.shelf import open_shelf
 from surfaces.made_experiment import NOW, Made, items
 
 KEY = "sk-ant-api03-" + "Zq7" * 30 + "AA"
@@ -238,7 +238,7 @@ def _experiment(folder: Path) -> None:
 
 def _own_rubric(folder: Path) -> None:
     """A rubric that only the collection has."""
-    with closing(open_shelf(folder / ".evalscribe")) as shelf:
+    with closing(open_collections(folder / ".evalscribe")) as shelf:
         shelf.add_rubric("sample", load_rubric("failure", Prompts()).model_copy(update={"id": "own"}))
 
 
@@ -294,7 +294,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerWorkspace:
     """An empty workspace, for a server in this process."""
     monkeypatch.chdir(workspace(tmp_path))
-    return Place()
+    return ServerWorkspace()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from evalscribe.mcp_server.place import Place
-from evalscribe.mcp_server.server import prompts, tools
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.mcp.server import prompts, tools
 from mcp_server.conftest import HOSTILE, KEY, Session
 
-TOOLS = {tool.name: tool for tool in tools(Place())}
+TOOLS = {tool.name: tool for tool in tools(ServerWorkspace())}
 READS = {
     "list_collections", "list_runs", "list_evals", "get_eval", "sql_schema", "metadata_fields", "metadata_samples",
     "execute_sql", "list_reports", "get_report", "recurring", "list_result_sets", "get_results", "list_experiments",
@@ -318,11 +318,11 @@ def test_the_page_has_every_tool_and_says_whether_it_only_reads() -> None:
 
 def test_the_page_has_every_prompt(session: Session) -> None:
     names = {prompt.name for prompt in session.prompts}
-    assert names == {prompt.name for prompt in prompts(Place())}
+    assert names == {prompt.name for prompt in prompts(ServerWorkspace())}
     assert all(f"`{name}`" in PAGE.read_text("utf-8") for name in names)
 
 
-def test_prompts_name_tools_that_are_there(place: Place) -> None:
+def test_prompts_name_tools_that_are_there(place: ServerWorkspace) -> None:
     for prompt in prompts(place):
         needed = {argument.name: f"<{argument.name}>" for argument in prompt.arguments or () if argument.required}
         (message,) = asyncio.run(prompt.render(needed, None))

@@ -9,9 +9,9 @@ import pytest
 from mcp.client import Client
 from mcp.types import CallToolResult
 
-from evalscribe.mcp_server.experiment_runs import MOST_NAMED, bounded
-from evalscribe.mcp_server.place import SAMPLE, Place
-from evalscribe.mcp_server.server import Server
+from evalscribe.mcp.context import SAMPLE, ServerWorkspace
+from evalscribe.mcp.experiment_runs import MOST_NAMED, bound_report
+from evalscribe.mcp.server import Server
 from evalscribe.model.experiment import Clause, Gate, PassRate, RunReport, RunSummary, TrialCounts
 from evalscribe.model.target import Component, Deployment
 from surfaces.made_experiment import NOW, Made, items
@@ -20,7 +20,7 @@ MENDED = "def answer(value):\n    return 'wrong' if value == 'ask two' else valu
 
 
 @pytest.fixture
-def made(place: Place) -> Iterator[Made]:
+def made(place: ServerWorkspace) -> Iterator[Made]:
     """An experiment whose component lies in the workspace, and a run of an earlier build, which failed
     everywhere. One of the sample's name is left as it is."""
     folder = Path.cwd()
@@ -41,7 +41,7 @@ async def said(client: Client, tool: str, **arguments: Any) -> Any:
     return result.structured_content
 
 
-async def test_a_change_is_built_run_and_compared(made: Made, place: Place) -> None:
+async def test_a_change_is_built_run_and_compared(made: Made, place: ServerWorkspace) -> None:
     async with Client(Server(place)) as client:
         build = await said(client, "create_deployment", name="mended", like="built", write=True)
         ran = await said(client, "run_experiment", experiment=SAMPLE, deployment_id="mended", start=True, name="after")
@@ -76,7 +76,7 @@ def test_lists_of_a_run_are_cut_and_counted() -> None:
         flaky=many,
     )
     clause = Clause(name="no_new_failures_vs", threshold="b", verdict="failed", said="some", items=many)
-    report, notes = bounded(
+    report, notes = bound_report(
         RunReport(summary=summary, gate=Gate(run_id="r", passed=False, clauses=(clause,), scores_digest=""))
     )
     assert report.gate is not None

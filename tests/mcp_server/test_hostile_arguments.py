@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from evalscribe.cli import run
-from evalscribe.mcp_server.place import Place
-from evalscribe.mcp_server.server import tools
-from evalscribe.mcp_server.stdio import as_readable, id_of
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.mcp.server import tools
+from evalscribe.mcp.stdio import as_readable, id_of
 
 PATIENCE_S = 300
 """Seconds after which a server that does not answer fails the test."""
@@ -34,7 +34,7 @@ HOSTILE = {
 }
 PLAIN = {"start": "false", "write": "false", "write_report": "false", "sides": '["room-desk-c1"]'}
 """Values of the other required arguments; those not listed are "sample"."""
-TOOLS = [tool.name for tool in tools(Place())]
+TOOLS = [tool.name for tool in tools(ServerWorkspace())]
 
 
 class Server:
@@ -106,7 +106,7 @@ def called(name: str, arguments: str) -> str:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_argument_is_answered(server: Server, name: str) -> None:
-    tool = next(tool for tool in tools(Place()) if tool.name == name)
+    tool = next(tool for tool in tools(ServerWorkspace()) if tool.name == name)
     required = tool.parameters.get("required", [])
     for argument in tool.parameters["properties"]:
         for kind, value in HOSTILE.items():

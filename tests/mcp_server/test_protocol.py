@@ -18,10 +18,10 @@ from mcp.types import CallToolResult
 
 from evalscribe.cli import run
 from evalscribe.ids import Frozen
-from evalscribe.mcp_server import queries
-from evalscribe.mcp_server.place import Place
-from evalscribe.mcp_server.server import Server
-from evalscribe.mcp_server.tool import BUG, READS, tool
+from evalscribe.mcp import collections
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.mcp.server import Server
+from evalscribe.mcp.tool import BUG, READS, tool
 from mcp_server.conftest import KEY, environment
 from messages_server import MessagesServer, submit
 from waiting import PATIENCE_S, until
@@ -32,7 +32,7 @@ MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 @asynccontextmanager
 async def client(mode: str = "auto") -> AsyncIterator[Client]:
-    async with Client(Server(Place()), mode=mode) as connected:
+    async with Client(Server(ServerWorkspace()), mode=mode) as connected:
         yield connected
 
 
@@ -49,7 +49,7 @@ def asked_at(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @MODES
-async def test_both_protocols_list_call_and_read(mode: str, place: Place) -> None:
+async def test_both_protocols_list_call_and_read(mode: str, place: ServerWorkspace) -> None:
     async with client(mode) as connected:
         assert (connected.protocol_version < "2026") is (mode == "legacy")
         assert len((await connected.list_tools()).tools) == 30
@@ -62,7 +62,7 @@ async def test_both_protocols_list_call_and_read(mode: str, place: Place) -> Non
             await connected.read_resource("report://../evalscribe.toml")
 
 
-async def test_a_model_is_asked_only_with_a_budget(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_is_asked_only_with_a_budget(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     with MessagesServer() as anthropic:
         asked_at(anthropic, monkeypatch)
         async with client() as connected:
@@ -81,7 +81,7 @@ async def test_a_model_is_asked_only_with_a_budget(place: Place, monkeypatch: py
 
 
 async def test_an_analysis_that_decides_nothing_is_an_error_and_no_report(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with MessagesServer() as anthropic:
         asked_at(anthropic, monkeypatch)
@@ -102,7 +102,7 @@ async def test_an_analysis_that_decides_nothing_is_an_error_and_no_report(
 
 @MODES
 async def test_a_cancelled_call_stops_and_leaves_the_run_free(
-    mode: str, place: Place, monkeypatch: pytest.MonkeyPatch
+    mode: str, place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with MessagesServer(lambda _: submit(), latency_s=3600) as anthropic:
         asked_at(anthropic, monkeypatch)
@@ -117,7 +117,7 @@ async def test_a_cancelled_call_stops_and_leaves_the_run_free(
             await said(connected, "analyze", run="sample")
 
 
-async def test_calls_for_one_run_wait_for_each_other(place: Place) -> None:
+async def test_calls_for_one_run_wait_for_each_other(place: ServerWorkspace) -> None:
     async with client() as connected:
         both = await asyncio.gather(*(said(connected, "analyze", run="sample") for _ in range(2)))
     assert both[0]["labels"] == both[1]["labels"]
@@ -137,7 +137,7 @@ def leading_out() -> None:
     Path("shot/failed_evals.json").symlink_to(beside / "secrets" / "failed_evals.json")
 
 
-async def test_no_link_leads_an_import_out_of_the_workspace(place: Place) -> None:
+async def test_no_link_leads_an_import_out_of_the_workspace(place: ServerWorkspace) -> None:
     """A folder's links are passed over, and a snapshot's are refused."""
     leading_out()
     async with client() as connected:
@@ -155,8 +155,8 @@ async def test_no_link_leads_an_import_out_of_the_workspace(place: Place) -> Non
     assert not place.has_store(), "what is only read makes no store"
 
 
-async def test_slow_sql_stops_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "TIMEOUT_S", 2.0)
+async def test_slow_sql_stops_nobody(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collections, "TIMEOUT_S", 2.0)
     slow = (
         "SELECT count(*) AS n FROM agent_runs AS a, agent_runs AS b, agent_runs AS c, agent_runs AS d, agent_runs AS e"
     )

@@ -8,10 +8,9 @@ from sqlalchemy import insert
 
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.model.storage import QueryRows, Tables
-from evalscribe.store import query_process
+from evalscribe.store import query_process, tables
 from evalscribe.store.database import open_database
-from evalscribe.store.query_postgres import PostgresTables
-from evalscribe.store.tables import base
+from evalscribe.store.postgres_queries import PostgresTables
 from postgres_server import PostgresServer
 from queried_rows import ROWS
 
@@ -39,7 +38,7 @@ def fill(place: Path | str) -> None:
     try:
         with database.transaction() as connection:
             for name, rows in ROWS.items():
-                connection.execute(insert(base.metadata.tables[name]), rows)
+                connection.execute(insert(tables.metadata.tables[name]), rows)
     finally:
         database.close()
 

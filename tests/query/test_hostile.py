@@ -9,9 +9,9 @@ import pytest
 from evalscribe.app.collections.query import select
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.model.storage import Tables
-from evalscribe.query.statement import checked
+from evalscribe.query.statement import check_query
 from evalscribe.query.tables import tables
-from evalscribe.store.query_sqlite import SqliteTables
+from evalscribe.store.queries import SqliteTables
 from queried_rows import MINE, ROWS
 
 REFUSED = [
@@ -219,7 +219,7 @@ REFUSED = [
 def test_what_is_no_business_of_anybody_is_refused(sql: str) -> None:
     for dialect in ("sqlite", "postgres"):
         with pytest.raises(UsageError) as told:
-            checked(sql, dialect)  # type: ignore[arg-type]
+            check_query(sql, dialect)  # type: ignore[arg-type]
         assert len(str(told.value)) < 2500
 
 
@@ -261,7 +261,7 @@ def test_no_spelling_of_it_gets_past_the_server(there: Tables) -> None:
     sent = 0
     for sql in _variants(seed=4):
         try:
-            checked(sql, "postgres")
+            check_query(sql, "postgres")
         except UsageError:
             continue
         sent += 1
@@ -354,7 +354,7 @@ def test_rows_and_cells_are_bounded(here: Tables, there: Tables) -> None:
 
 def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
     with pytest.raises(UsageError, match="line 1, column 33: this cannot be read: something is missing here"):
-        checked("SELECT id FROM agent_runs WHERE drop table", "sqlite")
+        check_query("SELECT id FROM agent_runs WHERE drop table", "sqlite")
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_what_is_not_offered_is_said_once_and_with_a_way_out(
     sql: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UsageError, match=told):
-        checked(sql, "postgres")
+        check_query(sql, "postgres")
     assert caplog.records == []
 
 

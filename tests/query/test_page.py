@@ -9,7 +9,7 @@ from evalscribe.app.collections.query import select
 from evalscribe.model.storage import Tables
 from evalscribe.query.check import functions
 from evalscribe.query.tables import tables
-from evalscribe.store.tables.base import metadata
+from evalscribe.store.tables import metadata
 from queried_rows import MINE
 
 PAGE = Path(__file__).parents[2] / "agent" / "docs" / "sql.md"

@@ -3,9 +3,8 @@
 from markdown_it import MarkdownIt
 
 from compare.made import failures_only, played
-from evalscribe.compare.behaviours import behaviours
-from evalscribe.compare.matrix import matrix
-from evalscribe.compare.sides import compared
+from evalscribe.collections.compare import build_matrix, compare_sides
+from evalscribe.collections.divergence import shared_behaviours
 from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.report_markdown.comparison.document import same_runs
@@ -21,8 +20,8 @@ def found(worse: int, better: int, same: int) -> Comparison:
     names = [f"c/{n:03}" for n in range(worse + better + same)]
     base = played("base0000", {name: "f" if worse <= n < worse + better else "p" for n, name in enumerate(names)})
     candidate = played("cand0000", {name: "f" if n < worse else "p" for n, name in enumerate(names)}, model="new")
-    both = compared([base], [candidate])
-    return both.model_copy(update={"behaviours": behaviours(both.pairs)})
+    both = compare_sides([base], [candidate])
+    return both.model_copy(update={"behaviours": shared_behaviours(both.pairs)})
 
 
 def test_the_answer_comes_first_and_says_whether_it_is_luck() -> None:
@@ -41,7 +40,7 @@ def test_what_is_hardly_luck_is_called_worse() -> None:
 
 
 def test_nothing_to_compare_is_said() -> None:
-    nothing = compared([played("a", {"x/1": "p"})], [played("b", {"x/2": "p"})])
+    nothing = compare_sides([played("a", {"x/1": "p"})], [played("b", {"x/2": "p"})])
     page = comparison_page(nothing)
     assert "**Nothing can be compared: no eval was tried and judged on both sides.**" in page
     assert "Only in the base (1): x/1" in page
@@ -51,9 +50,9 @@ def test_hostile_text_stays_text() -> None:
     quote = Quote(side="base", place=EVIL, text=EVIL, verified=False)
     why = RegressionExplanation(behaviour="b", text=EVIL, kind="model", quotes=(quote,), judge=EVIL)
     base, candidate = (played(f"{side}{EVIL}", {f"{EVIL}/{EVIL}": letter}, model=EVIL) for side, letter in ("ap", "bf"))
-    both = compared([base], [candidate])
+    both = compare_sides([base], [candidate])
     pairs = tuple(pair.model_copy(update={"why": why}) for pair in both.pairs)
-    evil = both.model_copy(update={"pairs": pairs, "behaviours": behaviours(pairs), "notes": (EVIL,)})
+    evil = both.model_copy(update={"pairs": pairs, "behaviours": shared_behaviours(pairs), "notes": (EVIL,)})
     page = comparison_page(evil)
     assert untouched(page)
     shown = MarkdownIt("commonmark").enable("table").render(page.split("\n---\n", 1)[1])
@@ -90,7 +89,7 @@ def test_many_evals_make_no_endless_page() -> None:
 
 def test_a_matrix_shows_what_tells_apart_and_csv_holds_all() -> None:
     one, other = played("aaaa", {"x/1": "pp", "x/2": "pf", "x/3": "f"}), failures_only("bbbb", ["=cmd()/x"], 3)
-    told = matrix([[one], [other]])
+    told = build_matrix([[one], [other]])
     page = matrix_page(told)
     assert "| x/2 | 1/2 | ✓ | 66.7 % |" in page
     assert "## Passed everywhere\nx/1" in page

@@ -4,19 +4,19 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from evalscribe.store.sql import SqlStore, open_store
-from evalscribe.store.tables import base
+from evalscribe.store import tables
+from evalscribe.store.analyses import SqlStore, open_store
 from postgres_server import PostgresServer
 
 _KEPT = (
     "version_items",
     "deployments",
     "scores",
-    *(name for name in base.metadata.tables if name.endswith("_versions")),
+    *(name for name in tables.metadata.tables if name.endswith("_versions")),
 )
 """Triggers refuse to delete rows of most of these. To truncate every table takes ten times as long."""
 _EMPTY = "; ".join(
-    [f"DELETE FROM {name}" for name in base.metadata.tables if name not in _KEPT]
+    [f"DELETE FROM {name}" for name in tables.metadata.tables if name not in _KEPT]
     + [f"DO $$ BEGIN IF EXISTS (SELECT FROM {name}) THEN TRUNCATE {name}; END IF; END $$" for name in _KEPT]
 )
 

@@ -12,7 +12,7 @@ import pytest
 from evalscribe.errors import AccessError, DataError
 from evalscribe.model.chat import Reply, ToolCall, Usage
 from evalscribe.model.storage import BatchIntent, UnansweredQuestion
-from evalscribe.store.batches import SqlIntents, open_intents
+from evalscribe.store.results import SqlBatches, open_batches
 
 REPLY = Reply(
     text="ü",
@@ -24,8 +24,8 @@ REPLY = Reply(
 
 
 @pytest.fixture
-def intents(place: Path | str) -> Iterator[SqlIntents]:
-    opened = open_intents(place)
+def intents(place: Path | str) -> Iterator[SqlBatches]:
+    opened = open_batches(place)
     yield opened
     opened.close()
 
@@ -34,14 +34,14 @@ def intent(id: str, *keys: str) -> BatchIntent:
     return BatchIntent(id=id, keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
 
 
-def test_an_intent_is_found_by_each_of_its_questions(intents: SqlIntents) -> None:
+def test_an_intent_is_found_by_each_of_its_questions(intents: SqlBatches) -> None:
     added = intents.add(intent("i", "a", "b", "a"))
     assert added.keys == ("a", "b")
     assert intents.of("a") == intents.of("b") == added
     assert intents.of("c") is None
 
 
-def test_a_question_belongs_to_the_first_intent_that_had_it(intents: SqlIntents) -> None:
+def test_a_question_belongs_to_the_first_intent_that_had_it(intents: SqlBatches) -> None:
     intents.add(intent("i", "a", "b"))
     assert intents.add(intent("j", "b", "c")).keys == ("c",)
     assert intents.add(intent("k", "a", "c")).keys == ()
@@ -49,7 +49,7 @@ def test_a_question_belongs_to_the_first_intent_that_had_it(intents: SqlIntents)
     assert owners == {"a": "i", "b": "i", "c": "j"}
 
 
-def test_the_batch_of_an_intent(intents: SqlIntents) -> None:
+def test_the_batch_of_an_intent(intents: SqlBatches) -> None:
     intents.add(intent("i", "a"))
     intents.add(intent("j", "b"))
     assert intents.batch_ids() == frozenset()
@@ -60,7 +60,7 @@ def test_the_batch_of_an_intent(intents: SqlIntents) -> None:
     assert intents.batch_ids() == {"msgbatch_1"}
 
 
-def test_answers_come_back_as_they_were(intents: SqlIntents) -> None:
+def test_answers_come_back_as_they_were(intents: SqlBatches) -> None:
     intents.add(intent("i", "a", "b", "c"))
     intents.settle({"a": REPLY, "b": UnansweredQuestion(reason="expired"), "unknown": REPLY})
     assert [intents.outcome(key) for key in ("a", "b", "c", "unknown")] == [
@@ -71,7 +71,7 @@ def test_answers_come_back_as_they_were(intents: SqlIntents) -> None:
     ]
 
 
-def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents: SqlIntents) -> None:
+def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents: SqlBatches) -> None:
     intents.add(intent("i", "a", "b"))
     intents.settle({"a": REPLY})
     intents.drop("i")
@@ -80,7 +80,7 @@ def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents:
     assert intents.add(intent("j", "a", "b")).keys == ("b",)
 
 
-def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: SqlIntents) -> None:
+def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: SqlBatches) -> None:
     intents.add(intent("i", "a", "b", "c"))
     intents.settle({"a": REPLY, "b": REPLY})
     assert [intents.take(key) for key in ("a", "a", "c", "unknown")] == [True, False, False, False]
@@ -91,7 +91,7 @@ def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: Sq
     assert intents.add(intent("j", "a", "b", "c")).keys == ("a",)
 
 
-def test_a_claim_is_one_processs(intents: SqlIntents) -> None:
+def test_a_claim_is_one_processs(intents: SqlBatches) -> None:
     with intents.claim("i") as mine, intents.claim("i") as theirs, intents.claim("j") as another:
         assert (mine, theirs, another) == (True, False, True)
     with intents.claim("i") as mine:
@@ -99,12 +99,12 @@ def test_a_claim_is_one_processs(intents: SqlIntents) -> None:
 
 
 def test_no_claim_is_left_behind(folder: Path) -> None:
-    with closing(open_intents(folder)) as intents, intents.claim("../i"):
+    with closing(open_batches(folder)) as intents, intents.claim("../i"):
         assert [path.name for path in folder.glob("batch-*")] == ["batch-..-i.lock"]
     assert list(folder.glob("batch-*")) == []
 
 
-def test_a_claim_ends_with_an_error_too(intents: SqlIntents) -> None:
+def test_a_claim_ends_with_an_error_too(intents: SqlBatches) -> None:
     with pytest.raises(ValueError, match="no luck"), intents.claim("i"):
         raise ValueError("no luck")
     with intents.claim("i") as mine:
@@ -112,7 +112,7 @@ def test_a_claim_ends_with_an_error_too(intents: SqlIntents) -> None:
 
 
 def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
-    intents = open_intents(folder)
+    intents = open_batches(folder)
     target = tmp_path / "precious"
     target.write_text("kept")
     (folder / "batch-i.lock").symlink_to(target)
@@ -124,13 +124,13 @@ def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
 
 def test_many_at_once_share_the_questions_out(place: Path | str) -> None:
     def take(n: int) -> tuple[str, ...]:
-        opened = open_intents(place)
+        opened = open_batches(place)
         try:
             return opened.add(intent(f"i{n}", *(f"k{m}" for m in range(50)), f"own{n}")).keys
         finally:
             opened.close()
 
-    open_intents(place).close()
+    open_batches(place).close()
     with ThreadPoolExecutor(4) as pool:
         taken = [key for keys in pool.map(take, range(8)) for key in keys]
     assert sorted(taken) == sorted([*(f"k{m}" for m in range(50)), *(f"own{n}" for n in range(8))])
@@ -138,7 +138,7 @@ def test_many_at_once_share_the_questions_out(place: Path | str) -> None:
 
 @pytest.mark.parametrize("body", [b"no zlib", b"x\x9c\x03\x00\x00\x00\x00\x01"])
 def test_an_answer_that_cannot_be_read(folder: Path, body: bytes) -> None:
-    intents = open_intents(folder)
+    intents = open_batches(folder)
     intents.add(intent("i", "a"))
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         raw.execute("UPDATE batch_items SET body = ?", (body,))

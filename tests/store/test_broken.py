@@ -13,9 +13,9 @@ import pytest
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Run
-from evalscribe.store import failures, file
-from evalscribe.store.failures import ROOM, explained
-from evalscribe.store.sql import open_store
+from evalscribe.store import errors, sqlite
+from evalscribe.store.analyses import open_store
+from evalscribe.store.errors import ROOM, translate_errors
 from store.store_cases import LABEL, SIGHTING
 
 RUN = Run(id="r", provider="example", model="m")
@@ -138,8 +138,8 @@ def test_a_disk_error_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPat
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_WRITE"
     for room, advice in ((0, "make room"), (ROOM, "lost: try again")):
-        monkeypatch.setattr(failures, "disk_usage", lambda _, room=room: SimpleNamespace(free=room))
-        with pytest.raises(UnavailableError, match=advice), explained(folder / "store.db"):
+        monkeypatch.setattr(errors, "disk_usage", lambda _, room=room: SimpleNamespace(free=room))
+        with pytest.raises(UnavailableError, match=advice), translate_errors(folder / "store.db"):
             raise error
 
 
@@ -154,7 +154,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_a_store_that_another_process_keeps_busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "BUSY_S", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
     store = open_store(folder)
     with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as raw:
         raw.execute("BEGIN IMMEDIATE")

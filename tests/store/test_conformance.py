@@ -9,7 +9,7 @@ from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.repository import FileChange, Patch, StoredReport
 from evalscribe.model.storage import Store
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 from graph.lane_cases import MemoryStore
 from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import func, insert, select
 
 from evalscribe.store.database import open_database
-from evalscribe.store.tables.said import verdicts
+from evalscribe.store.tables import verdicts
 
 ROW = {"key": "k", "kind": "Verdict", "body": b""}
 

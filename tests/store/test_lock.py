@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UnavailableError
-from evalscribe.store.sql import SqlStore, open_store
+from evalscribe.store.analyses import SqlStore, open_store
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
 with open_store(place).lock("run/../1"):
     print("held", flush=True)

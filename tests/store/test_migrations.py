@@ -18,11 +18,11 @@ from evalscribe.errors import DataError
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Run
-from evalscribe.store import schema
-from evalscribe.store.archive import open_archive
-from evalscribe.store.shelf import open_shelf
-from evalscribe.store.sql import open_store
-from evalscribe.store.tables import base
+from evalscribe.store import database as schema
+from evalscribe.store import tables
+from evalscribe.store.analyses import open_store
+from evalscribe.store.collections import open_collections
+from evalscribe.store.records import open_collection_records
 from quick_stores import QuickUpgrade
 from store.shelf_cases import FAILED, HERE, LABELS, RESULT, RUBRIC
 from store.store_cases import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
@@ -55,7 +55,7 @@ def scripts() -> ScriptDirectory:
 
 
 def test_the_head_is_the_newest_script() -> None:
-    assert scripts().get_current_head() == base.HEAD
+    assert scripts().get_current_head() == tables.HEAD
 
 
 def test_released_revisions_are_never_edited() -> None:
@@ -67,7 +67,7 @@ def test_the_revisions_make_the_tables_that_the_code_uses(folder: Path) -> None:
     open_store(folder).close()
     engine = create_engine(f"sqlite:///{folder / 'store.db'}")
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
     engine.dispose()
 
 
@@ -85,7 +85,7 @@ def test_from_blank_and_from_every_past_revision(folder: Path, revision: str | N
     store.put_run(Run(id="r", provider="example", model="n"))
     store.close()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
-        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(base.HEAD,)]
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(tables.HEAD,)]
 
 
 def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> Non
     folder.mkdir()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         raw.executescript(Path(__file__).with_name("dumps").joinpath("0005_filled.sql").read_text())
-    store, shelf, archive = open_store(folder), open_shelf(folder), open_archive(folder)
+    store, shelf, archive = open_store(folder), open_collections(folder), open_collection_records(folder)
     bare = EVAL.model_copy(update={"id": "e2", "category": "", "trial": 2, "trials": 3})
     run = RUN.model_copy(update={"failures": (EVAL, bare), "passed": 2, "failed": 3, "total": 7})
     assert store.get_run(RUN.id) == run
@@ -134,7 +134,7 @@ def dying(*args, **more):
         os.kill(os.getpid(), 9)
     done.append(create(*args, **more))
 op.create_table = dying
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 open_store(Path(sys.argv[1]))
 """
 
@@ -150,7 +150,7 @@ def test_killed_half_way_through_a_migration(folder: Path) -> None:
 def test_a_warm_start_does_not_load_alembic(folder: Path) -> None:
     open_store(folder).close()
     code = (
-        "import sys; from pathlib import Path; from evalscribe.store.sql import open_store;"
+        "import sys; from pathlib import Path; from evalscribe.store.analyses import open_store;"
         "open_store(Path(sys.argv[1])).close(); print('alembic' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
@@ -165,7 +165,7 @@ def test_a_warm_start_is_quick(folder: Path) -> None:
         "import sys, time; from pathlib import Path; import asyncio;"
         "began = time.process_time();"
         "import sqlalchemy; imported = time.process_time();"
-        "from evalscribe.store.sql import open_store; open_store(Path(sys.argv[1])).close();"
+        "from evalscribe.store.analyses import open_store; open_store(Path(sys.argv[1])).close();"
         "print((time.process_time() - imported) / (imported - began))"
     )
     command = [sys.executable, "-c", code, str(folder)]

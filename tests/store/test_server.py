@@ -15,11 +15,10 @@ from sqlalchemy import create_engine, select
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Run
-from evalscribe.store import server, server_lock
+from evalscribe.store import postgres, tables
+from evalscribe.store.analyses import open_store
 from evalscribe.store.database import open_database
-from evalscribe.store.server import DatabaseServer
-from evalscribe.store.sql import open_store
-from evalscribe.store.tables import base, runs, said
+from evalscribe.store.postgres import DatabaseServer
 from postgres_server import OWNER, PASSWORD, PostgresServer
 from store.store_cases import VERDICT
 
@@ -29,7 +28,7 @@ RUN = Run(id="r", provider="example", model="m")
 def test_the_revisions_make_the_tables_that_the_code_uses(shared_url: str) -> None:
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(shared_url))
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
     engine.dispose()
 
 
@@ -39,7 +38,7 @@ def test_texts_are_sorted_by_code_points(server_url: str) -> None:
             store.put_run(RUN.model_copy(update={"id": run_id}))
         assert store.run_ids() == ("-", "A", "Z", "a", "b", "ä")
     with closing(open_database(server_url)) as database, database.transaction() as connection:
-        found = connection.scalars(select(runs.runs.c.run_id).order_by(runs.runs.c.run_id)).all()
+        found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id)).all()
     assert found == ["-", "A", "Z", "a", "b", "ä"]
 
 
@@ -143,10 +142,10 @@ def test_connections_that_were_cut_are_made_anew(server_url: str, postgres_serve
 
 def _cut_within(url: str, cut: object) -> None:
     with closing(open_database(url)) as database, database.transaction() as connection:
-        connection.execute(runs.runs.delete())
+        connection.execute(tables.runs.delete())
         assert callable(cut)
         cut()
-        connection.execute(runs.runs.delete())
+        connection.execute(tables.runs.delete())
 
 
 LOCKED = """
@@ -222,7 +221,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monke
 
 
 def test_who_writes_waits_for_another_one_but_not_for_ever(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "BUSY_S", 0.2)
+    monkeypatch.setattr(postgres, "BUSY_S", 0.2)
     with closing(open_database(server_url)) as database, closing(open_database(server_url)) as other:
         with (
             database.writing(),
@@ -241,10 +240,10 @@ def test_nobody_writes_between_reading_and_writing(server_url: str) -> None:
         with closing(open_database(server_url)) as database:
             for _ in range(10):
                 with database.writing() as connection:
-                    read = connection.scalar(select(said.reports.c.text)) or "0"
-                    connection.execute(said.reports.delete())
+                    read = connection.scalar(select(tables.reports.c.text)) or "0"
+                    connection.execute(tables.reports.delete())
                     row = {"run_id": "r", "path": "p", "text": str(int(read) + 1)}
-                    connection.execute(said.reports.insert(), row)
+                    connection.execute(tables.reports.insert(), row)
 
     threads = [threading.Thread(target=count_up) for _ in range(4)]
     for thread in threads:
@@ -260,7 +259,7 @@ def test_nobody_writes_between_reading_and_writing(server_url: str) -> None:
 def test_a_signature_that_somebody_else_made_is_not_repeated(server_url: str) -> None:
     place = DatabaseServer(server_url)
     with psycopg.connect(server_url, application_name="evalscribe \x1b[2J") as stranger:
-        stranger.execute("SELECT pg_advisory_lock(%s)", [server_lock.key("run r")])
+        stranger.execute("SELECT pg_advisory_lock(%s)", [postgres.key("run r")])
         with pytest.raises(UnavailableError, match="by another process"), place.run_lock("r"):
             pass
 

@@ -15,14 +15,14 @@ from evalscribe.app.rubrics import DEFAULT_COLLECTION, stored
 from evalscribe.errors import DataError
 from evalscribe.model.rubric import Collection
 from evalscribe.prompts.templates import Prompts
-from evalscribe.store.shelf import SqlShelf, open_shelf
+from evalscribe.store.collections import SqlCollections, open_collections
 from store.shelf_cases import CHANGED, HERE, LABELS, RESULT, RUBRIC
 
 MAKER = """
 import sys
 from pathlib import Path
 from evalscribe.model.rubric import Collection, Rubric
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_shelf
 place, name = sys.argv[1], sys.argv[2]
 shelf = open_shelf(place if "://" in place else Path(place))
 shelf.add_collection(Collection(id="c1", name="here"))
@@ -40,7 +40,7 @@ def test_versions_made_by_several_processes_at_once(place: Path | str) -> None:
     makers = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
     told = "".join(maker.communicate()[0] for maker in makers)
     assert [maker.returncode for maker in makers] == [0, 0, 0]
-    shelf = open_shelf(place)
+    shelf = open_collections(place)
     numbers = Counter(int(line.split(" ", 1)[0]) for line in told.splitlines())
     assert numbers == Counter(range(1, 25))
     for line in told.splitlines():
@@ -52,7 +52,7 @@ def test_versions_made_by_several_processes_at_once(place: Path | str) -> None:
 
 def test_everything_comes_back_to_another_process(folder: Path) -> None:
     shelf = filled(folder)
-    other = open_shelf(folder)
+    other = open_collections(folder)
     assert other.collections() == (HERE,)
     assert other.rubric("c1", "polite", 1) == RUBRIC
     assert other.label_set("c1", "l1") == LABELS
@@ -73,7 +73,9 @@ def test_everything_comes_back_to_another_process(folder: Path) -> None:
         ("judge_results", lambda shelf: shelf.get_result("k")),
     ],
 )
-def test_a_row_that_cannot_be_read(folder: Path, body: bytes, table: str, asked: Callable[[SqlShelf], object]) -> None:
+def test_a_row_that_cannot_be_read(
+    folder: Path, body: bytes, table: str, asked: Callable[[SqlCollections], object]
+) -> None:
     shelf = filled(folder)
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
         raw.execute(f"UPDATE {table} SET body = ?", [body])
@@ -95,8 +97,8 @@ def test_a_version_that_cannot_be_read_stands_in_no_other_ones_way(folder: Path)
     shelf.close()
 
 
-def filled(folder: Path) -> SqlShelf:
-    shelf = open_shelf(folder)
+def filled(folder: Path) -> SqlCollections:
+    shelf = open_collections(folder)
     shelf.add_collection(HERE)
     shelf.add_rubric("c1", RUBRIC)
     shelf.add_label_set("c1", LABELS)

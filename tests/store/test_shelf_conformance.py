@@ -9,7 +9,7 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.result import JudgeResult
 from evalscribe.model.rubric import Collection
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_collections
 from store.memory_shelf import MemoryShelf
 from store.shelf_cases import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABELS, RESULT, RUBRIC, THERE
 
@@ -17,7 +17,7 @@ from store.shelf_cases import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABE
 @pytest.fixture(params=["file", "server", "memory"])
 def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[CollectionStore]:
     place = request.getfixturevalue("server_url") if request.param == "server" else folder
-    shelf: CollectionStore = MemoryShelf() if request.param == "memory" else open_shelf(place)
+    shelf: CollectionStore = MemoryShelf() if request.param == "memory" else open_collections(place)
     shelf.add_collection(HERE)
     yield shelf
     shelf.close()

@@ -10,7 +10,7 @@ import pytest
 
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.storage import Store
-from evalscribe.store.sql import SqlStore, open_store
+from evalscribe.store.analyses import SqlStore, open_store
 from machine_speed import slowness
 from store.store_cases import EVIDENCE, RUN, VERDICT
 
@@ -32,7 +32,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from evalscribe.model.run import Run
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 store = open_store(sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1]))
 for n in range(50):
     store.put_run(Run(id=f"{sys.argv[2]} {n}", provider="p", model="m"))
@@ -70,7 +70,7 @@ import resource, sys, time
 from pathlib import Path
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 store, text = open_store(Path(sys.argv[1])), "".join(f"line {n * n % 977}\\n" for n in range(1500))
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for n in range(3_000):

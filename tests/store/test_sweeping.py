@@ -13,10 +13,10 @@ from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.storage import AddedCounts
-from evalscribe.store import sweeping
-from evalscribe.store.archive import SqlArchive, open_archive
-from evalscribe.store.shelf import SqlShelf, open_shelf
-from evalscribe.store.sql import SqlStore
+from evalscribe.store import gc
+from evalscribe.store.analyses import SqlStore
+from evalscribe.store.collections import SqlCollections, open_collections
+from evalscribe.store.records import SqlRecords, open_collection_records
 from store.archive_cases import HERE, RICH, RUN, THERE, record
 from store.shelf_cases import RESULT
 from store.store_cases import EVIDENCE, LABEL, SIGHTING, VERDICT
@@ -27,8 +27,8 @@ SEVERAL = [RICH, *(record(n) for n in range(7))]
 
 
 @pytest.fixture
-def shelf(place: Path | str) -> Iterator[SqlShelf]:
-    shelf = open_shelf(place)
+def shelf(place: Path | str) -> Iterator[SqlCollections]:
+    shelf = open_collections(place)
     for collection in (HERE, THERE):
         shelf.add_collection(collection)
     yield shelf
@@ -36,22 +36,22 @@ def shelf(place: Path | str) -> Iterator[SqlShelf]:
 
 
 @pytest.fixture
-def archive(shelf: SqlShelf, place: Path | str) -> Iterator[SqlArchive]:
-    archive = open_archive(place)
+def archive(shelf: SqlCollections, place: Path | str) -> Iterator[SqlRecords]:
+    archive = open_collection_records(place)
     archive.add("c1", [RUN], SEVERAL)
     archive.add("c1", [OTHER], [record(1, run_id="r2")])
     yield archive
     archive.close()
 
 
-def swept(archive: SqlArchive, *, dry_run: bool = False) -> dict[str, int]:
+def swept(archive: SqlRecords, *, dry_run: bool = False) -> dict[str, int]:
     return {one.kind: one.rows for one in archive.sweep(dry_run=dry_run) if one.rows}
 
 
 NOTHING: dict[str, int] = {}
 
 
-def test_what_a_collection_has_stays(archive: SqlArchive) -> None:
+def test_what_a_collection_has_stays(archive: SqlRecords) -> None:
     archive.add("c2", [RUN], [])
     archive.remove("c1", "r1")
     assert swept(archive) == NOTHING
@@ -59,9 +59,9 @@ def test_what_a_collection_has_stays(archive: SqlArchive) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 500])
-def test_a_run_that_no_collection_has(archive: SqlArchive, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "AT_ONCE", at_once)
-    monkeypatch.setattr(sweeping, "ROUND", 2 * at_once)
+def test_a_run_that_no_collection_has(archive: SqlRecords, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "AT_ONCE", at_once)
+    monkeypatch.setattr(gc, "ROUND", 2 * at_once)
     archive.remove("c1", "r1")
     expected = {"runs": 1, "evals": 8, "steps": 2, "transcripts": 9, "documents": 10, "texts": 2}
     told = archive.sweep(dry_run=True)
@@ -75,7 +75,7 @@ def test_a_run_that_no_collection_has(archive: SqlArchive, at_once: int, monkeyp
     assert archive.add("c1", [RUN], SEVERAL) == AddedCounts(new=8)
 
 
-SAID: dict[str, Callable[[SqlStore, SqlShelf], None]] = {
+SAID: dict[str, Callable[[SqlStore, SqlCollections], None]] = {
     "a report": lambda store, _: store.put_report("r1", StoredReport(path="p", text="t")),
     "findings": lambda store, _: store.put_findings("r1", [FindingSummary(eval="a/one")]),
     "a label": lambda store, _: store.put_labels({"r1": [LABEL]}),
@@ -86,7 +86,7 @@ SAID: dict[str, Callable[[SqlStore, SqlShelf], None]] = {
 
 @pytest.mark.parametrize("said", SAID)
 def test_a_run_of_which_something_was_said_stays(
-    archive: SqlArchive, store: SqlStore, shelf: SqlShelf, said: str
+    archive: SqlRecords, store: SqlStore, shelf: SqlCollections, said: str
 ) -> None:
     archive.remove("c1", "r1")
     SAID[said](store, shelf)
@@ -94,7 +94,7 @@ def test_a_run_of_which_something_was_said_stays(
     assert list(archive.records("r1")) == SEVERAL
 
 
-def test_runs_that_were_only_analysed_stay_with_their_evidence(archive: SqlArchive, store: SqlStore) -> None:
+def test_runs_that_were_only_analysed_stay_with_their_evidence(archive: SqlRecords, store: SqlStore) -> None:
     store.put_run(ANALYSED)
     store.put_run(Run(id="all passed", provider="p", model="m", passed=2, total=2))
     store.put_evidence(ANALYSED.id, EVIDENCE)
@@ -106,7 +106,7 @@ def test_runs_that_were_only_analysed_stay_with_their_evidence(archive: SqlArchi
     assert store.get_verdict("k") == VERDICT
 
 
-def test_evidence_of_what_is_no_failure_any_more(archive: SqlArchive, store: SqlStore) -> None:
+def test_evidence_of_what_is_no_failure_any_more(archive: SqlRecords, store: SqlStore) -> None:
     store.put_run(ANALYSED)
     store.put_evidence(ANALYSED.id, EVIDENCE)
     gone = EVIDENCE.model_copy(update={"eval": Eval(id="gone", category="", name="gone")})
@@ -120,19 +120,19 @@ def test_evidence_of_what_is_no_failure_any_more(archive: SqlArchive, store: Sql
 
 
 def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
-    archive: SqlArchive, monkeypatch: pytest.MonkeyPatch
+    archive: SqlRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.remove("c1", "r1")
-    monkeypatch.setattr(sweeping, "AT_ONCE", 3)
-    forget = sweeping._forget
+    monkeypatch.setattr(gc, "AT_ONCE", 3)
+    forget = gc._forget
 
     def interrupted(database: object, table: object, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
-        if table is sweeping.runs:
+        if table is gc.runs:
             assert archive.add("c1", [RUN], SEVERAL[:4]) == AddedCounts(same=4)
         return done
 
-    monkeypatch.setattr(sweeping, "_forget", interrupted)
+    monkeypatch.setattr(gc, "_forget", interrupted)
     archive.sweep(dry_run=False)
     (run,) = [run for run in archive.runs("c1") if run.id == "r1"]
     assert (run.passed, run.failed, run.total) == (7, 1, 8)
@@ -141,10 +141,10 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
 
 @pytest.mark.parametrize("after", ["runs", "evals", "steps", "documents"])
 def test_a_run_that_comes_back_half_forgotten_is_whole(
-    archive: SqlArchive, monkeypatch: pytest.MonkeyPatch, after: str
+    archive: SqlRecords, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
     archive.remove("c1", "r1")
-    forget = sweeping._forget
+    forget = gc._forget
 
     def ended(database: object, table: Table, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(sweeping, "_forget", ended)
+    monkeypatch.setattr(gc, "_forget", ended)
     with pytest.raises(KeyboardInterrupt):
         archive.sweep(dry_run=False)
     assert archive.add("c1", [RUN], SEVERAL) == (AddedCounts(same=8) if after == "runs" else AddedCounts(new=8))
@@ -163,7 +163,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
 KILLED = """
 import os, sys
 from evalscribe.store import sweeping
-from evalscribe.store.archive import open_archive
+from evalscribe.store.records import open_archive
 sweeping.AT_ONCE, forget = 2, sweeping._forget
 def dying(database, table, unneeded):
     if table is sweeping.transcripts:
@@ -175,7 +175,7 @@ open_archive(__import__("pathlib").Path(sys.argv[1])).sweep(dry_run=False)
 
 
 def test_killed_half_way_it_goes_on(folder: Path) -> None:
-    shelf, archive = open_shelf(folder), open_archive(folder)
+    shelf, archive = open_collections(folder), open_collection_records(folder)
     shelf.add_collection(HERE)
     archive.add("c1", [RUN], SEVERAL)
     archive.remove("c1", "r1")
@@ -186,7 +186,7 @@ def test_killed_half_way_it_goes_on(folder: Path) -> None:
 
 
 def test_room_is_given_back(folder: Path) -> None:
-    shelf, archive = open_shelf(folder), open_archive(folder)
+    shelf, archive = open_collections(folder), open_collection_records(folder)
     shelf.add_collection(HERE)
     long = [record(n, metadata={"long": f"{n}" * 2000}) for n in range(300)]
     archive.add("c1", [RUN], long)

@@ -20,7 +20,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.score import Binding, Score, ScoreEvidence, ScorerSpec
 from evalscribe.model.target import Component
-from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
+from evalscribe.store.experiment_runs import open_datasets, open_definitions, open_experiment_runs
 
 NOW = "2026-11-20T10:00:00.000+00:00"
 EXACT = ScorerSpec(name="exact_match", scorer="exact_match", config={"case_sensitive": True})

@@ -11,7 +11,7 @@ import pytest
 from evalscribe.model.dataset import Item
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.run import Eval, Run
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
 from surfaces.command import Inside
 from surfaces.made_experiment import Made
 

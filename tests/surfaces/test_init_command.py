@@ -245,7 +245,7 @@ def test_a_folder_that_cannot_be_written(workspace: Workspace, monkeypatch: pyte
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
     with monkeypatch.context() as patched:
-        patched.setattr("evalscribe.library.new_files.os.open", refusing)
+        patched.setattr("evalscribe.git.report_folder.os.open", refusing)
         said = workspace.run("init", code=77).err
     assert "cannot write" in said
     assert "Read-only file system" in said

@@ -10,8 +10,8 @@ from evalscribe.judging.marks.resolve import resolve
 from evalscribe.judging.requests.question import Question
 from evalscribe.model.result import Result, ResultSet
 from evalscribe.model.rubric import Collection
+from evalscribe.store.collections import open_collections
 from evalscribe.store.results import open_result_sets
-from evalscribe.store.shelf import open_shelf
 from surfaces.command import Inside
 
 WHEN = "2026-11-02T12:00:00.000+00:00"
@@ -40,7 +40,7 @@ def filled(inside: Inside) -> Inside:
         )
         for n in range(4)
     ]
-    with closing(open_shelf(place)) as shelf, closing(open_result_sets(place)) as sets:
+    with closing(open_collections(place)) as shelf, closing(open_result_sets(place)) as sets:
         shelf.add_collection(Collection(id="c1", name="airline"))
         sets.add(made, rows)
     return inside

@@ -15,7 +15,7 @@ import pytest
 
 from evalscribe.cli import run
 from evalscribe.model.experiment_storage import ScoreQuery
-from evalscribe.store.tables import base
+from evalscribe.store import tables
 from surfaces import made_runs
 from surfaces.made_experiment import Made, items
 
@@ -115,14 +115,14 @@ def statement(sql: str) -> Damage:
 
 def without_tables(store: Path) -> None:
     with opened(store) as raw:
-        for name in base.metadata.tables:
+        for name in tables.metadata.tables:
             raw.execute(f"DROP TABLE {name}")
 
 
 def without_columns(store: Path) -> None:
     """Tables with the first column only."""
     with opened(store) as raw:
-        for name, table in base.metadata.tables.items():
+        for name, table in tables.metadata.tables.items():
             raw.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
             raw.execute(f"CREATE TABLE {name} AS SELECT {table.c[0].name} FROM old_{name}")
             raw.execute(f"DROP TABLE old_{name}")
@@ -133,7 +133,7 @@ def every_cell(kinds: tuple[str, ...], value: object) -> Damage:
 
     def damage(store: Path) -> None:
         with opened(store) as raw:
-            for name, table in base.metadata.tables.items():
+            for name, table in tables.metadata.tables.items():
                 columns = [
                     column.name
                     for column in table.c

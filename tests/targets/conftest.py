@@ -3,21 +3,20 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.experiments.python_host import PythonHost, PythonTarget
 from evalscribe.model.target import TargetCall
-from evalscribe.targets.host import Host
-from evalscribe.targets.python import PythonTarget
 
-Hosted = Callable[[str], Host]
+Hosted = Callable[[str], PythonHost]
 
 
 @pytest.fixture
 async def hosted(tmp_path: Path) -> AsyncIterator[Hosted]:
     """A host of a module `user`, with that source and four lanes."""
-    hosts: list[Host] = []
+    hosts: list[PythonHost] = []
 
-    def made(source: str) -> Host:
+    def made(source: str) -> PythonHost:
         (tmp_path / "user.py").write_text(source)
-        hosts.append(Host(tmp_path, 4))
+        hosts.append(PythonHost(tmp_path, 4))
         return hosts[-1]
 
     yield made

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
+from evalscribe.experiments.targets import CommandTarget
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
-from evalscribe.targets.cmd import CommandTarget
 from waiting import until
 
 Calling = Callable[..., TargetCall]

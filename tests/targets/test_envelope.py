@@ -2,8 +2,8 @@
 
 import pytest
 
+from evalscribe.experiments.targets import parse_output, parse_reply
 from evalscribe.model.target import TargetFailure, TargetReply
-from evalscribe.targets.envelope import json_or_text, reply
 
 
 @pytest.mark.parametrize(
@@ -22,19 +22,19 @@ from evalscribe.targets.envelope import json_or_text, reply
     ],
 )
 def test_what_is_no_envelope_is_the_answer(value: object) -> None:
-    told = reply(value)
+    told = parse_reply(value)
     assert isinstance(told, TargetReply)
     assert told.output == value
 
 
 def test_an_answer_that_looks_like_an_envelope_stands_in_one() -> None:
-    told = reply({"output": {"output": 1}})
+    told = parse_reply({"output": {"output": 1}})
     assert isinstance(told, TargetReply)
     assert told.output == {"output": 1}
 
 
 def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None:
-    told = reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
+    told = parse_reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
     assert isinstance(told, TargetFailure)
     assert told.reason == "gave up"
     assert told.transcript
@@ -56,7 +56,7 @@ def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None
     ],
 )
 def test_an_envelope_that_cannot_be_read_fails_the_try(value: object, told: str) -> None:
-    failed = reply(value)
+    failed = parse_reply(value)
     assert isinstance(failed, TargetFailure)
     assert told in failed.reason
 
@@ -65,8 +65,8 @@ def test_hostile_answers_are_kept_as_text_that_can_be_stored() -> None:
     deep: object = []
     for _ in range(200):
         deep = [deep]
-    assert isinstance(reply(deep), TargetFailure)
-    told = reply({"a": "\ud800\0"}, log="\0\ud800")
+    assert isinstance(parse_reply(deep), TargetFailure)
+    told = parse_reply({"a": "\ud800\0"}, log="\0\ud800")
     assert isinstance(told, TargetReply)
     told.model_dump_json()
     assert "\0" not in told.log
@@ -74,4 +74,4 @@ def test_hostile_answers_are_kept_as_text_that_can_be_stored() -> None:
 
 @pytest.mark.parametrize("text", ["NaN", "1e999", '{"a": 1, "a": 2}', "[" * 5000, "[1", "", "0x1"])
 def test_what_is_not_json_for_all_readers_is_text(text: str) -> None:
-    assert json_or_text(text + "\n") == text
+    assert parse_output(text + "\n") == text

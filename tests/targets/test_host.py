@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from evalscribe.targets.child_process import ChildProcess
-from evalscribe.targets.host import MOST_ABANDONED, Host, HostReply
+from evalscribe.experiments.python_host import MOST_ABANDONED, ChildProcess, HostReply, PythonHost
 from machine_speed import cpu_below
 from waiting import PATIENCE_S, until, wait_until
 
-Hosted = Callable[[str], Host]
+Hosted = Callable[[str], PythonHost]
 
 BAD = """
 import asyncio, ctypes, os, subprocess, sys, time
@@ -41,7 +40,7 @@ def noisy(input):
 """
 
 
-async def called(host: Host, name: str, value: Any = 1, timeout_s: float = PATIENCE_S) -> HostReply:
+async def called(host: PythonHost, name: str, value: Any = 1, timeout_s: float = PATIENCE_S) -> HostReply:
     return await host.call(f"user:{name}", "component", {"input": value, "context": {}}, timeout_s)
 
 
@@ -193,7 +192,7 @@ def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path
     program = f"""
 import asyncio
 from pathlib import Path
-from evalscribe.targets.host import Host
+from evalscribe.experiments.python_host import Host
 
 async def main():
     host = Host(Path({str(tmp_path)!r}), 2)
@@ -215,7 +214,7 @@ async def test_names_of_the_users_modules_do_not_reach_ours(tmp_path: Path) -> N
     for name in ("json", "asyncio", "http", "plain"):
         (tmp_path / f"{name}.py").write_text(f"NAME = 'the user''s {name}'\n")
     (tmp_path / "user.py").write_text("def fn(input):\n    import plain\n    return plain.NAME\n")
-    host = Host(tmp_path, 1)
+    host = PythonHost(tmp_path, 1)
     assert (await called(host, "fn")).value == "the users plain"
     await host.close()
 

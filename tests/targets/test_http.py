@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError, UsageError
+from evalscribe.experiments.http_target import HttpTarget, header_values, validate_url
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
-from evalscribe.targets.http import HttpTarget, checked_url, header_values
 from scripted_server import Answer, Script, ScriptedServer
 
 Calling = Callable[..., TargetCall]
@@ -148,5 +148,5 @@ def test_a_headers_value_comes_from_the_environment() -> None:
 )
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError) as error:
-        checked_url(url)
+        validate_url(url)
     assert "secret" not in str(error.value)

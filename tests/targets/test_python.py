@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
+from evalscribe.experiments.python_host import PythonHost, PythonTarget
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
-from evalscribe.targets.host import Host
-from evalscribe.targets.python import PythonTarget
 from waiting import wait_until
 
 Function = Callable[..., PythonTarget]
-Hosted = Callable[[str], Host]
+Hosted = Callable[[str], PythonHost]
 GOLD = {"tier": "gold"}
 Calling = Callable[..., TargetCall]
 

@@ -10,6 +10,9 @@ from pydantic import JsonValue
 from evalscribe.app.named import nothing_called
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments.http_target import HttpTarget, header_values
+from evalscribe.experiments.python_host import PythonHost, PythonTarget, describe
+from evalscribe.experiments.targets import CommandTarget, find_program, split_command
 from evalscribe.ids import Frozen
 from evalscribe.model.experiment_storage import Definitions, Target
 from evalscribe.model.target import (
@@ -22,10 +25,6 @@ from evalscribe.model.target import (
     TargetFailure,
     TargetReply,
 )
-from evalscribe.targets.cmd import CommandTarget, found_program, split
-from evalscribe.targets.host import Host, describe
-from evalscribe.targets.http import HttpTarget, header_values
-from evalscribe.targets.python import PythonTarget
 from evalscribe.workspace import Workspace
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
@@ -98,7 +97,7 @@ async def created(
 
 def source_of(folder: Path, *, without: Sequence[Path] = ()) -> SourceState:
     """What is in the folder, but for some folders in it."""
-    from evalscribe.forge.source_state import source_state  # GitPython cannot be imported without git.
+    from evalscribe.git.repository import source_state  # GitPython cannot be imported without git.
 
     return source_state(folder, without)
 
@@ -111,7 +110,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
     """
     match component.kind:
         case "python":
-            target = PythonTarget(component.address, Host(folder, concurrency))
+            target = PythonTarget(component.address, PythonHost(folder, concurrency))
             await target.begin()
             return target
         case "http":
@@ -242,7 +241,7 @@ async def _there(component: Component, folder: Path) -> str:
             finally:
                 await target.close()
         case "cmd":
-            return found_program(split(component.address), folder)
+            return find_program(split_command(component.address), folder)
 
 
 async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:

@@ -151,10 +151,10 @@ async def _github_answers(settings: Settings) -> str | Unset:
     if access.key is None:
         return Unset(detail="no GITHUB_TOKEN: pull requests are opened by hand")
     try:
-        from evalscribe.forge.github import GitHub
+        from evalscribe.git.forge import GitHubForge
     except ImportError as error:
         raise UsageError("PyGithub is missing: pip install 'evalscribe[github]'") from error
-    forge = GitHub(access.url, access.key.get_secret_value(), "-/-")
+    forge = GitHubForge(access.url, access.key.get_secret_value(), "-/-")
     try:
         forge.check()
     finally:

@@ -225,7 +225,7 @@ class Importer:
 
     @asynccontextmanager
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[FilePiece, Imported]]:  # noqa: ARG002
-        from evalscribe.store.parts import open_storage
+        from evalscribe.store.store import open_storage
 
         with ExitStack() as opened:
             opened.enter_context(seldom_collected())

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from evalscribe import __version__
+from evalscribe.git.report_folder import NewFiles
 from evalscribe.ids import Frozen
-from evalscribe.library.new_files import NewFiles
 from evalscribe.prompts.templates import Prompts, shipped_folder
 
 SERVER = "evalscribe"

@@ -12,6 +12,7 @@ from evalscribe.app.named import nothing_called
 from evalscribe.app.rubrics import stored
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.experiments.python_host import FunctionDescription, describe
 from evalscribe.ids import Frozen
 from evalscribe.json_data import StrictJson
 from evalscribe.judging.scorers.bindings import Specify, binding_of
@@ -25,7 +26,6 @@ from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.experiment_storage import Definitions
 from evalscribe.model.score import CUSTOM, Binding, Scorer, ScorerSpec
 from evalscribe.prompts.templates import Prompts
-from evalscribe.targets.host import Described, describe
 from evalscribe.workspace import Workspace
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
@@ -100,7 +100,7 @@ async def function_spec(
     return spec, described.description
 
 
-def custom_spec(name: str, function: Described, config: Mapping[str, JsonValue]) -> ScorerSpec:
+def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, JsonValue]) -> ScorerSpec:
     """Of a decorated function. Raises `UsageError` for a key that its decorator does not name."""
     unknown = [key for key in config if function.config and key not in function.config]
     if unknown:

@@ -20,8 +20,8 @@ def mcp(
     import sys
 
     from evalscribe.errors import NotFoundError
-    from evalscribe.mcp_server import serve
-    from evalscribe.mcp_server.place import Place
+    from evalscribe.mcp import serve
+    from evalscribe.mcp.context import ServerWorkspace
 
     if folder is not None:
         try:
@@ -30,5 +30,5 @@ def mcp(
             raise NotFoundError(f"--folder {folder} is no folder to work in: {error.strerror}") from None
     if sys.stdin.isatty():
         print(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.", file=sys.stderr)
-    serve(Place(collection))
+    serve(ServerWorkspace(collection))
     return 0

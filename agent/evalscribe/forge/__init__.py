@@ -4,9 +4,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from evalscribe.errors import UsageError
-from evalscribe.forge.address import hosted
-from evalscribe.forge.by_hand import ByHand
 from evalscribe.git import command
+from evalscribe.git.forge import ManualForge
+from evalscribe.git.remotes import parse_address
 from evalscribe.model.protocols import Forge, Repository
 from evalscribe.settings import Settings
 from evalscribe.settings.access import GITHUB_API, Access
@@ -19,7 +19,7 @@ def repository_of(folder: Path) -> Repository:
         UsageError: git is missing, or the folder is in no repository with a working tree.
     """
     command.require_git()
-    from evalscribe.forge.repository import open_repository  # GitPython cannot be imported without git.
+    from evalscribe.git.repository import open_repository  # GitPython cannot be imported without git.
 
     return open_repository(folder)
 
@@ -30,19 +30,19 @@ def open_forge(settings: Settings, remote_url: str | None) -> Forge:
     Raises:
         UsageError: The token would go to a host that a stranger could have named, or a package is missing.
     """
-    there, access = hosted(remote_url), settings.github()
+    there, access = parse_address(remote_url), settings.github()
     if there is None or access.key is None or not _belongs(there.host, access):
-        return ByHand(remote_url)
+        return ManualForge(remote_url)
     try:
-        from evalscribe.forge.github import GitHub
+        from evalscribe.git.forge import GitHubForge
     except ImportError as error:
         raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
-    return GitHub(access.url, access.key.get_secret_value(), there.path, remote_url)
+    return GitHubForge(access.url, access.key.get_secret_value(), there.path, remote_url)
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
     """How evalscribe would open the pull request itself; None if no setting helps or none is needed."""
-    there, access = hosted(remote_url), settings.github()
+    there, access = parse_address(remote_url), settings.github()
     if there is None:
         return None
     if _belongs(there.host, access):

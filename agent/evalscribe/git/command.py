@@ -1,10 +1,4 @@
-"""The one place that starts git: argument lists, and an environment that is passed to the child.
-
-Commands are not run by GitPython: it copies the environment of this process for every command and can only add to it
-(3.2.1, `Git.execute`), and `Repo` itself reads GIT_DIR and GIT_WORK_TREE. Inside a git hook, where these name the
-hook's repository, they would have to be removed from `os.environ`, for all threads. GitPython reads objects, which
-needs no process.
-"""
+"""Run git commands in one folder."""
 
 import os
 import subprocess
@@ -15,9 +9,11 @@ from shutil import which
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalscribe.errors import UsageError
+from evalscribe.redaction import redact
 
 if TYPE_CHECKING:
     from git import GitDB
+
 
 REPOSITORY_VARIABLES = (
     "GIT_DIR",
@@ -171,3 +167,50 @@ class Repository(Git):
         except ODBError:
             return self.output("cat-file", "blob", name)
         return content
+
+
+QUIET = (
+    "--no-optional-locks",
+    "--literal-pathspecs",
+    "--no-replace-objects",
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.splitIndex=false"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
+    *("-c", "i18n.commitEncoding=UTF-8"),
+    *("-c", "log.showSignature=false"),
+    *("-c", "color.ui=false"),
+    *("-c", "user.useConfigOnly=true"),
+    *("-c", "http.lowSpeedLimit=1"),
+    *("-c", "http.lowSpeedTime=60"),
+)
+"""Hooks look at the folder's checked out files, which are not what is committed and pushed here, and may change them;
+an index of our own must leave nothing beside the user's; a commit that only this folder replaces by another is still
+the one that others have; and a server that says nothing is not waited for forever."""
+
+
+class GitResult(Ended):
+    """How a command ended, with an error message that may be shown."""
+
+    @property
+    def said(self) -> str:
+        """What it complained about, on one line and without a secret."""
+        return redact.redact(" ".join(self.err.split()))[:400]
+
+
+class GitFolder(Git):
+    """Runs git in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, QUIET)
+
+    def run(
+        self,
+        *arguments: str,
+        feed: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        at_most_s: float | None = None,
+    ) -> GitResult:
+        """As for any `Git`; a remote may repeat its URL with a token in what it says."""
+        return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

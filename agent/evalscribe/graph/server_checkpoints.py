@@ -16,8 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from evalscribe.graph.saver import SCHEMA, Saver, serializer
 from evalscribe.settings.database import without_password
-from evalscribe.store.server import PATIENCE_S, options
-from evalscribe.store.server_failures import explained
+from evalscribe.store.postgres import PATIENCE_S, options, translate_server_errors
 
 LOCK = 4_712_390_715
 """Of those who make the tables."""
@@ -52,7 +51,7 @@ class LastingSaver(AsyncPostgresSaver):
 async def on_server(url: str) -> AsyncIterator[Saver]:
     """A connection that broke is made anew: lanes wait for minutes, and a server is started again meanwhile."""
     _silence()
-    with explained(without_password(url)):
+    with translate_server_errors(without_password(url)):
         given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
         # Not the pool's own first one: of what went wrong with that a pool says only that it waited.
         connection: Connection = await AsyncConnection.connect(**given)

@@ -6,8 +6,8 @@ from typing import Any
 from sqlglot import exp
 
 from evalscribe.query.parsing import TYPED_FUNCTIONS, words
-from evalscribe.query.patterns import Unreadable, as_python
-from evalscribe.query.problem import nearest, refusal
+from evalscribe.query.patterns import UnsupportedPattern, as_python
+from evalscribe.query.problem import nearest, query_error
 
 MOST_COLUMNS = 1_600
 """What both engines can return."""
@@ -134,19 +134,19 @@ def check(tree: exp.Query) -> None:
     sources = 0
     for node, depth in _walk(tree):
         if depth > DEEPEST:
-            raise refusal(None, "it is nested too deeply")
+            raise query_error(None, "it is nested too deeply")
         if type(node) not in ALLOWED:
-            raise refusal(node, _unsupported(node))
+            raise query_error(node, _unsupported(node))
         for name, value in node.args.items():
             if value and name not in PLAIN_ARGUMENTS and not _is_tree(value):
                 word = value if isinstance(value, str) else name.strip("_").replace("_", " ")
-                raise refusal(node, f"{str(word).upper()} is not understood here")
+                raise query_error(node, f"{str(word).upper()} is not understood here")
         rule = _RULES.get(type(node))
         if rule is not None:
             rule(node)
         sources += isinstance(node, exp.Table | exp.Lateral | exp.Values)
         if sources > MOST_SOURCES:
-            raise refusal(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
+            raise query_error(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
@@ -173,20 +173,20 @@ def _unsupported(node: exp.Expr) -> str:
 
 def _select(node: exp.Select) -> None:
     if not node.expressions:
-        raise refusal(node, "SELECT needs at least one column")
+        raise query_error(node, "SELECT needs at least one column")
     if len(node.expressions) > MOST_COLUMNS:
-        raise refusal(node, f"SELECT shows at most {MOST_COLUMNS:,} columns")
+        raise query_error(node, f"SELECT shows at most {MOST_COLUMNS:,} columns")
     names = []
     for source in _sources(node):
         names.append(source.alias_or_name or (source.this.name if isinstance(source.this, exp.Anonymous) else ""))
     if len(names) > MOST_JOINED:
-        raise refusal(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
+        raise query_error(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise refusal(node, f"{twice} is named twice in FROM: give one of them an alias")
+        raise query_error(node, f"{twice} is named twice in FROM: give one of them an alias")
     for one in node.args.get("windows") or []:
         if one.args.get("alias") is not None:
-            raise refusal(one, "a named window is described in full, not by another window")
+            raise query_error(one, "a named window is described in full, not by another window")
 
 
 def _sources(node: exp.Select) -> list[exp.Expr]:
@@ -196,16 +196,18 @@ def _sources(node: exp.Select) -> list[exp.Expr]:
 
 def _table(node: exp.Table) -> None:
     if node.args.get("joins"):
-        raise refusal(node, "joins inside parentheses are not understood: write them one after the other")
+        raise query_error(node, "joins inside parentheses are not understood: write them one after the other")
     if isinstance(node.this, exp.Anonymous):
         _row_function(node.this)
     elif node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
-        raise refusal(node, "tables have one name, without a schema")
+        raise query_error(node, "tables have one name, without a schema")
 
 
 def _lateral(node: exp.Lateral) -> None:
     if not isinstance(node.this, exp.Anonymous):
-        raise refusal(node, "LATERAL queries are not offered: SQLite has none; write jsonb_array_elements(…) or a WITH")
+        raise query_error(
+            node, "LATERAL queries are not offered: SQLite has none; write jsonb_array_elements(…) or a WITH"
+        )
     _row_function(node.this)
 
 
@@ -218,85 +220,85 @@ def row_function(name: str) -> str:
 def _row_function(call: exp.Anonymous) -> None:
     name = row_function(call.name)
     if name not in ROW_FUNCTIONS:
-        raise refusal(call, f"function {name} makes no rows here{nearest(name, list(ROW_FUNCTIONS))}")
+        raise query_error(call, f"function {name} makes no rows here{nearest(name, list(ROW_FUNCTIONS))}")
     if len(call.expressions) != 1:
-        raise refusal(call, f"{name} takes 1 argument")
+        raise query_error(call, f"{name} takes 1 argument")
 
 
 def _join(node: exp.Join) -> None:
     side, kind = (str(node.args.get(name) or "").upper() for name in ("side", "kind"))
     if side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "INNER", "OUTER", "CROSS"):
-        raise refusal(node, f"{side or kind} JOIN is not understood: write JOIN … ON")
+        raise query_error(node, f"{side or kind} JOIN is not understood: write JOIN … ON")
     if isinstance(node.this.this, exp.Anonymous) and side in ("RIGHT", "FULL"):
-        raise refusal(node, f"rows of a JSON value are joined with CROSS JOIN, LEFT JOIN or a comma, not {side}")
+        raise query_error(node, f"rows of a JSON value are joined with CROSS JOIN, LEFT JOIN or a comma, not {side}")
     bare = node.args.get("on") is None and not node.args.get("using")
     if bare and (side or kind == "INNER"):
-        raise refusal(node, "JOIN needs ON or USING")
+        raise query_error(node, "JOIN needs ON or USING")
 
 
 def _values(node: exp.Values) -> None:
     alias = node.args.get("alias")
     if alias is None:
-        raise refusal(node, "give VALUES a name, and its columns: (VALUES (…)) AS t(a, b)")
+        raise query_error(node, "give VALUES a name, and its columns: (VALUES (…)) AS t(a, b)")
     widths = {len(row.expressions) for row in node.expressions}
     if len(widths) > 1:
-        raise refusal(node, "all rows of VALUES have as many values")
+        raise query_error(node, "all rows of VALUES have as many values")
     if len(alias.args.get("columns") or []) > max(widths):
-        raise refusal(node, f"{alias.name} has {max(widths)} columns, not {len(alias.args['columns'])}")
+        raise query_error(node, f"{alias.name} has {max(widths)} columns, not {len(alias.args['columns'])}")
 
 
 def _tuple(node: exp.Tuple) -> None:
     if not isinstance(node.parent, exp.Values | exp.Distinct):
-        raise refusal(node, "rows of values (a, b) are not offered")
+        raise query_error(node, "rows of values (a, b) are not offered")
 
 
 def _subquery(node: exp.Subquery) -> None:
     if not isinstance(node.this, exp.Select | exp.SetOperation | exp.Subquery):
-        raise refusal(node, "only tables, queries and jsonb functions stand in FROM")
+        raise query_error(node, "only tables, queries and jsonb functions stand in FROM")
     if isinstance(node.parent, exp.From | exp.Join) and node.args.get("alias") is None:
         # Postgres before 16 wants a name as well.
-        raise refusal(node, "give the query in FROM a name: (SELECT …) AS q")
+        raise query_error(node, "give the query in FROM a name: (SELECT …) AS q")
 
 
 def _set(node: exp.SetOperation) -> None:
     if not node.args.get("distinct", True) and not isinstance(node, exp.Union):
-        raise refusal(node, f"{node.key.upper()} ALL is not offered: SQLite has none")
+        raise query_error(node, f"{node.key.upper()} ALL is not offered: SQLite has none")
     for part in (node.this, node.expression):
         # Postgres binds INTERSECT tighter than the others, SQLite does not.
         if isinstance(part, exp.SetOperation) and type(part) is not type(node):
-            raise refusal(node, "write parentheses around one of UNION, EXCEPT and INTERSECT")
+            raise query_error(node, "write parentheses around one of UNION, EXCEPT and INTERSECT")
 
 
 def _with(node: exp.With) -> None:
     if node.args.get("recursive"):
-        raise refusal(node, "WITH RECURSIVE is not offered: nothing bounds it")
+        raise query_error(node, "WITH RECURSIVE is not offered: nothing bounds it")
 
 
 def _group(node: exp.Group) -> None:
     if any(value for name, value in node.args.items() if name != "expressions"):
-        raise refusal(node, "GROUP BY takes a list of expressions")
+        raise query_error(node, "GROUP BY takes a list of expressions")
     if len(node.expressions) > MOST_GROUPS:
-        raise refusal(node, f"GROUP BY takes at most {MOST_GROUPS} expressions")
+        raise query_error(node, f"GROUP BY takes at most {MOST_GROUPS} expressions")
 
 
 def _count(node: exp.Expr) -> None:
     options = node.args.get("limit_options")
     if options is not None and any(value for name, value in options.args.items() if name != "rows"):
-        raise refusal(node, "WITH TIES is not understood here")
+        raise query_error(node, "WITH TIES is not understood here")
     value = node.args.get("expression") or node.args.get("count")
     if isinstance(value, exp.Null) or (isinstance(value, exp.Column) and value.name.upper() == "ALL"):
         node.pop()
         return
     digits = value.name if isinstance(value, exp.Literal) and not value.is_string else ""
     if not (digits.isascii() and digits.isdigit() and int(digits) <= MOST_ROWS):
-        raise refusal(node, f"LIMIT and OFFSET take a whole number of at most {MOST_ROWS:,}")
+        raise query_error(node, f"LIMIT and OFFSET take a whole number of at most {MOST_ROWS:,}")
 
 
 def _star(node: exp.Star) -> None:
     if any(node.args.values()):
-        raise refusal(node, "* stands alone")
+        raise query_error(node, "* stands alone")
     if not isinstance(node.parent, exp.Select | exp.Count | exp.Column):
-        raise refusal(node, "* stands only in the list of SELECT and in count(*)")
+        raise query_error(node, "* stands only in the list of SELECT and in count(*)")
 
 
 def _literal(node: exp.Literal) -> None:
@@ -305,22 +307,22 @@ def _literal(node: exp.Literal) -> None:
     try:
         number = float(node.name)
     except ValueError:
-        raise refusal(node, "this is no number") from None
+        raise query_error(node, "this is no number") from None
     if number == float("inf") or (node.name.isdigit() and int(node.name) >= 2**63):
-        raise refusal(node, "this number is too large")
+        raise query_error(node, "this number is too large")
 
 
 def _cast(node: exp.Cast) -> None:
     wanted = node.args["to"]
     name = wanted.this.name if isinstance(wanted, exp.DataType) and hasattr(wanted.this, "name") else str(wanted)
     if name not in TYPES or wanted.args.get("nested"):
-        raise refusal(
+        raise query_error(
             node,
             f"there is no type {wanted.sql('postgres')} here; there is: text, integer, double precision, "
             "numeric, boolean, jsonb, timestamp, date",
         )
     if not all(one.name.isascii() and one.name.isdigit() and len(one.name) < 5 for one in wanted.expressions):
-        raise refusal(node, f"{wanted.sql('postgres')}: leave out the length or precision")
+        raise query_error(node, f"{wanted.sql('postgres')}: leave out the length or precision")
 
 
 def _call(node: exp.Anonymous) -> None:
@@ -332,22 +334,22 @@ def _call(node: exp.Anonymous) -> None:
         return
     if name not in FUNCTIONS:
         if name in REASONS:
-            raise refusal(node, f"function {name} is not offered here: {REASONS[name]}")
-        raise refusal(node, f"there is no function {name}{nearest(name, list(functions()))}")
+            raise query_error(node, f"function {name} is not offered here: {REASONS[name]}")
+        raise query_error(node, f"there is no function {name}{nearest(name, list(functions()))}")
     count, given = FUNCTIONS[name], len(arguments(node)[0])
     if given != (count or given) or not given:
         wanted = f"{count} argument{'' if count == 1 else 's'}" if count else "at least 1 argument"
-        raise refusal(node, f"{name} takes {wanted}, not {given}")
+        raise query_error(node, f"{name} takes {wanted}, not {given}")
     if name in ("jsonb_build_object", "json_build_object") and len(node.expressions) % 2:
-        raise refusal(node, f"{name} takes names and values, in turn")
+        raise query_error(node, f"{name} takes names and values, in turn")
     if name in ("date_trunc", "date_part"):
         unit, units = node.expressions[0], UNITS if name == "date_trunc" else FIELDS
         if not (isinstance(unit, exp.Literal) and unit.is_string and unit.name.lower() in units):
-            raise refusal(node, f"give one of: {', '.join(units)}")
+            raise query_error(node, f"give one of: {', '.join(units)}")
     if name in _PERCENTILES and not isinstance(node.parent, exp.WithinGroup):
-        raise refusal(node, f"{name} needs WITHIN GROUP (ORDER BY …)")
+        raise query_error(node, f"{name} needs WITHIN GROUP (ORDER BY …)")
     if name == "string_agg" and not arguments(node)[0][1].is_string:
-        raise refusal(node, "the separator is a literal")
+        raise query_error(node, "the separator is a literal")
 
 
 def arguments(node: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:
@@ -364,32 +366,32 @@ def _within_group(node: exp.WithinGroup) -> None:
     call = node.this
     fits = isinstance(call, exp.Anonymous) and call.name.lower() in _PERCENTILES and len(call.expressions) == 1
     if not fits or len(node.expression.expressions) != 1:
-        raise refusal(node, "only percentile_cont and percentile_disc, by one value, stand before WITHIN GROUP")
+        raise query_error(node, "only percentile_cont and percentile_disc, by one value, stand before WITHIN GROUP")
     share = call.expressions[0]
     if not (isinstance(share, exp.Literal) and not share.is_string and 0 <= float(share.name) <= 1):
-        raise refusal(node, "the share is a literal between 0 and 1")
+        raise query_error(node, "the share is a literal between 0 and 1")
 
 
 def _filter(node: exp.Filter) -> None:
     call = node.this.this if isinstance(node.this, exp.WithinGroup) else node.this
     if not isinstance(call, _AGGREGATED) and not (isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES):
-        raise refusal(node, "FILTER stands after an aggregate")
+        raise query_error(node, "FILTER stands after an aggregate")
 
 
 def _extract(node: exp.Extract) -> None:
     if node.this.name.lower() not in FIELDS:
-        raise refusal(node, f"extract takes one of: {', '.join(FIELDS)}")
+        raise query_error(node, f"extract takes one of: {', '.join(FIELDS)}")
 
 
 def _substring(node: exp.Substring) -> None:
     start = node.args.get("start")
     if start is None or start.is_string:
-        raise refusal(node, "substring takes FROM and FOR with numbers; patterns are only matched, with ~")
+        raise query_error(node, "substring takes FROM and FOR with numbers; patterns are only matched, with ~")
 
 
 def _interval(node: exp.Interval) -> None:
     if not (isinstance(node.parent, exp.Add | exp.Sub) and node.parent.expression is node):
-        raise refusal(
+        raise query_error(
             node,
             "an interval is no value here: write it beside a time: created_at::timestamp + interval '7 days', of years,"
             " months, weeks, days, hours …",
@@ -397,18 +399,18 @@ def _interval(node: exp.Interval) -> None:
     unit = str(node.args.get("unit") or "").lower().removesuffix("s")
     number = node.this.name.lstrip("+-") if isinstance(node.this, exp.Literal) else ""
     if not (number.isascii() and number.isdigit() and len(number) < 7) or unit not in INTERVALS:
-        raise refusal(node, "an interval has one whole number and one unit: '7 days', '3 months', '90 minutes'")
+        raise query_error(node, "an interval has one whole number and one unit: '7 days', '3 months', '90 minutes'")
 
 
 def _bracket(node: exp.Bracket) -> None:
     key = node.expressions[0] if len(node.expressions) == 1 else None
     if key is None or not key.is_string:
-        raise refusal(node, "only JSON['key'] is read so: write -> with an index, or jsonb_array_elements")
+        raise query_error(node, "only JSON['key'] is read so: write -> with an index, or jsonb_array_elements")
 
 
 def _array(node: exp.Array) -> None:
     if not isinstance(node.parent, (exp.Any, exp.All, exp.Anonymous, exp.Paren, *_OF_JSON, *_OF_JSON_TOO)):
-        raise refusal(node, "arrays stand only beside ANY and ALL and after JSON operators")
+        raise query_error(node, "arrays stand only beside ANY and ALL and after JSON operators")
 
 
 def _quantified(node: exp.Expr) -> None:
@@ -416,29 +418,31 @@ def _quantified(node: exp.Expr) -> None:
     if isinstance(inner, exp.Query):
         compared = exp.NEQ if isinstance(node, exp.All) else exp.EQ
         if type(node.parent) is not compared:
-            raise refusal(node, "before a query only = ANY and <> ALL are understood; or compare with its min or max")
+            raise query_error(
+                node, "before a query only = ANY and <> ALL are understood; or compare with its min or max"
+            )
     elif not (isinstance(inner, exp.Array) and inner.expressions):
-        raise refusal(node, "ANY and ALL take ARRAY['a', 'b'] or a query; or write IN (…)")
+        raise query_error(node, "ANY and ALL take ARRAY['a', 'b'] or a query; or write IN (…)")
 
 
 def _member(node: exp.In) -> None:
     if not node.expressions and node.args.get("query") is None:
-        raise refusal(node, "IN takes at least one value")
+        raise query_error(node, "IN takes at least one value")
 
 
 def _pattern(node: exp.Expr) -> None:
     if not node.expression.is_string:
-        raise refusal(node.expression, "a pattern is a literal")
+        raise query_error(node.expression, "a pattern is a literal")
     try:
         as_python(node.expression.name.removeprefix("(?i)"))
-    except Unreadable as wrong:
-        raise refusal(node.expression, f"in this pattern {wrong}") from None
+    except UnsupportedPattern as wrong:
+        raise query_error(node.expression, f"in this pattern {wrong}") from None
 
 
 def _escape(node: exp.Escape) -> None:
     sign = node.expression.name if node.expression.is_string else ""
     if not isinstance(node.this, exp.Like | exp.ILike) or len(sign) != 1 or sign.isalnum() or sign in "%_'":
-        raise refusal(node, "ESCAPE takes one sign that is neither letter nor digit nor wildcard")
+        raise query_error(node, "ESCAPE takes one sign that is neither letter nor digit nor wildcard")
 
 
 def keys(node: exp.Expr) -> list[str]:
@@ -449,7 +453,7 @@ def keys(node: exp.Expr) -> list[str]:
         words = node.name[1:-1].split(",") if node.name != "{}" else []
         if not any(set(word) & set('"\\{}') or word != word.strip() or not word for word in words):
             return words
-    raise refusal(node, "write the keys as ARRAY['a', 'b']")
+    raise query_error(node, "write the keys as ARRAY['a', 'b']")
 
 
 def _keyed(node: exp.Expr) -> None:
@@ -461,7 +465,7 @@ def _window(node: exp.Window) -> None:
     if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
         return
     if not isinstance(call, (*_AGGREGATED, *_RANKED)):
-        raise refusal(node, f"{call.name or call.key} does not stand over a window")
+        raise query_error(node, f"{call.name or call.key} does not stand over a window")
 
 
 def _frame(node: exp.WindowSpec) -> None:
@@ -469,7 +473,7 @@ def _frame(node: exp.WindowSpec) -> None:
         value = node.args.get(name)
         word = value.name if isinstance(value, exp.Literal) and not value.is_string else str(value or "").upper()
         if not (word in ("", "CURRENT ROW", "UNBOUNDED") or (word.isascii() and word.isdigit() and len(word) < 12)):
-            raise refusal(node, "a frame's bounds are whole numbers, UNBOUNDED or CURRENT ROW")
+            raise query_error(node, "a frame's bounds are whole numbers, UNBOUNDED or CURRENT ROW")
 
 
 _RULES: dict[type[exp.Expr], Callable[[Any], None]] = {

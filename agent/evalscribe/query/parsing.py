@@ -8,7 +8,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from evalscribe.query.problem import Refused, refusal
+from evalscribe.query.problem import QueryError, query_error
 
 LONGEST = 50_000
 """Characters of a query."""
@@ -71,15 +71,15 @@ class Syntax(Postgres):
             raise AssertionError
 
 
-def parsed(sql: str) -> exp.Query:
-    """Return the one SELECT of a text. Raises `Refused` for anything else."""
+def parse_query(sql: str) -> exp.Query:
+    """Return the one SELECT of a text. Raises `QueryError` for anything else."""
     if len(sql) > LONGEST:
-        raise Refused(f"it has {len(sql):,} characters, and {LONGEST:,} are read", None)
+        raise QueryError(f"it has {len(sql):,} characters, and {LONGEST:,} are read", None)
     if "\x00" in sql:
-        raise Refused("it holds a NUL character", sql.index("\x00"))
+        raise QueryError("it holds a NUL character", sql.index("\x00"))
     statements = [one for one in _read(sql) if one is not None]
     if len(statements) != 1:
-        raise Refused("give one SELECT" if not statements else "give one SELECT, not several statements", None)
+        raise QueryError("give one SELECT" if not statements else "give one SELECT, not several statements", None)
     return _select(statements[0])
 
 
@@ -89,13 +89,13 @@ def _read(sql: str) -> list[exp.Expr | None]:
         _no_junk(sql, tokens)
         return list(Syntax().parser().parse(tokens, sql))
     except TokenError as error:
-        raise Refused(f"this cannot be read: a quotation or comment is not closed ({_short(error)})", None) from None
+        raise QueryError(f"this cannot be read: a quotation or comment is not closed ({_short(error)})", None) from None
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
         offset = _offset(sql, found.get("line"), found.get("col"), found.get("highlight") or "")
-        raise Refused(_reading(str(found.get("description") or "it is no SQL")), offset) from None
+        raise QueryError(_reading(str(found.get("description") or "it is no SQL")), offset) from None
     except RecursionError:
-        raise Refused("it is nested too deeply", None) from None
+        raise QueryError("it is nested too deeply", None) from None
 
 
 def _no_junk(sql: str, tokens: list[Token]) -> None:
@@ -103,7 +103,7 @@ def _no_junk(sql: str, tokens: list[Token]) -> None:
     for token in tokens:
         after = sql[token.end + 1 : token.end + 2]
         if token.token_type == TokenType.NUMBER and (after == "_" or after.isalnum()):
-            raise Refused("this is no number", token.start)
+            raise QueryError("this is no number", token.start)
 
 
 def _reading(said: str) -> str:
@@ -133,9 +133,9 @@ def _select(statement: exp.Expr) -> exp.Query:
     ):
         return _select(statement.this)
     if not isinstance(statement, exp.Select | exp.SetOperation):
-        raise refusal(statement, f"only SELECT is run here, not {_word(statement)}")
+        raise query_error(statement, f"only SELECT is run here, not {_word(statement)}")
     for place in statement.find_all(exp.Placeholder, exp.Parameter):
-        raise refusal(place, "values are written in the query itself; JSON is taken apart with -> and ->>")
+        raise query_error(place, "values are written in the query itself; JSON is taken apart with -> and ->>")
     return statement
 
 

@@ -9,7 +9,7 @@ from evalscribe.errors import UsageError
 MOST_NAMED = 5
 
 
-class Refused(Exception):
+class QueryError(Exception):
     """A query that may not run. `offset` is the character in the query; None if the place is unknown."""
 
     def __init__(self, message: str, offset: int | None) -> None:
@@ -23,9 +23,9 @@ class Refused(Exception):
         return UsageError(f"line {line}, column {column}: {self}")
 
 
-def refusal(node: exp.Expr | None, message: str) -> Refused:
+def query_error(node: exp.Expr | None, message: str) -> QueryError:
     """Return the error to raise for a part of the query."""
-    return Refused(message, offset_of(node))
+    return QueryError(message, offset_of(node))
 
 
 def offset_of(node: exp.Expr | None) -> int | None:

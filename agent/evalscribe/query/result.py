@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from evalscribe.query.statement import Named
+from evalscribe.query.statement import ResultColumn
 
 
-def value(column: Named, cell: JsonValue) -> JsonValue:
+def value(column: ResultColumn, cell: JsonValue) -> JsonValue:
     """Booleans are numbers and JSON is text where SQLite returns them."""
     if cell is None:
         return None

@@ -12,8 +12,8 @@ from sqlglot.schema import MappingSchema
 from evalscribe.ids import Frozen
 from evalscribe.query.check import MOST_COLUMNS, ROW_FUNCTIONS, check, row_function
 from evalscribe.query.engines import METADATA, expand_row_functions, for_postgres, for_sqlite
-from evalscribe.query.parsing import Syntax, parsed
-from evalscribe.query.problem import Refused, nearest, refusal
+from evalscribe.query.parsing import Syntax, parse_query
+from evalscribe.query.problem import QueryError, nearest, query_error
 from evalscribe.query.tables import Dialect, by_name
 
 LONGEST = 400_000
@@ -36,7 +36,7 @@ _TYPE_NAMES = {
 }
 
 
-class Named(Frozen):
+class ResultColumn(Frozen):
     """A column of the result."""
 
     name: str
@@ -48,10 +48,10 @@ class Statement(Frozen):
     """A checked query in the dialect of one engine, with a parameter `collection_id`."""
 
     text: str
-    columns: tuple[Named, ...]
+    columns: tuple[ResultColumn, ...]
 
 
-def checked(sql: str, dialect: Dialect) -> Statement:
+def check_query(sql: str, dialect: Dialect) -> Statement:
     """Return the statement to run.
 
     Raises:
@@ -59,14 +59,14 @@ def checked(sql: str, dialect: Dialect) -> Statement:
     """
     try:
         return _statement(sql, dialect)
-    except Refused as refused:
+    except QueryError as refused:
         raise refused.told(sql) from None
     except RecursionError:
-        raise Refused("it is nested too deeply", None).told(sql) from None
+        raise QueryError("it is nested too deeply", None).told(sql) from None
 
 
 def _statement(sql: str, dialect: Dialect) -> Statement:
-    tree = parsed(sql)
+    tree = parse_query(sql)
     check(tree)
     _check_tables(tree)
     for one in list(tree.find_all(exp.Bracket)):
@@ -80,18 +80,18 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
         tree = qualify(tree, dialect=Syntax, schema=schema, validate_qualify_columns=False)
     except OptimizeError as error:
         _check_columns(tree)
-        raise Refused(str(error).splitlines()[0], None) from None
+        raise QueryError(str(error).splitlines()[0], None) from None
     _check_columns(tree)
     _check_size(tree)
     if dialect == "sqlite":
         expand_row_functions(tree)
     tree = annotate_types(tree, schema=schema, expression_metadata=METADATA)
     _check_types(tree)
-    columns = tuple(Named(name=one.alias_or_name, kind=_kind(one)) for one in tree.selects)
+    columns = tuple(ResultColumn(name=one.alias_or_name, kind=_kind(one)) for one in tree.selects)
     used = _own_tables(tree)
     text = for_sqlite(tree) if dialect == "sqlite" else for_postgres(tree)
     if len(text) > LONGEST:
-        raise Refused("it is too long when written out: nest less", None)
+        raise QueryError("it is too long when written out: nest less", None)
     return Statement(text=_with_tables(text, used, dialect), columns=columns)
 
 
@@ -110,13 +110,13 @@ def _check_tables(tree: exp.Query) -> None:
     queries = [folded(one.args["alias"].this) for one in tree.find_all(exp.CTE)]
     for one in tree.find_all(exp.CTE):
         if one.alias.lower() in by_name():
-            raise refusal(one, f"{one.alias} is a table already: give the query another name")
+            raise query_error(one, f"{one.alias} is a table already: give the query another name")
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             continue
         name = folded(table.this)
         if name not in by_name() and name not in queries:
-            raise refusal(table, f"there is no table {name}{nearest(name, [*by_name(), *queries])}")
+            raise query_error(table, f"there is no table {name}{nearest(name, [*by_name(), *queries])}")
 
 
 def folded(identifier: exp.Expr) -> str:
@@ -179,12 +179,12 @@ def _normalise_row_functions(select: exp.Select) -> None:
         if table.args.get("ordinality"):
             columns.append(exp.to_identifier("ordinality"))
         if len(given) > len(columns):
-            raise refusal(table, f"{called.name} has {len(columns)} columns, not {len(given)}")
+            raise query_error(table, f"{called.name} has {len(columns)} columns, not {len(given)}")
         if len(columns) == 1 and not given and alias is not None and name == "jsonb_object_keys":
             given = [called.copy()]
         columns[: len(given)] = given
         if table.this.expressions[0].is_string:
-            raise refusal(table.this, f"{name} takes JSON, not text")
+            raise query_error(table.this, f"{name} takes JSON, not text")
         call = exp.Anonymous(this=name, expressions=table.this.expressions)
         named = exp.TableAlias(this=called, columns=columns)
         table.replace(exp.Lateral(this=call, alias=named, ordinality=table.args.get("ordinality")))
@@ -227,7 +227,7 @@ class _Widths:
             self._known[id(query)] = 1  # for a query that names itself, which is refused later
             self._known[id(query)] = width = self._count(query)
             if width > MOST_COLUMNS:
-                raise refusal(query, f"SELECT shows at most {MOST_COLUMNS:,} columns")
+                raise query_error(query, f"SELECT shows at most {MOST_COLUMNS:,} columns")
         return self._known[id(query)]
 
     def _count(self, query: exp.Expr) -> int:
@@ -236,7 +236,7 @@ class _Widths:
         if isinstance(query, exp.Subquery):
             return self._of(query.this)
         if not isinstance(query, exp.Select):
-            raise refusal(query, "only SELECT is run here")
+            raise query_error(query, "only SELECT is run here")
         sources = {one.alias_or_name.lower() or str(number): one for number, one in enumerate(_sources(query))}
         widths = {name: self._of_source(one) for name, one in sources.items()}
         total = 0
@@ -258,9 +258,9 @@ class _Widths:
 
 
 def _check_columns(tree: exp.Expr) -> None:
-    """Raises `Refused` for the first column that is in no source."""
+    """Raises `QueryError` for the first column that is in no source."""
     for row in tree.find_all(exp.TableColumn):
-        raise refusal(row, f"there is no column {row.name}")
+        raise query_error(row, f"there is no column {row.name}")
     for scope in traverse_scope(tree):
         known = {name: _columns(source) for name, source in scope.sources.items()}
         aliases = {one.alias_or_name for one in getattr(scope.expression, "selects", ())}
@@ -269,18 +269,18 @@ def _check_columns(tree: exp.Expr) -> None:
             if table and table in known:
                 columns = known[table]
                 if columns is not None and name not in columns:
-                    raise refusal(column, f"there is no column {name} in {table}{nearest(name, columns)}")
+                    raise query_error(column, f"there is no column {name} in {table}{nearest(name, columns)}")
             elif table:
                 if scope.is_root or not scope.is_correlated_subquery:
-                    raise refusal(column, f"nothing in FROM is called {table}{nearest(table, list(known))}")
+                    raise query_error(column, f"nothing in FROM is called {table}{nearest(table, list(known))}")
             elif name not in aliases or not isinstance(
                 column.find_ancestor(exp.Group, exp.Order, exp.Select), exp.Group | exp.Order
             ):
                 having = [one for one, columns in known.items() if columns and name in columns]
                 if len(having) > 1:
-                    raise refusal(column, f"column {name} is ambiguous: write which table's it is")
+                    raise query_error(column, f"column {name} is ambiguous: write which table's it is")
                 names = list(dict.fromkeys(one for columns in known.values() for one in columns or ()))
-                raise refusal(column, f"there is no column {name}{nearest(name, names)}")
+                raise query_error(column, f"there is no column {name}{nearest(name, names)}")
 
 
 def _columns(source: Any) -> list[str] | None:
@@ -297,7 +297,7 @@ def _check_types(tree: exp.Expr) -> None:
     for node in tree.find_all(exp.Add, exp.Sub, exp.RegexpLike, exp.RegexpILike):
         if isinstance(node, exp.RegexpLike | exp.RegexpILike):
             if node.this.is_type(*exp.DataType.NUMERIC_TYPES, exp.DType.BOOLEAN, exp.DType.JSONB):
-                raise refusal(node, f"a pattern takes text and this is {_named(node.this)}: write CAST(… AS TEXT)")
+                raise query_error(node, f"a pattern takes text and this is {_named(node.this)}: write CAST(… AS TEXT)")
             continue
         left, right = node.this, node.expression
         temporal = [one for one in (left, right) if one.is_type(*_TIMES)]
@@ -305,7 +305,7 @@ def _check_types(tree: exp.Expr) -> None:
             continue
         dates = all(one.is_type(exp.DType.DATE) or one.is_type(*exp.DataType.INTEGER_TYPES) for one in (left, right))
         if not dates or (len(temporal) == 2 and isinstance(node, exp.Add)):
-            raise refusal(
+            raise query_error(
                 node,
                 f"{_named(left)} and {_named(right)} do not go together here: write extract(epoch from a - b), which"
                 " gives seconds, or write an interval beside a time: created_at::timestamp + interval '7 days'",
@@ -322,7 +322,7 @@ def _kind(node: exp.Expr) -> str:
 
 
 def _check_size(tree: exp.Expr) -> None:
-    """Raises `Refused` if the columns of inner queries, written out where they are used, become too long."""
+    """Raises `QueryError` if the columns of inner queries, written out where they are used, become too long."""
     sizes: dict[int, dict[str, int]] = {}
     for scope in traverse_scope(tree):
         own = sizes[id(scope.expression)] = {}
@@ -350,7 +350,7 @@ def _sizes(node: exp.Expr, scope: Scope, sizes: dict[int, dict[str, int]]) -> in
 
 def _limited_size(size: int) -> int:
     if size > LONGEST:
-        raise Refused("it is too long when written out: nest less", None)
+        raise QueryError("it is too long when written out: nest less", None)
     return size
 
 
@@ -368,14 +368,14 @@ def _own_tables(tree: exp.Expr) -> list[str]:
                 used.add(source.name)
                 name = by_name()[source.name].written
             else:
-                raise refusal(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
+                raise query_error(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
             renamed.append((table, name))
     for table, name in renamed:
         table.set("this", exp.to_identifier(name, quoted=True))
     done = {id(table) for table, _ in renamed}
     for table in tree.find_all(exp.Table):
         if id(table) not in done and not isinstance(table.this, exp.Anonymous):
-            raise refusal(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
+            raise query_error(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
     for query in tree.find_all(exp.CTE):
         name = queries.setdefault(id(query.this), f"w{len(queries) + 1}")
         query.args["alias"].set("this", exp.to_identifier(name, quoted=True))

@@ -13,7 +13,7 @@ Kind = Literal["text", "bigint", "double precision", "boolean", "jsonb"]
 """Types of documented columns, as Postgres calls them."""
 
 
-class Column(Frozen):
+class QueryColumn(Frozen):
     name: str
     kind: Kind
     about: str
@@ -21,10 +21,10 @@ class Column(Frozen):
     """SQL that reads it from the store; a pair for SQLite and Postgres where they differ."""
 
 
-class Table(Frozen):
+class QueryTable(Frozen):
     name: str
     about: str
-    columns: tuple[Column, ...]
+    columns: tuple[QueryColumn, ...]
     source: str | tuple[str, str]
     """What follows FROM."""
 
@@ -43,18 +43,20 @@ def _chosen(source: str | tuple[str, str], dialect: Dialect) -> str:
     return source if isinstance(source, str) else source[0 if dialect == "sqlite" else 1]
 
 
-def _source(column: Column, dialect: Dialect) -> str:
+def _source(column: QueryColumn, dialect: Dialect) -> str:
     text = _chosen(column.source, dialect)
     cast = dialect == "postgres" and column.kind in ("text", "bigint", "double precision")
     return f"({text})::{column.kind}" if cast else text
 
 
-def of(table: str, *columns: tuple[str, Kind, str]) -> tuple[Column, ...]:
-    return tuple(Column(name=name, kind=kind, about=about, source=f"{table}.{name}") for name, kind, about in columns)
+def of(table: str, *columns: tuple[str, Kind, str]) -> tuple[QueryColumn, ...]:
+    return tuple(
+        QueryColumn(name=name, kind=kind, about=about, source=f"{table}.{name}") for name, kind, about in columns
+    )
 
 
-def renamed(name: str, kind: Kind, about: str, source: str | tuple[str, str]) -> Column:
-    return Column(name=name, kind=kind, about=about, source=source)
+def renamed(name: str, kind: Kind, about: str, source: str | tuple[str, str]) -> QueryColumn:
+    return QueryColumn(name=name, kind=kind, about=about, source=source)
 
 
 _TRIED = "JOIN experiments AS tried ON tried.id = {run}.experiment_id WHERE tried.collection_id = :collection_id"
@@ -67,12 +69,12 @@ _RUN: tuple[str, Kind, str] = ("run_id", "text", "its run: `runs.id`")
 _NUMBER: tuple[str, Kind, str] = ("number", "bigint", "its place, from 0")
 
 
-def _message(name: str, about: str) -> Column:
+def _message(name: str, about: str) -> QueryColumn:
     return renamed(name, "text", about, (f"one.value ->> '$.{name}'", f"one.value ->> '{name}'"))
 
 
 TABLES = (
-    Table(
+    QueryTable(
         name="agent_runs",
         about="evals: one task of a run with its result",
         columns=(
@@ -100,7 +102,7 @@ TABLES = (
         ),
         source=f"{_MINE} evals AS it ON it.run_id = mine.run_id JOIN runs AS run ON run.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="runs",
         about="executions of an eval suite by one model",
         columns=(
@@ -123,7 +125,7 @@ TABLES = (
         ),
         source=f"{_MINE} runs AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="steps",
         about="parts of an eval's grading",
         columns=(
@@ -139,7 +141,7 @@ TABLES = (
         ),
         source=f"{_MINE} steps AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="transcripts",
         about="what was said and done in an eval",
         columns=(
@@ -155,7 +157,7 @@ TABLES = (
         ),
         source=f"{_MINE} transcripts AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="messages",
         about="messages of transcripts, one row each",
         columns=(
@@ -188,7 +190,7 @@ TABLES = (
             f" jsonb_array_elements(it.messages) WITH ORDINALITY AS one(value, ordinality) {_WHERE}",
         ),
     ),
-    Table(
+    QueryTable(
         name="documents",
         about="named texts that are known of an eval",
         columns=(
@@ -204,7 +206,7 @@ TABLES = (
         ),
         source=f"{_MINE} documents AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="findings",
         about="what the last report of a run says of each failed eval",
         columns=(
@@ -229,7 +231,7 @@ TABLES = (
         ),
         source=f"{_MINE} findings AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="reports",
         about="the last report of each run",
         columns=of(
@@ -237,7 +239,7 @@ TABLES = (
         ),
         source=f"{_MINE} reports AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="labels",
         about="what people said of failures, in reviews",
         columns=of(
@@ -251,7 +253,7 @@ TABLES = (
         ),
         source=f"{_MINE} labels AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
-    Table(
+    QueryTable(
         name="judge_results",
         about="what judges made of agent runs and failed evals by a rubric",
         columns=(
@@ -277,7 +279,7 @@ TABLES = (
             f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE}) AS of ON of.name = it.agent_run_id"
         ),
     ),
-    Table(
+    QueryTable(
         name="result_sets",
         about="answers of models to requests that belong together",
         columns=of(
@@ -289,7 +291,7 @@ TABLES = (
         ),
         source="result_sets AS it WHERE it.collection_id = :collection_id",
     ),
-    Table(
+    QueryTable(
         name="results",
         about="one answer of a model to one request",
         columns=of(
@@ -311,7 +313,7 @@ TABLES = (
         " WHERE whole.collection_id = :collection_id",
     ),
     # Rows of experiments belong to the collection that their runs are archived in.
-    Table(
+    QueryTable(
         name="experiment_runs",
         about="runs of experiments",
         columns=of(
@@ -333,7 +335,7 @@ TABLES = (
         ),
         source=f"experiment_runs AS it {_TRIED.format(run='it')}",
     ),
-    Table(
+    QueryTable(
         name="run_items",
         about="tries at items in runs of experiments",
         columns=of(
@@ -354,7 +356,7 @@ TABLES = (
         ),
         source=f"run_items AS it {_OF_RUN}",
     ),
-    Table(
+    QueryTable(
         name="scores",
         about="what scorers say of tries",
         columns=of(
@@ -385,11 +387,11 @@ TABLES = (
 )
 
 
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[QueryTable, ...]:
     """Return all tables that a query can name, in the order of the documentation."""
     return TABLES
 
 
 @cache
-def by_name() -> dict[str, Table]:
+def by_name() -> dict[str, QueryTable]:
     return {table.name: table for table in TABLES}

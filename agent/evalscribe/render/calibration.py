@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from evalscribe.calibration import Calibration
+from evalscribe.judging.calibration import Calibration
 from evalscribe.model.chat import Usage
 from evalscribe.statistics.intervals import Interval
 from evalscribe.text import dollars, printable

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from evalscribe.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.ids import Frozen
+from evalscribe.judging.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.model.finding import CLASSIFICATIONS, Classification, HumanLabel
 from evalscribe.review.recalled import Subject, subject_of
 from evalscribe.statistics.agreement import Kappa

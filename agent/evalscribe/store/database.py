@@ -1,4 +1,4 @@
-"""One database that many processes use at once. Every operation is one short transaction of its own."""
+"""Open and upgrade one database that many processes use at once."""
 
 import json
 import zlib
@@ -8,21 +8,91 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from sqlalchemy import Connection, Engine, Executable, Table, event
+from sqlalchemy import Connection, Engine, Executable, Table, event, inspect, select
 
 from evalscribe.errors import DataError, RubricError, UsageError
-from evalscribe.store.failures import unstorable
-from evalscribe.store.file import DatabaseFile
-from evalscribe.store.schema import ensure
+from evalscribe.store import tables
+from evalscribe.store.errors import unstorable
+from evalscribe.store.sqlite import DatabaseFile
 from evalscribe.store.statements import by_key
-from evalscribe.store.tables import base
+from evalscribe.store.tables import HEAD, revisions, verdicts
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_OURS = frozenset((revisions.name, verdicts.name))
+"""Tables of every revision: other programs name their revisions in a table of the same name."""
+
+
+class Upgradable(Protocol):
+    """A database that is made or upgraded by one process at a time."""
+
+    @property
+    def shown(self) -> str: ...
+    def foreign(self) -> DataError: ...
+    def damaged(self, what: str) -> DataError: ...
+    def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """A transaction, after those of other processes that make or upgrade it."""
+
+
+def upgrade(place: Upgradable, engine: Engine) -> None:
+    """Raises `DataError` for a database that is another program's or a newer evalscribe's: it is left as it is."""
+    if revision(engine) == HEAD:
+        return
+    with engine.connect() as connection:
+        _refuse_foreign(place, connection)
+        _refuse_unnumbered(place, connection)
+    with place.upgrading(engine) as connection:
+        _upgrade(connection, place)
+
+
+def revision(engine: Engine) -> str | None:
+    """Of the database as it is."""
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(revisions.name):
+            return None
+        return connection.scalar(select(revisions.c.version_num))
+
+
+def _refuse_foreign(place: Upgradable, connection: Connection) -> None:
+    tables = inspect(connection).get_table_names()
+    if tables and not _OURS.issubset(tables):
+        raise place.foreign()
+
+
+def _refuse_unnumbered(place: Upgradable, connection: Connection) -> None:
+    """Refuse a store without a revision: alembic would create all tables again beside the existing ones."""
+    if not inspect(connection).has_table(revisions.name):
+        return
+    numbers = connection.scalars(select(revisions.c.version_num)).all()
+    if len(numbers) != 1 or not isinstance(numbers[0], str) or not numbers[0].strip():
+        what = (
+            "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
+        )
+        raise place.damaged(f"its version table {revisions.name} {what}, so its form is not known")
+
+
+def _upgrade(connection: Connection, place: Upgradable) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise DataError(
+            f"the store {place.shown} was written by a newer evalscribe ({error}).\n"
+            "Upgrade evalscribe, or work in another folder; nothing in the store was changed."
+        ) from error
+
 
 T = TypeVar("T")
 
-_GET = {table.name: by_key(table) for table in base.metadata.tables.values()}
+_GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
-class Place(Protocol):
+class DatabasePlace(Protocol):
     """Where a database is, and what only its engine can do."""
 
     @property
@@ -65,7 +135,7 @@ class Place(Protocol):
         """Raises `UnavailableError` where another process has by now what this place was locked for."""
 
 
-_opened: dict[Place, None] = {}
+_opened: dict[DatabasePlace, None] = {}
 """Stores that this process has opened, the latest last."""
 
 
@@ -80,7 +150,7 @@ def open_database(place: Path | str) -> "Database":
         engine = found.engine()
         event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
         try:
-            ensure(found, engine)
+            upgrade(found, engine)
         except BaseException:
             engine.dispose()
             raise
@@ -101,7 +171,7 @@ def damage() -> DataError | None:
 class Database:
     """Rows by their keys, and values packed into them."""
 
-    def __init__(self, place: Place, engine: Engine) -> None:
+    def __init__(self, place: DatabasePlace, engine: Engine) -> None:
         self.place = place
         self._engine = engine
 
@@ -186,7 +256,7 @@ class Database:
 
     def told(self) -> str:
         """What `doctor` says of a database that is open."""
-        return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {base.HEAD}"
+        return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
 
     def give_back(self) -> int:
         """Give unused room back to the disk, as far as nobody else is at work; bytes."""
@@ -205,11 +275,11 @@ def pack(value: BaseModel) -> bytes:
         raise unstorable() from error
 
 
-def _place(place: Path | str) -> Place:
+def _place(place: Path | str) -> DatabasePlace:
     if isinstance(place, Path):
         return DatabaseFile(place)
     try:
-        from evalscribe.store.server import server_at
+        from evalscribe.store.postgres import server_at
     except ImportError as error:
         raise UsageError("a store on a server needs psycopg: pip install 'evalscribe[postgres]'") from error
     return server_at(place)

@@ -1,4 +1,4 @@
-"""Locks that die with their process: the kernel drops them, whatever ended it."""
+"""Lock files that the kernel releases when their process ends."""
 
 import fcntl
 import os

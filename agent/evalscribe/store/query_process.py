@@ -1,7 +1,4 @@
-"""The process in which one query runs on SQLite: whatever the query does, it ends with its process.
-
-Reads what to do as JSON on standard input, writes what came of it as JSON on standard output.
-"""
+"""Run one query on SQLite in this process, which ends with it. Standard library only."""
 
 import json
 import math

@@ -1,8 +1,6 @@
-"""Statements made once: making one costs more than SQLite needs to run it.
+"""Build SQL statements once, and write JSON columns the same way in both engines."""
 
-What to do on a conflict is said as Postgres says it. SQLite has it from there, and SQLAlchemy spells it for both.
-"""
-
+import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -11,6 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Dialect, Select, Table, bindparam, select
 from sqlalchemy import Insert as StandardInsert
 from sqlalchemy.dialects.postgresql import Insert, insert
+
+from evalscribe.json_data import clean_json
 
 
 def by_key(table: Table) -> Select[Any]:
@@ -71,3 +71,27 @@ def _keys(table: Table) -> list[str]:
 
 def _values(table: Table) -> list[str]:
     return [column.name for column in table.columns if not column.primary_key]
+
+
+_NUL = "\\u0000"
+
+
+class StoredJson(str):
+    """JSON text that is stored as it is: what was written once is not read to be written again."""
+
+    __slots__ = ()
+
+
+def json_text(value: object) -> str:
+    """The text of a value for a JSON column."""
+    return value if isinstance(value, StoredJson) else without_nul(json.dumps(value, ensure_ascii=False))
+
+
+def without_nul(text: str) -> StoredJson:
+    """JSON text without NUL, which Postgres cannot hold."""
+    return StoredJson(json.dumps(clean_json(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
+
+
+def load_sorted(text: str | bytes) -> object:
+    """The value of JSON text, with its names sorted: Postgres tells them in an order of its own."""
+    return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))

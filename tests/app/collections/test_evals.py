@@ -14,10 +14,10 @@ from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.storage import Tables
 from evalscribe.model.transcript import AssistantMessage, Transcript
-from evalscribe.store.archive import open_archive
-from evalscribe.store.reading import open_tables
-from evalscribe.store.shelf import open_shelf
-from evalscribe.store.sql import open_store
+from evalscribe.store.analyses import open_store
+from evalscribe.store.collections import open_collections
+from evalscribe.store.queries import open_tables
+from evalscribe.store.records import open_collection_records
 
 HERE = Collection(id="c", name="c")
 
@@ -32,7 +32,7 @@ def record(number: int) -> Record:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("store")
-    with closing(open_shelf(place)) as shelf, closing(open_archive(place)) as archive:
+    with closing(open_collections(place)) as shelf, closing(open_collection_records(place)) as archive:
         shelf.add_collection(HERE)
         archive.add("c", [Run(id="run-1", provider="openai", model="gpt")], [record(n) for n in range(5)])
     return place
@@ -102,7 +102,7 @@ def test_a_path_is_no_way_to_write_more_sql(desk: Tables) -> None:
 
 
 def test_an_eval_as_text(folder: Path) -> None:
-    with closing(open_archive(folder)) as archive, closing(open_store(folder)) as store:
+    with closing(open_collection_records(folder)) as archive, closing(open_store(folder)) as store:
         marks = [item.mark for item in text_of(archive, store, HERE, "e0").items]
         assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)
         with pytest.raises(NotFoundError, match="no eval 'e0' in collection 'other'"):

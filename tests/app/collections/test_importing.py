@@ -9,8 +9,8 @@ from evalscribe.app.collections.importing import import_source
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
-from evalscribe.store.archive import open_archive
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_collections
+from evalscribe.store.records import open_collection_records
 
 HERE = Collection(id="c", name="c")
 
@@ -40,7 +40,7 @@ class Source:
 
 @pytest.mark.parametrize("failures", [0, 1, 9])
 async def test_a_run_comes_in_however_many_of_its_evals_failed(tmp_path: Path, failures: int) -> None:
-    with closing(open_shelf(tmp_path)) as shelf, closing(open_archive(tmp_path)) as archive:
+    with closing(open_collections(tmp_path)) as shelf, closing(open_collection_records(tmp_path)) as archive:
         shelf.add_collection(HERE)
         done = await import_source(archive, None, Source(failures), HERE, Quiet())
         assert [run.id for run in archive.runs(HERE.id)] == ["r"]

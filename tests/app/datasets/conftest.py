@@ -10,7 +10,7 @@ import pytest
 from evalscribe.app.datasets.adding import created
 from evalscribe.model.dataset import Dataset
 from evalscribe.model.experiment_storage import Datasets
-from evalscribe.store.experiments import open_datasets
+from evalscribe.store.experiment_runs import open_datasets
 
 NOW = "2026-11-21T10:00:00.000+00:00"
 

@@ -13,7 +13,7 @@ from classifier_case import case, evidence
 from evalscribe.app.experiments.tools import open_target
 from evalscribe.classify import Terms, classify
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.evaluate.spending import RunModels
+from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply
 from evalscribe.model.cascade import CascadeParts
@@ -154,7 +154,7 @@ async def test_a_judge_that_hangs_is_a_timeout() -> None:
 
 
 async def test_a_budget_without_room_ends_the_run() -> None:
-    models = RunModels(Models([BudgetExceeded("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
+    models = BudgetedModels(Models([BudgetExceeded("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
     async with opened(MODEL, models=models) as target:
         with pytest.raises(UnavailableError, match="no room: give --budget"):
             await target.answer(call())

@@ -245,7 +245,7 @@ async def test_nothing_is_tried_once_the_budget_is_spent(lab: Labs) -> None:
 
 
 async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalscribe.evaluate.work.LATE_S", 0.02)
+    monkeypatch.setattr("evalscribe.experiments.trials.LATE_S", 0.02)
     one = lab(items=1, timeout_s=0.03)
     run = one.run()
     assert (await one.work(run, Scripted(key, latency_s=NEVER_S))).state == "completed"

@@ -23,8 +23,8 @@ from evalscribe.model.protocols import Model, OnText
 from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, TranscriptRef
 from evalscribe.model.rubric import Collection
 from evalscribe.model.storage import EvalStore
-from evalscribe.store.archive import open_archive
-from evalscribe.store.shelf import open_shelf
+from evalscribe.store.collections import open_collections
+from evalscribe.store.records import open_collection_records
 from evalscribe.workspace import Workspace
 
 MINE, OTHER = Collection(id="c1", name="mine"), Collection(id="c2", name="other")
@@ -123,7 +123,7 @@ class Bench:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two collections that have the same run of three evals."""
     folder = tmp_path_factory.mktemp("made")
-    with closing(open_shelf(folder)) as shelf, closing(open_archive(folder)) as archive:
+    with closing(open_collections(folder)) as shelf, closing(open_collection_records(folder)) as archive:
         for collection in (MINE, OTHER):
             shelf.add_collection(collection)
             archive.add(collection.id, [RUN], [record("a"), record("b"), record("c", "passed")])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns
-from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
+from evalscribe.store.experiment_runs import open_datasets, open_definitions, open_experiment_runs
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from sqlalchemy import delete, update
 
 from evalscribe.errors import DataError
 from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns, ScoreQuery
-from evalscribe.store.archive import open_archive
+from evalscribe.store import tables
 from evalscribe.store.database import open_database
-from evalscribe.store.tables import base, experiments
+from evalscribe.store.records import open_collection_records
 from store.experiments.experiment_cases import (
     DATASET,
     DEPLOYMENT,
@@ -57,7 +57,7 @@ def raw(place: Path | str) -> Iterator[Any]:
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("table", [*KEPT, "scores"])
 def test_a_statement_past_us_is_refused(place: Path | str, table: str) -> None:
-    column = base.metadata.tables[table].columns.keys()[-1]
+    column = tables.metadata.tables[table].columns.keys()[-1]
     for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"):
         with raw(place) as connection:
             if table == "scores" and statement.startswith("UPDATE"):
@@ -77,14 +77,14 @@ def test_only_what_is_current_changes(place: Path | str, runs: ExperimentRuns) -
 @pytest.mark.usefixtures("filled")
 def test_our_own_code_hears_it_in_words(place: Path | str) -> None:
     with closing(open_database(place)) as database:
-        for statement in (update(experiments.scores).values(value=0.0), delete(experiments.version_items)):
+        for statement in (update(tables.scores).values(value=0.0), delete(tables.version_items)):
             with pytest.raises(DataError, match=r"refuses: .* never change"):
                 database.execute(statement, {})
 
 
 @pytest.mark.usefixtures("filled")
 def test_nothing_of_it_is_forgotten(place: Path | str, datasets: Datasets, runs: ExperimentRuns) -> None:
-    with closing(open_archive(place)) as archive:
+    with closing(open_collection_records(place)) as archive:
         assert {one.rows for one in archive.sweep(dry_run=True)} == {0}
         archive.sweep(dry_run=False)
         assert runs.attempt(attempt().item.id) == attempt()

@@ -4,7 +4,7 @@ import pytest
 
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.model.experiment_storage import ExperimentRuns, ScoreQuery
-from evalscribe.store.experiments import runs as store
+from evalscribe.store import experiment_runs as store
 from store.experiments.experiment_cases import RUN, attempt, scored
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from evalscribe.store.experiments import open_datasets, open_definitions, open_experiment_runs
+from evalscribe.store.experiment_runs import open_datasets, open_definitions, open_experiment_runs
 from store.experiments.experiment_cases import (
     DATASET,
     NOW,

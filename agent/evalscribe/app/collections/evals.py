@@ -13,7 +13,7 @@ from evalscribe.model.result import AgentRunRef
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus
 from evalscribe.model.storage import EvalStore, Store, Tables
-from evalscribe.query.statement import checked
+from evalscribe.query.statement import check_query
 
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
@@ -74,7 +74,7 @@ def listed(
 ) -> EvalList:
     """By run, name and trial. Raises `UsageError` for a condition that is no good, naming its place."""
     if wanted.where:
-        checked(_IDS.format(where=wanted.where), tables.dialect)
+        check_query(_IDS.format(where=wanted.where), tables.dialect)
     source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
     columns = f"{', '.join(f'one.{name}' for name in _COLUMNS.split(', '))}, classification, cause, cause_kind"
     page = f"ORDER BY one.run_id, one.name, one.trial LIMIT {limit} OFFSET {offset}"

@@ -7,7 +7,7 @@ from pydantic import computed_field
 from evalscribe.errors import UsageError
 from evalscribe.model.storage import QueryRows, Tables
 from evalscribe.query.result import value
-from evalscribe.query.statement import checked
+from evalscribe.query.statement import check_query
 
 MOST_ROWS = 10_000
 TIMEOUT_S = 30.0
@@ -36,7 +36,7 @@ def select(
         raise UsageError(f"a query gives 1 to {MOST_ROWS:,} rows, not {most_rows:,}: page with LIMIT and OFFSET")
     if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
         raise UsageError(f"a query may take up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
-    statement = checked(sql, tables.dialect)
+    statement = check_query(sql, tables.dialect)
     values = {"collection_id": collection_id}
     began = time.perf_counter()
     found = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)

@@ -7,7 +7,7 @@ from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.errors import UsageError
 from evalscribe.model.exploration import Member
 from evalscribe.model.storage import Tables
-from evalscribe.query.statement import checked
+from evalscribe.query.statement import check_query
 
 _SELECT = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
 _CONDITION = "SELECT id FROM agent_runs WHERE "
@@ -31,7 +31,7 @@ def _select(tables: Tables, where: str) -> str:
     """Checked alone first: what is wrong with it is told with its own line and column."""
     whole = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
-        columns = [column.name for column in checked(whole, tables.dialect).columns]
+        columns = [column.name for column in check_query(whole, tables.dialect).columns]
     except UsageError as error:
         raise UsageError(f"--where: {error}\nin: {whole}") from None
     if "id" not in columns:

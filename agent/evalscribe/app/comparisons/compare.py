@@ -10,10 +10,11 @@ from evalscribe.app.comparisons.why import CompareJudges, by_judge, by_rules, es
 from evalscribe.app.judging.subjects import Finder, Reached
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
-from evalscribe.compare import behaviours, within
-from evalscribe.compare import matrix as compare_matrix
-from evalscribe.compare import sides as compare_sides
-from evalscribe.compare.tries import Played
+from evalscribe.collections import compare as compare_matrix
+from evalscribe.collections import compare as compare_sides
+from evalscribe.collections import compare as within
+from evalscribe.collections import divergence
+from evalscribe.collections.compare import RunEvals
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
@@ -66,17 +67,17 @@ async def compare(
         sides = [await side(reader, name) for name in names]
         _not_the_same(sides, names)
         if len(sides) > 2:
-            matrix = compare_matrix.matrix(sides)
+            matrix = compare_matrix.build_matrix(sides)
             of = [column.runs for column in matrix.columns]
             done = Compared(found=matrix, text=matrix_page(matrix))
         elif len(sides) == 2:
-            two = compare_sides.compared(*sides)
+            two = compare_sides.compare_sides(*sides)
             asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
             two = two.model_copy(update=asked.update)
             of = [two.base.runs, two.candidate.runs]
             done = Compared(found=two, text=comparison_page(two), estimate=asked.estimate)
         else:
-            one = within.within(sides[0])
+            one = within.compare_within(sides[0])
             asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
             one = one.model_copy(update=asked.update)
             of = [one.side.runs]
@@ -111,14 +112,14 @@ async def _explained(
     pairs = by_rules(workspace, pairs)
     worse = sum(pair.change == "regressed" for pair in pairs)
     if judges is None or not worse:
-        return _Asked(pairs=pairs, behaviours=behaviours.behaviours(pairs))
+        return _Asked(pairs=pairs, behaviours=divergence.shared_behaviours(pairs))
     estimate = estimated(workspace, judges, pairs)
     judge = judges.regression
     watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less what is known")
     if dry_run:
-        return _Asked(pairs=pairs, behaviours=behaviours.behaviours(pairs), estimate=estimate)
+        return _Asked(pairs=pairs, behaviours=divergence.shared_behaviours(pairs), estimate=estimate)
     told = await by_judge(workspace, judges, pairs, watcher)
-    both = _joined(told.common, behaviours.behaviours(told.apart))
+    both = _joined(told.common, divergence.shared_behaviours(told.apart))
     return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)
 
 
@@ -132,7 +133,7 @@ def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Beh
     return (*joined, *by_name.values())
 
 
-def _not_the_same(sides: Sequence[Sequence[Played]], names: Sequence[str]) -> None:
+def _not_the_same(sides: Sequence[Sequence[RunEvals]], names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for played, name in zip(sides, names, strict=True):
         for one in played:

@@ -13,7 +13,7 @@ from evalscribe.app.reports.reported import findings_of
 from evalscribe.app.runs import collection_name, of_experiment
 from evalscribe.app.sightings import sightings
 from evalscribe.app.watcher import Watcher
-from evalscribe.compare.tries import Played
+from evalscribe.collections.compare import RunEvals
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.gather.sighting import sighting
 from evalscribe.ids import model_key, same_model
@@ -51,7 +51,7 @@ class SideReader:
         return done.runs
 
 
-async def side(reader: SideReader, name: str) -> tuple[Played, ...]:
+async def side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
     """The runs of one side: a file's, a run by its id, its beginning or address, or all of a model in the collection.
 
     Raises `EvalscribeError`; `UsageError` where they are of several models.
@@ -63,11 +63,11 @@ async def side(reader: SideReader, name: str) -> tuple[Played, ...]:
     return tuple(played(reader, run) for run in runs)
 
 
-def played(reader: SideReader, run: Run) -> Played:
+def played(reader: SideReader, run: Run) -> RunEvals:
     """A stored run with its evals, and what its report and its evidence say of its failures."""
     known = reader.workspace.store.analyses.get_run(run.id) or run
     seen = _seen(reader, known) if known.failures else ()
-    return Played(
+    return RunEvals(
         run=known,
         graded=reader.workspace.store.runs.graded(run.id),
         findings=findings_of(reader.workspace.reports, known),

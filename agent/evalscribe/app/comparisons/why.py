@@ -9,7 +9,7 @@ from evalscribe.app.judging.builder import JudgeBuilder
 from evalscribe.app.judging.judges import Maker
 from evalscribe.app.kept import kept
 from evalscribe.app.watcher import Watcher
-from evalscribe.compare.divergence import first_divergence
+from evalscribe.collections.divergence import first_divergence
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.regression import of_two, why, without_marks
 from evalscribe.judging.rubric.cited import JudgeResultWithCitations

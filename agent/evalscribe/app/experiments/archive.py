@@ -7,7 +7,7 @@ from itertools import takewhile
 from evalscribe.app.experiments.find import experiment_of
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.app.experiments.record import grader_documents, record_of
-from evalscribe.evaluate.work import Try
+from evalscribe.experiments.trials import TrialRequest
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import (
     Experiment,
@@ -100,7 +100,7 @@ class ArchivingAlong:
         """Not archived yet, by id of the run item, in order."""
         self._done: dict[str, KeptTry] = {}
 
-    def begun(self, one: Try) -> None:
+    def begun(self, one: TrialRequest) -> None:
         self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
 
     def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:

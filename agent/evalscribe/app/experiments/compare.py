@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from evalscribe.app.experiments.find import experiment_of, require_ended, run_named, version_of_run
 from evalscribe.app.experiments.items import items_of
 from evalscribe.errors import UsageError
-from evalscribe.evaluate.compare import compared
-from evalscribe.evaluate.sided import Sided, Tried, sided
+from evalscribe.experiments.comparability import ComparedRun, ScoredTrial, build_compared_run
+from evalscribe.experiments.compare import compare_experiment_runs
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.run_comparison import ItemChange, ItemSide, RunComparison
@@ -29,16 +29,16 @@ def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_misma
     if runs[0].id == runs[1].id:
         raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}: compare it with another one")
     sides = [_side(workspace, run) for run in runs]
-    found = compared(sides[0], sides[1], allow_mismatch=allow_mismatch)
+    found = compare_experiment_runs(sides[0], sides[1], allow_mismatch=allow_mismatch)
     kinds = ("regressed", "fixed", "flaky")
     return found.model_copy(
         update={kind: tuple(_explained(workspace, sides, getattr(found, kind), kind)) for kind in kinds}
     )
 
 
-def _side(workspace: Workspace, run: ExperimentRun) -> Sided:
+def _side(workspace: Workspace, run: ExperimentRun) -> ComparedRun:
     deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
-    return sided(
+    return build_compared_run(
         run,
         version_of_run(workspace, run),
         experiment_of(workspace, run).name,
@@ -50,7 +50,7 @@ def _side(workspace: Workspace, run: ExperimentRun) -> Sided:
 
 
 def _explained(
-    workspace: Workspace, sides: Sequence[Sided], changed: Sequence[ItemChange], kind: str
+    workspace: Workspace, sides: Sequence[ComparedRun], changed: Sequence[ItemChange], kind: str
 ) -> Iterator[ItemChange]:
     for number, one in enumerate(changed):
         if number >= MOST_EXPLAINED:
@@ -61,7 +61,7 @@ def _explained(
         yield one.model_copy(update={"base": base, "candidate": candidate})
 
 
-def _told(workspace: Workspace, side: Sided, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
+def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
     """By a try that ended as it is told, else by the first."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
@@ -72,7 +72,7 @@ def _told(workspace: Workspace, side: Sided, change: ItemChange, own: ItemSide, 
     return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})
 
 
-def _telling(scores: Sequence[Score], seen: Tried, change: ItemChange) -> Sequence[Score]:
+def _telling(scores: Sequence[Score], seen: ScoredTrial, change: ItemChange) -> Sequence[Score]:
     """Required scorers that failed a try; of one that passed those that differ between the sides."""
     failed = [score for score in scores if score.required and score.passed is False]
     return failed if seen.verdict == "failed" and failed else [one for one in scores if one.scorer in change.scorers]

@@ -6,9 +6,8 @@ from contextlib import suppress
 from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.inspect import summary
 from evalscribe.errors import EvalscribeError, NotFoundError
-from evalscribe.evaluate.baseline import Baseline
-from evalscribe.evaluate.compare import new_failures
-from evalscribe.evaluate.gate import gate
+from evalscribe.experiments.compare import new_failures
+from evalscribe.experiments.gate import Baseline, decide_gate
 from evalscribe.ids import content_id
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, RunReport
 from evalscribe.workspace import Workspace
@@ -25,7 +24,7 @@ def reported(workspace: Workspace, run: ExperimentRun) -> RunReport:
         return RunReport(summary=found)
     version = version_of_run(workspace, run)
     digest = workspace.store.experiment_runs.scores_digest(run.id)
-    return RunReport(summary=found, gate=gate(version.config, found, digest, baselines(workspace, run, version)))
+    return RunReport(summary=found, gate=decide_gate(version.config, found, digest, baselines(workspace, run, version)))
 
 
 def in_short(workspace: Workspace, run: ExperimentRun) -> bool | None:
@@ -38,7 +37,7 @@ def in_short(workspace: Workspace, run: ExperimentRun) -> bool | None:
     passed = workspace.store.experiment_runs.gate(run.id, key)
     if passed is None:
         found = summary(workspace, run, scored=version.config.max_error_rate is not None)
-        passed = gate(version.config, found, "", baselines(workspace, run, version)).passed
+        passed = decide_gate(version.config, found, "", baselines(workspace, run, version)).passed
         with suppress(EvalscribeError):  # What cannot be kept, as in a store that is only read, is worked out again.
             workspace.store.experiment_runs.keep_gate(run.id, key, passed)
     return passed

@@ -8,9 +8,8 @@ from evalscribe.app.experiments.alive import deserted
 from evalscribe.app.experiments.find import experiment_of, version_of_run
 from evalscribe.app.experiments.items import items_of
 from evalscribe.app.experiments.listing import dataset_line, target_line
-from evalscribe.calibration import LabelPair
-from evalscribe.evaluate.labels import label_pair, labels
-from evalscribe.evaluate.summary import Place, summarised
+from evalscribe.experiments.summary import DatasetPlace, label_pair, summarise_labels, summarise_run
+from evalscribe.judging.calibration import LabelPair
 from evalscribe.model.experiment import (
     Experiment,
     ExperimentRun,
@@ -31,7 +30,7 @@ NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
 def summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
     """`scored`: with what each scorer said, which takes longer to read."""
     experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
-    found = summarised(
+    found = summarise_run(
         run,
         experiment,
         version,
@@ -52,16 +51,16 @@ def summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) ->
     )
 
 
-def places(workspace: Workspace, run: ExperimentRun) -> Iterator[Place]:
+def places(workspace: Workspace, run: ExperimentRun) -> Iterator[DatasetPlace]:
     for item in items_of(workspace, run):
-        yield Place(item.key, item.split, item.cluster)
+        yield DatasetPlace(item.key, item.split, item.cluster)
 
 
 def _labels(
     workspace: Workspace, run: ExperimentRun, experiment: Experiment, version: ExperimentVersion
 ) -> LabelSummary | None:
     labelling = experiment.type == "classifier" or version.target.type == "judge"
-    return labels(_pairs(workspace, run)) if labelling else None
+    return summarise_labels(_pairs(workspace, run)) if labelling else None
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:

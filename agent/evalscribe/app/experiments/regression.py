@@ -13,7 +13,7 @@ from evalscribe.app.experiments.launch import launched, planned
 from evalscribe.app.experiments.regression_items import Failed, of_experiment, of_stored, with_finding
 from evalscribe.app.reports.reported import findings_of
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.evaluate.regression import Label, Picked, picked
+from evalscribe.experiments.regression import LabelFilter, SelectedFailures, select_failures
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.dataset import DatasetVersion, Item
@@ -100,8 +100,8 @@ def regression(
     else:
         failed = of_experiment(workspace, run, run_item_ids)
     findings = _findings(workspace, failed.run_id) if classifications else {}
-    label = Label(frozenset(classifications), reviewed_only) if classifications else None
-    found = picked(failed.failures, findings, label)
+    label = LabelFilter(frozenset(classifications), reviewed_only) if classifications else None
+    found = select_failures(failed.failures, findings, label)
     items, unusable = _items(workspace.store.analyses, failed, found)
     made = RegressionMade(
         parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
@@ -148,7 +148,7 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
     return findings
 
 
-def _items(store: Store, failed: Failed, found: Picked) -> tuple[list[Item], int]:
+def _items(store: Store, failed: Failed, found: SelectedFailures) -> tuple[list[Item], int]:
     """And how many failures cannot be an item."""
     reviewers = {
         label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force

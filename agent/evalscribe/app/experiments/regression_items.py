@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from evalscribe.app.collections.stored_runs import analysed_run, whole_run
 from evalscribe.app.datasets.told import Told, of_evidence, of_record
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.evaluate.regression import Failure
+from evalscribe.experiments.regression import FailedTrial
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.dataset import Item
 from evalscribe.model.evidence import Evidence
@@ -25,8 +25,8 @@ class Failed:
     """The failures of one run, and how an item is made of each."""
 
     run_id: str
-    failures: Sequence[Failure]
-    item: Callable[[Failure], Item | None]
+    failures: Sequence[FailedTrial]
+    item: Callable[[FailedTrial], Item | None]
     """None where the run does not say what was asked."""
     broken: int = 0
     """Items that never failed, but gave no answer or could not be scored in some try."""
@@ -40,11 +40,11 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
     items = list(workspace.store.experiment_runs.items(run.id))
     wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
     tries = {one.id: one for one in wanted}
-    failures = [Failure(one.item_key, _path(run, one), one.id) for one in wanted]
+    failures = [FailedTrial(one.item_key, _path(run, one), one.id) for one in wanted]
     failed = {one.item_key for one in items if one.verdict == "failed"}
     broken = {one.item_key for one in items if one.verdict in ("error", "unscored")} - failed
 
-    def made(failure: Failure) -> Item | None:
+    def made(failure: FailedTrial) -> Item | None:
         item = workspace.store.datasets.item(run.dataset_version_id, failure.key)
         return item and item.model_copy(update={"source": _source(workspace, tries[failure.id], item)})
 
@@ -64,7 +64,7 @@ def of_stored(store: Store, archive: EvalStore, named: str) -> Failed:
         run = store.get_run(run_id)
         evals = list(run.failures) if run else []
         told = dict(_evidence(store, run_id, evals))
-    failures = [Failure(name(_bare(eval)), path(eval.path), eval.id) for eval in evals]
+    failures = [FailedTrial(name(_bare(eval)), path(eval.path), eval.id) for eval in evals]
     return Failed(run_id, failures, lambda failure: _item(told.get(failure.id), failure))
 
 
@@ -114,6 +114,6 @@ def _bare(eval: Eval) -> str:
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
-def _item(told: Told | None, failure: Failure) -> Item | None:
+def _item(told: Told | None, failure: FailedTrial) -> Item | None:
     item = told and told.expecting(None)
     return item.model_copy(update={"key": failure.key, "cluster": None}) if item else None

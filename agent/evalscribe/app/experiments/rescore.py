@@ -12,8 +12,7 @@ from evalscribe.app.experiments.find import experiment_of, require_ended, versio
 from evalscribe.app.experiments.kept import KeptTry, kept_tries
 from evalscribe.app.experiments.tools import open_models, open_scorers
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.evaluate.scoring import Panel, as_result, stored
-from evalscribe.evaluate.verdict import verdict
+from evalscribe.experiments.scoring import ScorerPanel, to_score_result, to_stored_score, trial_verdict
 from evalscribe.ids import Frozen
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict
 from evalscribe.model.experiment_storage import ScorerRunner
@@ -90,7 +89,7 @@ async def rescored(
         if not mine:
             raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
         async with runners(workspace, run, by) as opened:
-            panel = Panel(by.bindings, [one for one in opened if one.name in chosen])
+            panel = ScorerPanel(by.bindings, [one for one in opened if one.name in chosen])
             job = _Job(workspace, run, by, panel, reason)
             told = await job.done(watcher)
         await archived(workspace, run, by, run.state, run.reason)
@@ -116,7 +115,7 @@ class _Job:
     workspace: Workspace
     run: ExperimentRun
     version: ExperimentVersion
-    panel: Panel
+    panel: ScorerPanel
     reason: str | None
 
     async def done(self, watcher: RescoreWatcher) -> Rescored:
@@ -151,12 +150,12 @@ class _Job:
         if item.status != "ok":
             return _New((), item.id, item.verdict, "error")
         before = {score.scorer: score for score in kept.scores}
-        peers = {name: as_result(score) for name, score in before.items()}
+        peers = {name: to_score_result(score) for name, score in before.items()}
         said = await self.panel.scored(kept.item, kept.attempt, peers)
         results = peers | {one.binding.spec.name: one.result for one in said}
         now = self.workspace.now()
         scores = []
         for one in said:
             old = before.get(one.binding.spec.name)
-            scores.append(stored(one, item, now, supersedes=old.id if old else None, reason=self.reason))
-        return _New(tuple(scores), item.id, item.verdict, verdict("ok", results, self.version.bindings))
+            scores.append(to_stored_score(one, item, now, supersedes=old.id if old else None, reason=self.reason))
+        return _New(tuple(scores), item.id, item.verdict, trial_verdict("ok", results, self.version.bindings))

@@ -11,8 +11,9 @@ from evalscribe.app.experiments.judge_target import judge_target
 from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.scorers import PYTHON
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.evaluate.prompt_target import PromptedModel
-from evalscribe.evaluate.spending import RunModels
+from evalscribe.experiments.python_host import PythonHost, describe
+from evalscribe.experiments.targets import PromptModelTarget
+from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.judging.scorers.custom import CustomScorer
 from evalscribe.judging.scorers.model.runner import ModelScorer
 from evalscribe.judging.scorers.order import in_order
@@ -23,7 +24,6 @@ from evalscribe.model.experiment_storage import ScorerRunner, Target
 from evalscribe.model.protocols import Models
 from evalscribe.model.score import CUSTOM, Binding
 from evalscribe.model.target import Component, Deployment
-from evalscribe.targets.host import Host, describe
 from evalscribe.workspace import Workspace
 
 STAGE = "target"
@@ -64,7 +64,7 @@ async def open_models(workspace: Workspace, left_usd: float | None = None) -> As
     """Models for one run, which spend what is left of its budget; None for what the settings allow."""
     settings = workspace.settings
     budget = Budget(usd=settings.budget.value if left_usd is None else left_usd, tokens=settings.max_tokens.value)
-    models = RunModels(workspace.open_models(budget))
+    models = BudgetedModels(workspace.open_models(budget))
     try:
         yield models
     finally:
@@ -91,7 +91,7 @@ async def open_target(
         return judge_target(workspace, target, models)
     if isinstance(target, ComponentTarget):
         return await component_target(*_build(target, deployment), concurrency)
-    return PromptedModel(target.version, models.open(target.version.model, STAGE))
+    return PromptModelTarget(target.version, models.open(target.version.model, STAGE))
 
 
 def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
@@ -137,7 +137,7 @@ class _Makers:
         self._opened = opened
         self._timeout_s = timeout_s
         self._concurrency = concurrency
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, PythonHost] = {}
         self._maker: tuple[Maker, Made] | None = None
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
@@ -156,9 +156,9 @@ class _Makers:
         maker, made = self._judges()
         return ModelScorer(spec, maker.by_model(spec.rubric, spec.model), made.knew)
 
-    def _host(self, folder: str) -> Host:
+    def _host(self, folder: str) -> PythonHost:
         if folder not in self._hosts:
-            self._hosts[folder] = Host(Path(folder), self._concurrency)
+            self._hosts[folder] = PythonHost(Path(folder), self._concurrency)
             self._opened.push_async_callback(self._hosts[folder].close)
         return self._hosts[folder]
 

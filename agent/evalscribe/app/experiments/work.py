@@ -12,8 +12,8 @@ from evalscribe.app.experiments.find import run_named, version_of_run
 from evalscribe.app.experiments.items import numbered_items
 from evalscribe.app.experiments.tools import Tools, open_tools
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError
-from evalscribe.evaluate.scoring import Panel
-from evalscribe.evaluate.work import Bench, Done, Try, unkept, work
+from evalscribe.experiments.scoring import ScorerPanel
+from evalscribe.experiments.trials import CompletedTrial, TrialRequest, TrialRunner, mark_unstorable, run_trials
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, RunState
 from evalscribe.redaction.redact import redact
 from evalscribe.text import dollars, one_line
@@ -123,16 +123,16 @@ class _Worker:
 
     async def _tries(self) -> None:
         async with self._tools(self._workspace, self._run, self._version, self._left) as tools:
-            bench = Bench(
+            bench = TrialRunner(
                 target=tools.target,
-                panel=Panel(self._version.bindings, tools.scorers),
+                panel=ScorerPanel(self._version.bindings, tools.scorers),
                 bindings=self._version.bindings,
                 timeout_s=self._version.config.timeout_s,
                 now=self._workspace.now,
             )
-            await work(bench, self._left_to_try(), self._run.concurrency, self._keep)
+            await run_trials(bench, self._left_to_try(), self._run.concurrency, self._keep)
 
-    def _left_to_try(self) -> Iterator[Try]:
+    def _left_to_try(self) -> Iterator[TrialRequest]:
         """What is stored already is not tried again; nothing more once the money is spent."""
         done = self._workspace.store.experiment_runs.done(self._run.id)
         if not done:
@@ -142,23 +142,23 @@ class _Worker:
                 if (item.key, repetition) not in done:
                     if self._penniless:
                         return
-                    one = Try(self._run.id, item, number, repetition)
+                    one = TrialRequest(self._run.id, item, number, repetition)
                     if self._along:
                         self._along.begun(one)
                     yield one
 
-    def _keep(self, done: Done) -> None:
+    def _keep(self, done: CompletedTrial) -> None:
         try:
             self._workspace.store.experiment_runs.put(done.attempt, done.scores)
         except DataError as error:
-            without = unkept(done, one_line(str(error)))
+            without = mark_unstorable(done, one_line(str(error)))
             self._workspace.store.experiment_runs.put(without.attempt, without.scores)
             self._archive(without)
         else:
             self._archive(done)
         self._spent += done.cost_usd
 
-    def _archive(self, done: Done) -> None:
+    def _archive(self, done: CompletedTrial) -> None:
         if self._along:
             self._along.done(done.attempt, tuple(score for score, _ in done.scores))
 

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 
 from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.watcher import Watcher
-from evalscribe.errors import DataError
-from evalscribe.explore import (
-    batches,
+from evalscribe.collections import (
     clusters,
-    made,
     observations,
-    wording,
 )
-from evalscribe.explore import (
-    batches as explore_batches,
+from evalscribe.collections import clusters as explore_clusters
+from evalscribe.collections import (
+    clusters as made,
 )
-from evalscribe.explore import (
-    clusters as explore_clusters,
+from evalscribe.collections import (
+    observations as batches,
 )
-from evalscribe.explore import (
-    observations as explore_observations,
+from evalscribe.collections import observations as explore_batches
+from evalscribe.collections import observations as explore_observations
+from evalscribe.collections import (
+    observations as wording,
 )
-from evalscribe.explore.answer import answered, answering
-from evalscribe.explore.batches import Shown
+from evalscribe.collections.answer import answer_subject, parse_answer
+from evalscribe.collections.observations import ObservedBatch
+from evalscribe.errors import DataError
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.judging.rubric.judge import RubricJudge
 from evalscribe.model.chat import Usage
@@ -126,13 +126,13 @@ async def planned(judges: ExploreJudges, members: Sequence[Member], read: Read) 
             else:
                 yield member, record
 
-    for together in explore_batches.packed(there(), explore_batches.room_of(judges.window)):
-        estimate += judges.observer.estimate(Shown.of(together).subject)
+    for together in explore_batches.pack_batches(there(), explore_batches.batch_tokens(judges.window)):
+        estimate += judges.observer.estimate(ObservedBatch.of(together).subject)
         batches.append(tuple(member for member, _ in together))
         await asyncio.sleep(0)  # thousands are read, and signals must not wait for all of them
     gaps = (Gap(agent_runs=tuple(gone), reason=GONE),) if gone else ()
     if batches:
-        later = clusters.rehearsal(len(batches))
+        later = clusters.estimate_subject(len(batches))
         estimate += judges.clusterer.estimate(later) + judges.answerer.estimate(later)
     return Plan(tuple(batches), gaps, estimate)
 
@@ -143,10 +143,10 @@ async def asked(judges: ExploreJudges, plan: Plan, members: Sequence[Member], re
     Raises `DataError` where nothing at all could be read, and `EvalscribeError` for what concerns all questions.
     """
     seen = await _observed(judges, plan, read, watcher)
-    found = await explore_clusters.clustered(
-        judges.clusterer.judge, seen.observations, batches.room_of(judges.window), judges.lanes
+    found = await explore_clusters.cluster_observations(
+        judges.clusterer.judge, seen.observations, batches.batch_tokens(judges.window), judges.lanes
     )
-    clusters = made.clusters_of(found.clusters, members)
+    clusters = made.build_clusters(found.clusters, members)
     watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
     answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
     return Said(
@@ -182,7 +182,7 @@ async def _observed(judges: ExploreJudges, plan: Plan, read: Read, watcher: Watc
     if plan.batches and all(isinstance(told, str) for told in found.values()):
         raise DataError(f"no agent run could be read: {gaps[-1].reason}")
     batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
-    observations, unverified = explore_observations.numbered(batches)
+    observations, unverified = explore_observations.number_observations(batches)
     return Said(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
 
 
@@ -193,11 +193,11 @@ async def _of_batch(
     there = [(member, record) for member in batch if (record := read(member))]
     if not there:
         return GONE, None
-    shown = Shown.of(there)
+    shown = ObservedBatch.of(there)
     result = await judges.observer.judge(shown.subject)
     if result.result_type is ResultType.FAILURE:
         return result.reason or "no answer", result
-    return observations.observed(result, judges.observer.rubric, shown), result
+    return observations.parse_observations(result, judges.observer.rubric, shown), result
 
 
 def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
@@ -215,11 +215,11 @@ async def _answered(
     """The answer, notes, and what it took; no answer where there is nothing to answer from, or the model fails."""
     if not clusters:
         return None, (), Usage()
-    subject = answering(clusters, explored)
+    subject = answer_subject(clusters, explored)
     result = await judges.answerer.judge(subject)
     if result.result_type is ResultType.FAILURE:
         watcher.say(f"No answer: {result.reason}")
         return None, (f"The question was not answered: {result.reason}",), result.usage
-    text, wrong = answered(result, judges.answerer.rubric, subject)
+    text, wrong = parse_answer(result, judges.answerer.rubric, subject)
     notes = (f"{pluralise(wrong, 'citation')} of the answer led nowhere and {'is' if wrong == 1 else 'are'} left out.",)
     return text, notes if wrong else (), result.usage

@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from evalscribe.app.collections.query import MOST_ROWS, select
 from evalscribe.app.explorations.by_model import GONE, Read, Said
 from evalscribe.app.watcher import Watcher
-from evalscribe.explore import causes, made
-from evalscribe.explore.causes import CausedFailure
+from evalscribe.collections import answer
+from evalscribe.collections import clusters as made
+from evalscribe.collections.answer import CausedFailure
 from evalscribe.gather.pack import case_of
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.analysis import FindingSummary
@@ -41,8 +42,8 @@ async def by_rules(tables: Tables, collection_id: str, members: Sequence[Member]
             failures.append(told)
         watcher.fetched(n, len(failed))
         await asyncio.sleep(0)  # thousands are judged, and signals must not wait for all of them
-    observations = causes.observations_of(failures)
-    clusters = made.clusters_of(causes.by_cause(failures, observations), members)
+    observations = answer.cause_observations(failures)
+    clusters = made.build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
     reported = sum(member.id in known for member in failed)
     notes = (f"{pluralise(reported, 'failure')} as the report of its run has it.",) if reported else ()
@@ -50,7 +51,7 @@ async def by_rules(tables: Tables, collection_id: str, members: Sequence[Member]
         observations=observations,
         clusters=clusters,
         other=tuple(one.id for one in observations if one.id not in clustered),
-        answer=causes.in_figures(clusters, len(failed), len(members)),
+        answer=answer.describe_figures(clusters, len(failed), len(members)),
         gaps=(Gap(agent_runs=tuple(gone), reason=GONE),) if gone else (),
         notes=(NOT_READ, *notes),
     )

@@ -8,8 +8,8 @@ from evalscribe.app.explorations.page import put_exploration
 from evalscribe.app.kept import kept
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
+from evalscribe.collections.clusters import unmentioned_runs
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.explore.made import silent
 from evalscribe.ids import Frozen
 from evalscribe.json_data import clean_text
 from evalscribe.judging.rules.engine import ID as RULES_ID
@@ -109,7 +109,7 @@ async def explore(
         observations=said.observations,
         unverified=said.unverified,
         other=said.other,
-        silent=silent(members, said.observations, unread),
+        silent=unmentioned_runs(members, said.observations, unread),
         gaps=said.gaps,
         notes=said.notes,
         usage=said.usage,

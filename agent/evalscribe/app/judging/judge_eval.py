@@ -14,9 +14,9 @@ from evalscribe.app.judging.members import collection_members
 from evalscribe.app.judging.subjects import Finder, Reached
 from evalscribe.app.judging.workers import afar
 from evalscribe.app.watcher import Watcher
-from evalscribe.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
+from evalscribe.judging.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.judging.lanes import in_lanes
 from evalscribe.model.chat import Usage
 from evalscribe.model.output_schema import agreement_keys

@@ -51,7 +51,7 @@ def compare(
 
 
 def _asserted(found: "RunComparison") -> int:
-    from evalscribe.evaluate.outcome import LEAST_COVERAGE
+    from evalscribe.experiments.compare import LEAST_COVERAGE
 
     if found.verdict == "regressed":
         return REGRESSED

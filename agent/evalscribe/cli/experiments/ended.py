@@ -24,7 +24,7 @@ def ended(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool) -> t
 
     A run that has not ended is one that was waited for in vain.
     """
-    from evalscribe.evaluate.gate import headline
+    from evalscribe.experiments.gate import headline
 
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:

@@ -1,0 +1,447 @@
+"""Compare runs over the same evals: what changed, and whether that is significant."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from statistics import fmean
+from typing import cast
+
+from evalscribe.ids import model_folder, run_id_prefix, same_experiment
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.comparison import (
+    CategoryFlips,
+    Comparison,
+    ComparisonSide,
+    EvalChange,
+    EvalPair,
+    ExcludedEval,
+    ExclusionReason,
+    Matrix,
+    MatrixColumn,
+    MatrixRow,
+    MeanDifference,
+    ScoreDifference,
+    Trial,
+    WithinRunComparison,
+)
+from evalscribe.model.finding import NOT_THE_MODEL
+from evalscribe.model.record import GradedEval
+from evalscribe.model.run import TARGET, Eval, Run
+from evalscribe.signature.wording import is_stock
+from evalscribe.statistics.paired import Paired, Task, difference, paired
+from evalscribe.statistics.significance import holm, stratified_permutation_test
+from evalscribe.text import cut, one_line
+from evalscribe.text import path as printed_path
+
+ERROR_LENGTH = 160
+
+
+@dataclass(frozen=True)
+class RunEvals:
+    """One run with what is known of its evals."""
+
+    run: Run
+    graded: tuple[GradedEval, ...]
+    findings: Mapping[str, FindingSummary] = field(default_factory=dict)
+    """Of its report, by the path that is printed there."""
+    signatures: Mapping[str, str | None] = field(default_factory=dict)
+    """By eval id."""
+    unreached: frozenset[str] = frozenset()
+    """Ids of evals whose evidence shows that the model's work was never reached."""
+
+    @property
+    def names_all(self) -> bool:
+        """Whether every eval is named: some sources name only what failed."""
+        return len(self.graded) >= self.run.total
+
+
+@dataclass
+class EvalTrials:
+    """All tries of one side at one eval."""
+
+    category: str = ""
+    judged: list[Trial] = field(default_factory=list)
+    unjudged: list[str] = field(default_factory=list)
+    """Why each other one says nothing about the model."""
+    tasks: set[str] = field(default_factory=set)
+    graders: set[str] = field(default_factory=set)
+
+
+def bare_path(eval: Eval) -> str:
+    """The path that all trials of an eval share."""
+    return f"{eval.category}/{eval.name}" if eval.category else eval.name
+
+
+def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[str, EvalTrials]:
+    """By path. `among`: all that are compared; a source that names only failures passed what others of its suite
+    name."""
+    found: dict[str, EvalTrials] = {}
+    for played in side:
+        names = {} if played.names_all else named_evals(one for one in among if same_suite(played, one))
+        for path, category, trial, of in _trials(played, names):
+            mine = found.setdefault(path, EvalTrials(category=category))
+            if isinstance(trial, Trial):
+                mine.judged.append(trial)
+            else:
+                mine.unjudged.append(trial)
+            if of and of.task:
+                mine.tasks.add(of.task)
+            if of and of.grader:
+                mine.graders.add(of.grader)
+    return found
+
+
+def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
+    """Every eval that is named anywhere, with its category."""
+    found: dict[str, str] = {}
+    for played in sides:
+        found.update((path, path.rpartition("/")[0]) for path in _listed(played.run.evals or ()))
+        found.update((bare_path(one.eval), one.eval.category) for one in played.graded)
+    return found
+
+
+def same_suite(one: RunEvals, other: RunEvals) -> bool:
+    """Whether both tried the same evals, as far as one can tell where not all are named: runs of one experiment, else
+    of as many evals or with a named one in common."""
+    if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
+        return True
+    return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
+
+
+def _trials(played: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, GradedEval | None]]:
+    own = set()
+    for one in sorted(played.graded, key=lambda one: one.eval.trial):
+        own.add(path := bare_path(one.eval))
+        yield path, one.eval.category, _trial(played, one), one
+    if not played.names_all:
+        there = None if played.run.evals is None else set(_listed(played.run.evals))
+        for path in names:
+            if path not in own and (there is None or path in there):
+                yield path, names[path], Trial(run_id=played.run.id, status="passed"), None
+
+
+def _listed(paths: Sequence[str]) -> list[str]:
+    """Without the mark of a trial, which `Run.evals` may have."""
+    return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
+
+
+def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
+    """A try, or why the model's work was not judged in it."""
+    eval = one.eval
+    finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
+    error = _error(played, eval, finding)
+    if eval.status == "error":
+        what = "the target gave no answer" if eval.failed_step == TARGET else "the harness broke"
+        return f"{what}{f': {error}' if error else ''}"
+    if eval.status == "incomplete":
+        return f"it never completed{f': {error}' if error else ''}"
+    if finding and finding.cause_kind in NOT_THE_MODEL:
+        return f"{finding.cause_kind}, as its report says{f': {finding.cause}' if finding.cause else ''}"
+    if finding is None and eval.id in played.unreached:
+        return f"its work was never reached{f': {error}' if error else ''}"
+    return Trial(
+        run_id=one.run_id,
+        eval_id=eval.id,
+        trial=eval.trial,
+        status=eval.status,
+        scores=one.scores,
+        step=eval.failed_step,
+        error=error or None,
+        cause=finding and finding.cause,
+        cause_kind=finding and finding.cause_kind,
+        signature=played.signatures.get(eval.id),
+    )
+
+
+def _error(played: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
+    """As a report quotes it, else as it is recorded; where that says nothing, as it was found in the evidence."""
+    said = (finding and finding.error) or eval.reason or ""
+    found = played.signatures.get(eval.id)
+    if found and is_stock(said):
+        said = found.removeprefix(f"{eval.failed_step or 'before grading'}: ")
+    return cut(one_line(said), ERROR_LENGTH)
+
+
+FINENESS = 10_000
+"""Scores are compared to so many parts of 1."""
+LARGEST = 1e100
+"""What is further from 0 is no score: no float can hold the squares of such differences."""
+
+
+def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
+    """Of the pass rates; `unnamed`: evals that both sides passed."""
+    one = (Fraction(1),)
+    return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
+
+
+def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
+    """How often sides equally good at each eval differ as much in single ones; None where trials cannot tell."""
+    found = stratified_permutation_test(list(map(_task, pairs)))
+    return found and found.p_value
+
+
+def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
+    """Of every score that takes more values than 0 and 1, over the evals where both sides have it."""
+    found = {}
+    for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
+        tasks = [task for pair in pairs if (task := _scored(pair, name))]
+        values = {value for task in tasks for side in task for value in side}
+        if values - {0, 1}:
+            found[name] = tasks, paired(tasks, float(max(values) - min(values)) or 1.0)
+    corrected = holm({name: result.test.p_value for name, (_, result) in found.items()})
+    return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
+
+
+def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
+    """By name; none where there is only one."""
+    groups: dict[str, list[EvalPair]] = defaultdict(list)
+    for pair in pairs:
+        groups[pair.category].append(pair)
+    if len(groups) < 2:
+        return ()
+    corrected = holm({name: paired(list(map(_task, group))).test.p_value for name, group in groups.items()})
+    return tuple(_category(name, group, corrected[name], all_named) for name, group in sorted(groups.items()))
+
+
+def mean_pass_rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
+    """Mean of the evals' pass rates; `unnamed` ones passed."""
+    return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
+
+
+def _task(pair: EvalPair) -> Task:
+    base, candidate = (tuple(Fraction(trial.passed) for trial in side) for side in (pair.base, pair.candidate))
+    return Task(base, candidate)
+
+
+def _scored(pair: EvalPair, name: str) -> Task | None:
+    base, candidate = (_values(side, name) for side in (pair.base, pair.candidate))
+    return Task(base, candidate) if base and candidate else None
+
+
+def _values(side: tuple[Trial, ...], name: str) -> tuple[Fraction, ...]:
+    values = (trial.scores[name] for trial in side if name in trial.scores)
+    return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values if abs(value) <= LARGEST)
+
+
+def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDifference:
+    base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*tasks, strict=True))
+    return ScoreDifference(name=name, base=base, candidate=candidate, found=difference(found, p))
+
+
+def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -> CategoryFlips:
+    changes = [pair.change for pair in group]
+    return CategoryFlips(
+        category=name,
+        evals=len(group),
+        base=mean_pass_rate(pair.base for pair in group) if all_named else None,
+        candidate=mean_pass_rate(pair.candidate for pair in group) if all_named else None,
+        regressed=changes.count("regressed"),
+        fixed=changes.count("fixed"),
+        p=p,
+    )
+
+
+ComparedRuns = Sequence[RunEvals]
+"""The runs of one side, all of one model."""
+STATES = {
+    "failed": "did not complete",
+    "running": "is still running",
+    "importing": "is incomplete: its import has not ended",
+}
+"""Notes on runs that are not complete, by status."""
+
+
+def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
+    """What changed from `base` to `candidate`; each has at least one run."""
+    both = [*base, *candidate]
+    pairs, apart = _matched(trials_by_eval(base, both), trials_by_eval(candidate, both))
+    unnamed = unnamed_evals(both, len(named_evals(both)))
+    return Comparison(
+        base=build_side(base, candidate, [pair.base for pair in pairs], unnamed),
+        candidate=build_side(candidate, base, [pair.candidate for pair in pairs], unnamed),
+        pairs=pairs,
+        unnamed=unnamed,
+        apart=apart,
+        passes=pass_rate_difference(pairs, unnamed),
+        by_eval=per_eval_p_value(pairs),
+        scores=score_differences(pairs),
+        categories=category_flips(pairs, all_named=not unnamed),
+        notes=tuple(_comparison_notes(base, candidate)),
+    )
+
+
+def _matched(
+    base: Mapping[str, EvalTrials], candidate: Mapping[str, EvalTrials]
+) -> tuple[tuple[EvalPair, ...], tuple[ExcludedEval, ...]]:
+    pairs, apart = [], []
+    for path in sorted(base.keys() | candidate.keys()):
+        before, after = base.get(path), candidate.get(path)
+        if before is None or after is None:
+            side = "base" if after is None else "candidate"
+            apart.append(
+                ExcludedEval(eval=path, reason=cast(ExclusionReason, f"only-{side}"), detail=f"only the {side} has it")
+            )
+        elif differs := _differs(before, after):
+            apart.append(ExcludedEval(eval=path, reason="changed", detail=f"{differs} changed in between"))
+        elif not (before.judged and after.judged):
+            apart.append(ExcludedEval(eval=path, reason="not-judged", detail="; ".join(_not_judged(before, after))))
+        else:
+            pairs.append(_pair(path, before, after))
+    return tuple(pairs), tuple(apart)
+
+
+def _differs(before: EvalTrials, after: EvalTrials) -> str:
+    """Which of task and grader is not the same everywhere, as far as that is known."""
+    task, grader = len(before.tasks | after.tasks) > 1, len(before.graders | after.graders) > 1
+    return " and ".join(name for name, is_so in (("its task", task), ("its grader", grader)) if is_so)
+
+
+def _not_judged(before: EvalTrials, after: EvalTrials) -> Iterator[str]:
+    for name, side in (("base", before), ("candidate", after)):
+        if not side.judged:
+            yield f"{name}: {side.unjudged[0]}"
+
+
+def _pair(path: str, before: EvalTrials, after: EvalTrials) -> EvalPair:
+    base, candidate = tuple(before.judged), tuple(after.judged)
+    category = after.category or before.category
+    return EvalPair(eval=path, category=category, base=base, candidate=candidate, change=_change(base, candidate))
+
+
+def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange:
+    before, after = (sum(trial.passed for trial in side) for side in (base, candidate))
+    step = after * len(base) - before * len(candidate)
+    if step:
+        return "fixed" if step > 0 else "regressed"
+    return "both-failed" if not before else "both-passed" if before == len(base) else "unsteady"
+
+
+def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
+    """How many evals nobody names, which is so only where every run names just its failures; all passed them."""
+    if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
+        return 0
+    tried = min(played.run.total - played.run.incomplete for played in runs)
+    return max(0, tried - names)
+
+
+def build_side(
+    side: ComparedRuns, other: ComparedRuns, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0
+) -> ComparisonSide:
+    """What one side is, its run in the name where `other` is the same model."""
+    run = side[0].run
+    name = "/".join(model_folder(run.provider, run.model))
+    same = any(name == "/".join(model_folder(played.run.provider, played.run.model)) for played in other)
+    return ComparisonSide(
+        name=f"{name} ({_runs(side)})" if same else name,
+        provider=run.provider,
+        model=run.model,
+        experiments=tuple(dict.fromkeys(played.run.experiment for played in side)),
+        runs=tuple(played.run.id for played in side),
+        passed=sum(trial.passed for tries in trials for trial in tries) + unnamed * len(side),
+        trials=sum(map(len, trials)) + unnamed * len(side),
+        rate=mean_pass_rate(trials, unnamed) if trials or unnamed else None,
+    )
+
+
+def _runs(side: ComparedRuns) -> str:
+    return run_id_prefix(side[0].run.id) if len(side) == 1 else f"{len(side)} runs"
+
+
+def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[str]:
+    experiments = [sorted({played.run.experiment for played in side}) for side in (base, candidate)]
+    first = base[0].run.experiment
+    if not all(same_experiment(first, played.run.experiment) for played in (*base, *candidate)):
+        told = " and ".join(", ".join(names) for names in experiments)
+        yield f"The experiments differ ({told}): what changed may be the experiment, not the model."
+    for name, side in (("base", base), ("candidate", candidate)):
+        partly = [played.run for played in side if not played.names_all]
+        if partly:
+            never = sum(run.incomplete for run in partly)
+            but = f", or are among the {never} that never completed" if never else ""
+            yield f"The {name}'s source names only what failed; its other evals passed{but}."
+        for run in (played.run for played in side if played.run.status in STATES):
+            yield f"Run {run_id_prefix(run.id)} of the {name} {STATES[run.status]}."
+
+
+def compare_within(side: Sequence[RunEvals]) -> WithinRunComparison:
+    """Evals that always pass appear nowhere."""
+    pairs, without, tried = [], [], []
+    for path, mine in sorted(trials_by_eval(side, side).items()):
+        tried += [tuple(mine.judged)] if mine.judged else []
+        passed = next((trial for trial in mine.judged if trial.passed), None)
+        failed = [trial for trial in mine.judged if not trial.passed]
+        without += [path] if failed and passed is None else []
+        for trial in failed if passed else ():
+            pairs.append(
+                EvalPair(eval=path, category=mine.category, base=(passed,), candidate=(trial,), change="regressed")
+            )
+    return WithinRunComparison(side=build_side(side, (), tried), pairs=tuple(pairs), without=tuple(without))
+
+
+Cell = tuple[int, int] | None
+
+
+def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
+    """Rows by eval, columns in the order given. An eval that nobody names is counted and has no row."""
+    runs = [played for side in sides for played in side]
+    names = named_evals(runs)
+    unnamed = unnamed_evals(runs, len(names))
+    tried = [trials_by_eval(side, runs) for side in sides]
+    rows = tuple(MatrixRow(eval=path, cells=tuple(_cell(one.get(path)) for one in tried)) for path in sorted(names))
+    columns = tuple(_column(side, [row.cells[n] for row in rows], sides, unnamed) for n, side in enumerate(sides))
+    changed = tuple(path for path in sorted(names) if _changed(path, tried))
+    return Matrix(
+        columns=columns, rows=rows, unnamed=unnamed, changed=changed, notes=_notes(sides, len(names) + unnamed)
+    )
+
+
+def _cell(tries: EvalTrials | None) -> Cell:
+    """Passed of judged tries."""
+    judged = tries.judged if tries else []
+    return (sum(trial.passed for trial in judged), len(judged)) if judged else None
+
+
+def _column(
+    side: Sequence[RunEvals], cells: Sequence[Cell], sides: Sequence[Sequence[RunEvals]], unnamed: int
+) -> MatrixColumn:
+    tried = [cell for cell in cells if cell] + [(len(side), len(side))] * unnamed
+    return MatrixColumn(
+        name=_name(side, sides),
+        runs=tuple(played.run.id for played in side),
+        passed=sum(passed for passed, _ in tried),
+        trials=sum(trials for _, trials in tried),
+        always=sum(passed == trials for passed, trials in tried),
+        sometimes=sum(0 < passed < trials for passed, trials in tried),
+        never=sum(not passed for passed, _ in tried),
+    )
+
+
+def _name(side: Sequence[RunEvals], sides: Sequence[Sequence[RunEvals]]) -> str:
+    """`provider/model`, with the run where another column has the same."""
+    names = ["/".join(model_folder(one[0].run.provider, one[0].run.model)) for one in sides]
+    name = "/".join(model_folder(side[0].run.provider, side[0].run.model))
+    return f"{name} ({run_id_prefix(side[0].run.id)})" if names.count(name) > 1 else name
+
+
+def _changed(path: str, tried: Sequence[Mapping[str, EvalTrials]]) -> bool:
+    there = [one[path] for one in tried if path in one]
+    return any(len(set().union(*known)) > 1 for known in ([t.tasks for t in there], [t.graders for t in there]))
+
+
+def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]:
+    """`counted`: evals of all."""
+    runs = [played.run for side in sides for played in side]
+    experiments = sorted({run.experiment for run in runs})
+    notes = []
+    if not all(same_experiment(runs[0].experiment, run.experiment) for run in runs):
+        notes.append(f"The experiments differ ({', '.join(experiments)}).")
+    partly = [played.run for side in sides for played in side if not played.names_all]
+    if partly:
+        told = ", ".join(run_id_prefix(run.id) for run in partly)
+        notes.append(f"Of {told} only failures are named: an eval that another run names is taken as passed there.")
+    if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
+        notes.append(
+            f"What no run names counts nowhere, so that {', '.join(short)} passed more often than is said here."
+        )
+    return tuple(notes)

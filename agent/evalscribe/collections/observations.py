@@ -1,0 +1,218 @@
+"""Observe agent runs in batches: prompts, packing, and checked observations."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from evalscribe.ids import content_id
+from evalscribe.judging.fence import Fence, visible
+from evalscribe.judging.marks.written import written
+from evalscribe.judging.regression import without_marks
+from evalscribe.judging.requests.shown import run_items, transcripts_of
+from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+from evalscribe.judging.rubric.pieces import DELIMITERS, LEAST
+from evalscribe.judging.rubric.reader import LONGEST_PART, MARGIN
+from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.model.exploration import Member, Observation, Passage
+from evalscribe.model.record import Record
+from evalscribe.model.result import CitationTarget, JudgeResult
+from evalscribe.model.rubric import PromptTemplateMessage, Rubric
+from evalscribe.prompts.templates import Prompts
+from evalscribe.text import cut
+from evalscribe.tokens import estimate
+
+FOLDER = "explore"
+QUESTION = "explore/question.md.j2"
+OBSERVE, CLUSTER, ANSWER = "explore/observe.md.j2", "explore/cluster.md.j2", "explore/answer.md.j2"
+MOST_OBSERVED = 40
+"""Observations of one batch."""
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT = {"type": "string"}
+_CITED = {"type": "string", "citations": True}
+_CLUSTER = _object(
+    name={**_TEXT, "description": "Short kebab-case name."},
+    text={**_TEXT, "description": "One sentence that is true of all members."},
+    members={"type": "array", "items": _TEXT, "description": "Ids, such as O3."},
+)
+
+
+def observing_rubric(prompts: Prompts, question: str) -> Rubric:
+    """What is there that speaks to the question: `{"observations": [text with citations, …]}`."""
+    return _rubric(prompts, question, OBSERVE, _object(observations={"type": "array", "items": _CITED}))
+
+
+def clustering_rubric(prompts: Prompts, question: str) -> Rubric:
+    """What says the same: `{"clusters": [{"name", "text", "members": [id, …]}, …]}`."""
+    return _rubric(prompts, question, CLUSTER, _object(clusters={"type": "array", "items": _CLUSTER}))
+
+
+def answering_rubric(prompts: Prompts, question: str) -> Rubric:
+    """The answer: `{"answer": text with citations}`."""
+    return _rubric(prompts, question, ANSWER, _object(answer=_CITED))
+
+
+def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, Any]) -> Rubric:
+    fenced = Fence(content_id(question), [question]).block("question", visible(question))
+    message = prompts.render(template, most=MOST_OBSERVED)
+    return Rubric(
+        id=template.removesuffix(".md.j2").replace("/", "-"),
+        rubric_text=prompts.render(QUESTION, question=fenced).strip(),
+        output_schema=schema,
+        prompt_templates=(PromptTemplateMessage(role="user", content=message),),
+    )
+
+
+LONGEST_ANSWER, ANSWERS = 16_384, 0.5
+"""Tokens of an answer, and how much of a small window they may be."""
+QUESTION_TOKENS = 1500
+"""Of what stands around a batch."""
+MOST_TOGETHER = 12
+"""Agent runs of one batch: of more a model tells only what most have in common."""
+_MARK = re.compile(r"([TR])(\d+)")
+
+
+def batch_tokens(window: int) -> int:
+    """Tokens of one batch, so that it is read whole."""
+    answer = min(LONGEST_ANSWER, int(ANSWERS * window))
+    return max(LEAST, min(int(MARGIN * (window - answer - QUESTION_TOKENS)), LONGEST_PART))
+
+
+def run_tokens(record: Record) -> int:
+    """Tokens of an agent run as it is shown, estimated."""
+    return sum(estimate(item.text) + estimate(item.about) + DELIMITERS for item in run_items(0, 0, record))
+
+
+def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
+    """Each agent run in one batch, in order; a longer one is alone, and its judge reads it in parts."""
+    batch: list[tuple[Member, Record]] = []
+    left = room
+    for member, record in together:
+        tokens = run_tokens(record)
+        if batch and (tokens > left or len(batch) == MOST_TOGETHER):
+            yield tuple(batch)
+            batch, left = [], room
+        batch.append((member, record))
+        left -= tokens
+    if batch:
+        yield tuple(batch)
+
+
+@dataclass(frozen=True)
+class ObservedBatch:
+    """A batch as a model is shown it: runs `R0`, `R1` …, their transcripts `T0`, `T1` … counted through."""
+
+    members: tuple[Member, ...]
+    subject: Subject
+    starts: tuple[int, ...]
+    """Number of the first transcript of each."""
+
+    @classmethod
+    def of(cls, together: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
+        items: list[Item] = []
+        starts = [0]
+        for number, (_, record) in enumerate(together):
+            items += run_items(number, starts[-1], record)
+            starts.append(starts[-1] + transcripts_of(record))
+        members = tuple(member for member, _ in together)
+        return cls(members, Subject.of("exploration", items), tuple(starts[:-1]))
+
+    def member(self, target: CitationTarget) -> Member | None:
+        number = self._numbers.get(target.agent_run_id or "")
+        return None if number is None else self.members[number]
+
+    def place(self, target: CitationTarget) -> str:
+        """Where in its own run: `T0B3`, however many transcripts other runs of the batch have."""
+        if target.kind == "document" and target.role:
+            return f"{target.role} {target.path}"
+        start = self.starts[self._numbers[target.agent_run_id or ""]]
+        return _MARK.sub(lambda mark: f"T{int(mark[2]) - start}" if mark[1] == "T" else "R0", target.item, count=1)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {member.id: number for number, member in enumerate(self.members)}
+
+
+LONGEST_TEXT = 500
+LONGEST_PASSAGE = 600
+MOST_PASSAGES = 12
+"""Of one observation."""
+
+
+def parse_observations(result: JudgeResult, rubric: Rubric, shown: ObservedBatch) -> tuple[Observation, ...]:
+    """The observations of one batch, in the reader's order and not yet numbered."""
+    cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, shown.subject)
+    found = (_observation(said, shown) for said in cited.output["observations"])
+    return tuple(one for one in found if one.text)
+
+
+def _observation(said: Mapping[str, Any], shown: ObservedBatch) -> Observation:
+    named = _named(said["text"], shown)
+    held: list[Passage] = []
+    invented = 0
+    for citation in said["citations"]:
+        passage = _passage(citation, named.get(citation["start_idx"]), shown)
+        invented += passage is None
+        held += [passage] if passage and passage not in held else []
+    runs = tuple(dict.fromkeys(passage.agent_run_id for passage in held))
+    text = cut(without_marks(said), LONGEST_TEXT)
+    return Observation(id="", text=text, agent_runs=runs, passages=tuple(held[:MOST_PASSAGES]), invented=invented)
+
+
+def _named(text: str, shown: ObservedBatch) -> dict[int, str | None]:
+    """By where a citation begins: the agent run that it names."""
+    return {mark.start: mark.item.target.agent_run_id for mark in written(text, shown.subject) if mark.item}
+
+
+def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatch) -> Passage | None:
+    """None where nothing holds: words of another agent run than the one that is named prove nothing of it."""
+    target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
+    if target is None or citation["status"] == "unverified":
+        return None
+    member = shown.member(target)
+    if member is None or (citation["status"] == "relocated" and target.agent_run_id != named):
+        return None
+    return Passage(
+        agent_run_id=member.id,
+        run_id=member.run_id,
+        eval=member.eval,
+        transcript_id=target.transcript_id,
+        block=target.block_idx,
+        place=shown.place(target),
+        text=cut(_text(target, shown), LONGEST_PASSAGE),
+        status=citation["status"],
+    )
+
+
+def _text(target: CitationTarget, shown: ObservedBatch) -> str:
+    """The words that stand there; of a whole value of metadata the value."""
+    if target.start_idx is None and not target.metadata_key:
+        return ""
+    return (shown.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]
+
+
+def number_observations(
+    batches: Sequence[Sequence[Observation]],
+) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
+    """Those that something holds up, `O0`, `O1` …, and those that nothing does, `U0` …; each in the order read."""
+    every = [one for batch in batches for one in batch]
+    return (
+        tuple(_ids("O", (one for one in every if one.agent_runs))),
+        tuple(_ids("U", (one for one in every if not one.agent_runs))),
+    )
+
+
+def _ids(letter: str, observations: Iterator[Observation]) -> Iterator[Observation]:
+    for number, one in enumerate(observations):
+        yield one.model_copy(update={"id": f"{letter}{number}"})

@@ -1,1 +1,0 @@
-"""Two sides that did the same evals: what changed, how sure that is, and what the changes have in common."""

@@ -1,0 +1,263 @@
+"""Load a user's functions, encode their values and capture their output. Standard library only."""
+
+import hashlib
+import inspect
+import io
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from types import GeneratorType, SimpleNamespace
+from typing import Any, TextIO
+
+CALL = "__evalscribe_call__"
+ABOUT = "__evalscribe_scorer__"
+"""As in `custom_scorer`, which is not imported here: it takes pydantic, and components need none."""
+_NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class UnusableFunction(Exception):
+    """Why the address names nothing that can be called; one line."""
+
+
+class LoadedComponent:
+    """A function that takes an input. Calling it gives what it gives: a value, an awaitable, a generator."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.about: Mapping[str, Any] = {}
+        self.awaited = _is_async(function)
+        self._context = _context_name(function)
+
+    def __call__(self, payload: Any) -> Any:
+        if self._context is None:
+            return self.function(payload["input"])
+        context = SimpleNamespace(**payload["context"])
+        if self._context:
+            return self.function(payload["input"], **{self._context: context})
+        return self.function(payload["input"], context)
+
+
+class LoadedScorer:
+    """A function that was decorated as a scorer: it is called through what its decorator left there."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        answering = getattr(function, CALL, None)
+        if answering is None:
+            raise UnusableFunction("is no scorer: put `@evalscribe.scorer` above it")
+        self.function = function
+        self.awaited = _is_async(answering)
+        self.about: Mapping[str, Any] = getattr(function, ABOUT)
+        self._answering = answering
+
+    def __call__(self, payload: Any) -> Any:
+        return self._answering(payload)
+
+
+Loaded = LoadedComponent | LoadedScorer
+
+
+def load(address: str, kind: str) -> Loaded:
+    """Import it. Raises `UnusableFunction`, and whatever the module raises."""
+    module_name, _, path = address.partition(":")
+    found: Any = import_module(module_name)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise UnusableFunction(f"`{module_name}` has no `{path}`; it has {_names(found)}")
+        found = getattr(found, name)
+    if not callable(found):
+        raise UnusableFunction(f"is no function but a `{type(found).__name__}`")
+    return LoadedScorer(found) if kind == "scorer" else LoadedComponent(found)
+
+
+def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
+    """What is known of it without calling it."""
+    function = loaded.function
+    return {
+        "doc": inspect.getdoc(function) or "",
+        "parameters": list(_signature(function)),
+        "code": _code(folder),
+        "about": dict(loaded.about),
+    }
+
+
+def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some that are written in C tell none
+        return {"input": inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)}
+
+
+def _context_name(function: Callable[..., Any]) -> str | None:
+    """None: without a context; empty: as the second argument; else by that name."""
+    parameters = list(_signature(function).values())
+    named = [one for one in parameters if one.kind in _NAMED]
+    several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    required = [
+        one.name for one in parameters if one.default is one.empty and one.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    if not named and not several:
+        raise UnusableFunction("takes no input: it is called as fn(input) or fn(input, context)")
+    wanted = [one for one in named if one.default is one.empty]
+    unknown = [*[one.name for one in wanted[2:]], *[name for name in required if name != "context"]]
+    if unknown:
+        raise UnusableFunction(f"wants more than fn(input, context): {', '.join(unknown)}")
+    if len(wanted) > 1:
+        return ""
+    return "context" if "context" in [one.name for one in parameters[1:]] else None
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    """What only turns out to be so when it is called is awaited all the same."""
+    candidates = (function, getattr(function, "__call__", None))  # noqa: B004
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates if one)
+
+
+def _code(folder: Path) -> str:
+    """Content id of every module of the folder that is loaded, by its name in the folder."""
+    digest = hashlib.sha256()
+    for name, path in sorted(_own_files(folder).items()):
+        digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _own_files(folder: Path) -> dict[str, Path]:
+    paths = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in paths
+        if path.is_relative_to(folder) and "site-packages" not in path.parts and path.is_file()
+    }
+
+
+def _names(found: Any) -> str:
+    names = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+    return ", ".join(names[:10]) or "nothing that can be called"
+
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of one answer."""
+MOST_PIECES = 100_000
+"""What a generator may give; it may have no end."""
+
+
+class NotJsonError(Exception):
+    """A value that JSON has no form for, or that is too large; says which."""
+
+
+def encode(value: object) -> str:
+    """ASCII JSON on one line: pydantic models, dataclasses, tuples and generators included. Raises `NotJsonError`."""
+    try:
+        text = json.dumps(value, default=_plain, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        words = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
+        raise NotJsonError(f"what it gives is no JSON: {words}") from None
+    except RecursionError:
+        raise NotJsonError("what it gives is nested too deeply") from None
+    if len(text) > LARGEST:
+        raise NotJsonError(
+            f"what it gives has {len(text) / 1e6:.1f} MB as JSON; at most {LARGEST / 1e6:.1f} MB are kept"
+        )
+    return text
+
+
+def collect_stream(pieces: Iterable[object]) -> object:
+    """All that a generator gives: one text where each piece is text, else a list. Raises `NotJsonError`."""
+    found: list[object] = []
+    for piece in pieces:
+        _add(found, piece)
+    return _joined(found)
+
+
+async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
+    """As `collect_stream`."""
+    found: list[object] = []
+    async for piece in pieces:
+        _add(found, piece)
+    return _joined(found)
+
+
+def _add(found: list[object], piece: object) -> None:
+    found.append(piece)
+    if len(found) > MOST_PIECES:
+        raise NotJsonError(f"what it gives has no end: more than {MOST_PIECES:,} pieces")
+
+
+def _joined(found: list[object]) -> object:
+    texts = [piece for piece in found if isinstance(piece, str)]
+    return "".join(texts) if found and len(texts) == len(found) else found
+
+
+def _plain(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, GeneratorType):
+        return collect_stream(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a `{type(value).__module__}.{type(value).__qualname__}`".replace("builtins.", ""))
+
+
+LONGEST = 20_000
+"""Characters kept of what one call printed: its end."""
+
+
+class LogTail:
+    """The end of a text that grows."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size > 2 * LONGEST:
+            kept = self.text
+            self._parts, self._size = [kept], len(kept)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)[-LONGEST:]
+
+
+LOG: ContextVar[LogTail | None] = ContextVar("evalscribe_log", default=None)
+"""Of the call that is being worked on; a thread that a function starts by itself has none."""
+
+
+class RoutedOutput(io.TextIOBase):
+    """Stands for standard output and error: what belongs to a call goes to its log, all else where it went before."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, before: TextIO) -> None:
+        self._before = before
+        self.buffer = before.buffer
+
+    def write(self, text: str) -> int:
+        tail = LOG.get()
+        if tail is None:
+            return self._before.write(text)
+        tail.add(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._before.flush()
+
+    def fileno(self) -> int:
+        return self._before.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+
+def route_output() -> None:
+    """From now on."""
+    sys.stdout, sys.stderr = RoutedOutput(sys.stdout), RoutedOutput(sys.stderr)

@@ -1,0 +1,445 @@
+"""Compare two runs over the same items, and decide whether the difference is significant."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from evalscribe.experiments.comparability import (
+    MOST_NAMED,
+    ComparedRun,
+    ScoredTrial,
+    SharedItems,
+    find_shared,
+    passes,
+    rate,
+    run_side,
+    with_scorers,
+)
+from evalscribe.model.experiment import RunItem, percent
+from evalscribe.model.run_comparison import (
+    ItemChange,
+    ItemSide,
+    PassAtKPair,
+    RunComparison,
+    RunVerdict,
+    ScoreKind,
+    ScorerMovement,
+    format_p_value,
+    format_points,
+)
+from evalscribe.model.score import Binding
+from evalscribe.statistics.intervals import pass_at, pass_every
+from evalscribe.statistics.paired import Paired, Task, difference, paired
+from evalscribe.statistics.significance import ALPHA, fisher_exact_test, holm
+from evalscribe.text import join_first, pluralise
+
+Kind = Literal["regressed", "fixed", "flaky"]
+
+
+class ItemChanges(NamedTuple):
+    regressed: tuple[ItemChange, ...]
+    fixed: tuple[ItemChange, ...]
+    flaky: tuple[ItemChange, ...]
+
+
+def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> ItemChanges:
+    """Of items that both sides have a verdict on."""
+    found: dict[Kind, list[ItemChange]] = {"regressed": [], "fixed": [], "flaky": []}
+    for key in keys:
+        before, now = base.scored(key), candidate.scored(key)
+        if kind := item_change(_passed(before), len(before), _passed(now), len(now)):
+            own = ItemChange(item=key, base=_side(before), candidate=_side(now), scorers=tuple(_scorers(before, now)))
+            found[kind].append(own)
+    return ItemChanges(*(tuple(found[kind]) for kind in ("regressed", "fixed", "flaky")))
+
+
+def item_change(before: int, of_base: int, now: int, of_candidate: int) -> Kind | None:
+    """By how many of the tries of each side passed; None where nothing changed.
+
+    An item that passed every try and now passes none has regressed, the other way round it is fixed. Where some tries
+    of a side pass and some do not, it is flaky, unless Fisher's exact test of the tries says that the sides differ.
+    """
+    steady = before in (0, of_base) and now in (0, of_candidate)
+    better = now * of_base > before * of_candidate
+    if steady and bool(before) == bool(now):
+        return None
+    if steady or fisher_exact_test((before, now), (of_base, of_candidate)) <= ALPHA:
+        return "fixed" if better else "regressed"
+    return "flaky"
+
+
+def _passed(tries: Sequence[ScoredTrial]) -> int:
+    return sum(one.verdict == "passed" for one in tries)
+
+
+def _side(tries: Sequence[ScoredTrial]) -> ItemSide:
+    return ItemSide(passed=_passed(tries), scored=len(tries))
+
+
+def _scorers(before: Sequence[ScoredTrial], now: Sequence[ScoredTrial]) -> Iterator[str]:
+    """Whose share of passes differs."""
+    for name in before[0].scores:
+        shares = [
+            [said.passed for one in side if (said := one.scores.get(name)) and said.status == "ok"]
+            for side in (before, now)
+        ]
+        if all(shares) and shares[0].count(True) * len(shares[1]) != shares[1].count(True) * len(shares[0]):
+            yield name
+
+
+FINENESS = 10_000
+"""Values are compared to so many parts of 1."""
+BINARY = {Fraction(0), Fraction(1)}
+
+
+class _Moved(NamedTuple):
+    binding: Binding
+    kind: ScoreKind
+    tasks: Sequence[Task]
+    found: Paired
+    broken: tuple[int, int]
+
+
+def scorer_movements(
+    base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindings: Sequence[Binding]
+) -> tuple[ScorerMovement, ...]:
+    """Of every scorer that has a score of some item on both sides, in their order."""
+    moved = [one for binding in bindings if (one := _moved(base, candidate, keys, binding))]
+    corrected = holm({one.binding.spec.name: one.found.test.p_value for one in moved})
+    return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
+
+
+def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
+    """For every k up to the tries that both sides have; nothing for single ones."""
+    most = min(base.run.repetitions, candidate.run.repetitions)
+    return tuple(found for k in range(1, most + 1) if most > 1 and (found := _passes_of(base, candidate, keys, k)))
+
+
+def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What is one observation: the items of a cluster, or an item."""
+    own = ((key, base.items[key].cluster) for key in keys)
+    return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in own)
+
+
+def _moved(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], binding: Binding) -> _Moved | None:
+    name = binding.spec.name
+    kind: ScoreKind = "graded" if any(_graded(side, name) for side in (base, candidate)) else "passed"
+    both = {
+        key: Task(before, now)
+        for key in keys
+        if (before := _values(base, key, name, kind)) and (now := _values(candidate, key, name, kind))
+    }
+    if not both:
+        return None
+    tasks = list(both.values())
+    seen = [value for task in tasks for side in task for value in side]
+    found = paired(tasks, float(max(seen) - min(seen)) or 1.0, observation_units(base, list(both)))
+    return _Moved(binding, kind, tasks, found, (_count_broken(base, keys, name), _count_broken(candidate, keys, name)))
+
+
+def _graded(side: ComparedRun, name: str) -> bool:
+    said = (one.scores.get(name) for own in side.tries.values() for one in own)
+    return any(one and one.value is not None and one.value not in (0, 1) for one in said)
+
+
+def _values(side: ComparedRun, key: str, name: str, kind: ScoreKind) -> tuple[Fraction, ...]:
+    found = [said for one in side.of(key) if (said := one.scores.get(name)) and said.status == "ok"]
+    if kind == "passed":
+        return tuple(Fraction(bool(said.passed)) for said in found)
+    values = (float(bool(said.passed)) if said.value is None else said.value for said in found)
+    return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values)
+
+
+def _count_broken(side: ComparedRun, keys: Sequence[str], name: str) -> int:
+    said = (one.scores.get(name) for key in keys for one in side.of(key))
+    return sum(one is not None and one.status != "ok" for one in said)
+
+
+def _movement(moved: _Moved, p: float) -> ScorerMovement:
+    base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*moved.tasks, strict=True))
+    return ScorerMovement(
+        name=moved.binding.spec.name,
+        required=moved.binding.required,
+        kind=moved.kind,
+        base=base,
+        candidate=candidate,
+        found=difference(moved.found, p),
+        fell=sum(task.difference < 0 for task in moved.tasks),
+        rose=sum(task.difference > 0 for task in moved.tasks),
+        broken=moved.broken,
+    )
+
+
+def _passes_of(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], k: int) -> PassAtKPair | None:
+    own = [key for key in keys if min(len(base.scored(key)), len(candidate.scored(key))) >= k]
+    if not own:
+        return None
+    of_base, of_candidate = (list(_counts(side, own)) for side in (base, candidate))
+    return PassAtKPair(
+        k=k,
+        items=len(own),
+        any=(_mean(pass_at, of_base, k), _mean(pass_at, of_candidate, k)),
+        every=(_mean(pass_every, of_base, k), _mean(pass_every, of_candidate, k)),
+    )
+
+
+def _counts(side: ComparedRun, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+    for key in keys:
+        tries = side.scored(key)
+        yield sum(one.verdict == "passed" for one in tries), len(tries)
+
+
+def _mean(of: Callable[[int, int, int], float | None], counts: Sequence[tuple[int, int]], k: int) -> float:
+    return fmean(found for passed, tries in counts if (found := of(passed, tries, k)) is not None)
+
+
+LEAST_COVERAGE = 0.8
+"""Below it too much is unknown to say anything."""
+
+
+class ComparisonOutcome(NamedTuple):
+    verdict: RunVerdict
+    said: str
+
+
+def decide_outcome(
+    found: Paired, coverage: float, rates: tuple[float, float], *, clustered: bool = False
+) -> ComparisonOutcome:
+    """`rates`: of base and candidate over the items that were tested."""
+    if coverage < LEAST_COVERAGE:
+        return ComparisonOutcome("inconclusive", _uncovered(coverage))
+    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {pluralise(found.tasks, 'item')}"
+    if found.significant:
+        better = found.difference > 0
+        verdict: RunVerdict = "improved" if better else "regressed"
+        return ComparisonOutcome(
+            verdict, f"{verdict.capitalize()}: the pass rate {'rose' if better else 'fell'} from {moved}."
+        )
+    units = "clusters of items" if clustered else "items"
+    if found.detectable is None:
+        few = f"{len(found.clusters)} {units}" if len(found.clusters) > 1 else "so few items"
+        return ComparisonOutcome(
+            "inconclusive", f"Inconclusive: {few} are too few to tell a change from luck; pass rate {moved}."
+        )
+    if flips := _one_way(found):
+        return ComparisonOutcome(
+            "inconclusive", f"Inconclusive: too few flips to tell; {_flipped(found, flips, units)}; {moved}."
+        )
+    seen = f"a change of {format_points(found.detectable)} would have been seen in 8 of 10 such comparisons"
+    return ComparisonOutcome("no-detectable-change", f"No detectable change: pass rate {moved}; {seen}.")
+
+
+def _difference(found: Paired) -> str:
+    low, high = (end * 100 for end in found.interval)
+    chance = format_p_value(found.test.p_value, exact=found.test.exact)
+    return f"{found.difference * 100:+.1f} points, 95 %: {low:+.1f} to {high:+.1f}, {chance}"
+
+
+def _uncovered(coverage: float) -> str:
+    if not coverage:
+        return "Inconclusive: no item has a verdict in both runs."
+    needed = f"at least {percent(LEAST_COVERAGE)} are needed"
+    return f"Inconclusive: only {percent(coverage)} of the tries have a verdict in both runs, {needed}."
+
+
+def _one_way(found: Paired) -> int | None:
+    """How many of what is tested moved, where all went one way and are too few ever to be more than luck."""
+    ups = sum(group.balanced > 0 for group in found.clusters)
+    downs = sum(group.balanced < 0 for group in found.clusters)
+    moved = ups + downs
+    return moved if 0 in (ups, downs) and moved and 2.0 ** (1 - moved) > ALPHA else None
+
+
+def _flipped(found: Paired, flips: int, units: str) -> str:
+    one = units.removesuffix("s") if units == "items" else "cluster of items"
+    way = "better" if found.difference > 0 else "worse"
+    return (
+        f"{flips:,} {one if flips == 1 else units} moved, for the {way}, and fewer than 6 that way may always be luck"
+    )
+
+
+def comparison_warnings(
+    base: ComparedRun,
+    candidate: ComparedRun,
+    keys: Sequence[str],
+    found: ComparisonOutcome,
+    scorers: Sequence[ScorerMovement],
+) -> tuple[str, ...]:
+    return (
+        *_warn_broken(base, candidate, keys),
+        *_ended(base, candidate),
+        *_worst(base, candidate, keys, found),
+        *_fell(found, scorers),
+    )
+
+
+def comparison_notes(
+    base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, clustered: bool
+) -> tuple[str, ...]:
+    return tuple(_notes(base, candidate, both, clustered))
+
+
+def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
+    """An error is no evidence of a regression, but it must not hide."""
+    for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
+        new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
+        if new:
+            named = join_first(new, MOST_NAMED)
+            yield f"{pluralise(len(new), 'item')} {what} in the candidate and did in the base: {named}."
+
+
+def _has(side: ComparedRun, key: str, verdict: str) -> bool:
+    return any(one.verdict == verdict for one in side.of(key))
+
+
+def _ended(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
+    for what, side in (("base", base), ("candidate", candidate)):
+        if side.run.state != "completed":
+            reason = f" ({side.run.reason})" if side.run.reason else ""
+            yield f"The {what} run {side.run.state}{reason}: what it did not try is missing here."
+
+
+def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found: ComparisonOutcome) -> Iterator[str]:
+    """What would be said if whatever has no verdict had failed."""
+    tries = [(base.of(key), candidate.of(key)) for key in keys]
+    if found.verdict == "regressed" or not any(not one.scored for sides in tries for side in sides for one in side):
+        return
+    both = [key for key, (before, now) in zip(keys, tries, strict=True) if before and now]
+    tasks = [Task(passes(base.of(key)), passes(candidate.of(key))) for key in both]
+    whole = paired(tasks, clusters=observation_units(base, both))
+    if whole.significant and whole.difference < 0:
+        chance = format_p_value(whole.test.p_value, exact=whole.test.exact)
+        yield f"Counted as failures, the tries without a verdict would make the candidate a regression ({chance})."
+
+
+def _fell(found: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
+    """A scorer that fell while the pass rate did not show it."""
+    for one in scorers:
+        if found.verdict != "regressed" and one.found.significant and one.found.difference < 0:
+            chance = format_p_value(one.found.p, exact=one.found.exact)
+            several = f", corrected for {pluralise(len(scorers), 'scorer')}" if len(scorers) > 1 else ""
+            yield f"Scorer {one.name} fell from {one.base:.3g} to {one.candidate:.3g} ({chance}{several})."
+
+
+def _notes(base: ComparedRun, candidate: ComparedRun, both: SharedItems, clustered: bool) -> Iterator[str]:
+    if both.differing:
+        left = len({*base.items, *candidate.items}) - len(both.keys)
+        by = ", ".join(binding.spec.name for binding in both.bindings)
+        yield f"Only what both runs share is compared: {pluralise(left, 'item')} left out; passing is judged by {by}."
+    if base.run.repetitions != candidate.run.repetitions:
+        yield "The runs made a different number of tries; the test takes as many of both, the first of each item."
+    if clustered:
+        yield "Items of one cluster count as one observation in the test and the interval."
+    if base.run.deployment_id != candidate.run.deployment_id and not _clean(base, candidate):
+        yield "A build with changes that are not committed is not identified by its commit."
+
+
+def _clean(base: ComparedRun, candidate: ComparedRun) -> bool:
+    return not any(side.build and side.build.endswith("(dirty)") for side in (base, candidate))
+
+
+class _Tested(NamedTuple):
+    keys: tuple[str, ...]
+    """Items with a verdict on both sides."""
+    found: Paired
+    coverage: float
+    clustered: bool
+
+
+def compare_experiment_runs(
+    base: ComparedRun, candidate: ComparedRun, *, allow_mismatch: bool = False
+) -> RunComparison:
+    """Over the same dataset version and the same scorers only; with `allow_mismatch` over what both runs share."""
+    both = find_shared(base, candidate)
+    if both.differing and not (allow_mismatch and both.enough):
+        return _not_comparable(base, candidate, both, allow_mismatch=allow_mismatch)
+    if both.differing:
+        base, candidate = with_scorers(base, both.bindings), with_scorers(candidate, both.bindings)
+    return _compared(base, candidate, both)
+
+
+def new_failures(base: Iterable[RunItem], candidate: Iterable[RunItem]) -> tuple[str, ...]:
+    """Keys of the items that passed in every try of the base and not in every try of the candidate, as the base has
+    them. An item that the candidate never tried, or of which it has no verdict, did not pass."""
+    passed = _all_passed(candidate)
+    return tuple(key for key, whole in _all_passed(base).items() if whole and not passed.get(key, False))
+
+
+def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    for item in items:
+        found[item.item_key] = found.get(item.item_key, True) and item.verdict == "passed"
+    return found
+
+
+def _not_comparable(
+    base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, allow_mismatch: bool
+) -> RunComparison:
+    """Nothing is computed: figures over different things are no evidence."""
+    said = "Not comparable: " + "; ".join(both.differing) + "."
+    if allow_mismatch:
+        said += " They share no item." if not both.keys else " They share no scorer that an item has to pass."
+    sides = [run_side(side, ()) for side in (base, candidate)]
+    return RunComparison(
+        base=sides[0], candidate=sides[1], verdict="not-comparable", said=said, mismatches=both.differing
+    )
+
+
+def _compared(base: ComparedRun, candidate: ComparedRun, both: SharedItems) -> RunComparison:
+    tested = _tested(base, candidate, both.keys)
+    sides = run_side(base, both.keys), run_side(candidate, both.keys)
+    found = _outcome(tested, base, candidate)
+    scorers = scorer_movements(base, candidate, both.keys, both.bindings)
+    changed = item_changes(base, candidate, tested.keys)
+    return RunComparison(
+        base=sides[0],
+        candidate=sides[1],
+        verdict=found.verdict,
+        said=found.said,
+        warnings=comparison_warnings(base, candidate, both.keys, found, scorers),
+        items=len(both.keys),
+        judged=len(tested.keys),
+        coverage=tested.coverage,
+        clusters=len(tested.found.clusters) if tested.clustered else None,
+        passes=difference(tested.found) if tested.keys else None,
+        scorers=scorers,
+        regressed=changed.regressed,
+        fixed=changed.fixed,
+        flaky=changed.flaky,
+        several=pass_at_k_differences(base, candidate, tested.keys),
+        noise=_disagreement(base, candidate, tested.keys) if _same_build(base, candidate) else None,
+        mismatches=both.differing,
+        notes=comparison_notes(base, candidate, both, clustered=tested.clustered),
+    )
+
+
+def _tested(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _Tested:
+    """Tries without a verdict are missing, on no side a failure."""
+    judged = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
+    tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged]
+    clusters = observation_units(base, judged)
+    found = paired(tasks, clusters=clusters)
+    return _Tested(judged, found, _coverage(base, candidate, keys), len(found.clusters) < len(judged))
+
+
+def _coverage(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float:
+    shares = [min(len(side.scored(key)) / side.run.repetitions for side in (base, candidate)) for key in keys]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def _outcome(tested: _Tested, base: ComparedRun, candidate: ComparedRun) -> ComparisonOutcome:
+    before, now = (run_side(side, tested.keys).rate_of_scored or 0.0 for side in (base, candidate))
+    return decide_outcome(tested.found, tested.coverage, (before, now), clustered=tested.clustered)
+
+
+def _same_build(base: ComparedRun, candidate: ComparedRun) -> bool:
+    one, other = base.run, candidate.run
+    return (one.experiment_version_id, one.deployment_id) == (other.experiment_version_id, other.deployment_id)
+
+
+def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float | None:
+    """How often a try of the one side and a try of the other at the same item end differently."""
+    shares = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
+    found = [before * (1 - now) + now * (1 - before) for before, now in shares]
+    return sum(found) / len(found) if found else None

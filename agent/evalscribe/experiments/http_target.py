@@ -1,0 +1,184 @@
+"""Ask an HTTP address as a target, with retries."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from time import perf_counter
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+from evalscribe.errors import AccessError, EvalscribeError, UsageError
+from evalscribe.experiments import targets
+from evalscribe.ids import canonical_json
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.settings.http import AnswerLimits, explain_connection_errors, limit_answers
+from evalscribe.text import printable
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer."""
+LOG = 20_000
+"""Characters kept of an answer that is an error."""
+CONNECT_S = 10.0
+ATTEMPTS = 4
+FIRST_WAIT_S = 0.2
+LONGEST_WAIT_S = 30.0
+"""For a service that names a later time, a try is given up."""
+BUSY = (429, 503)
+PLAIN = "/:@!$&'()*+,;=~#[]{}|<>? "
+"""Characters of an idempotency key that a header takes as they are, beside letters and digits."""
+SHORTEST_SECRET = 6
+"""Characters of a header's value that is looked for in answers."""
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.RemoteProtocolError)
+
+
+class RetryableError(Exception):
+    """This attempt gave nothing, another may."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+        """Seconds that the service asks to wait."""
+
+
+class HttpTarget:
+    """`Target` of one address."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], concurrency: int) -> None:
+        """`headers`: values by name, as they are sent."""
+        self._url = validate_url(url)
+        self._secrets = [value for value in headers.values() if len(value) >= SHORTEST_SECRET]
+        with explain_connection_errors():
+            self._client = httpx2.AsyncClient(
+                headers={**headers, "Content-Type": "application/json"},
+                cookies=_no_cookies(),
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+                follow_redirects=False,
+                event_hooks={"response": [limit_answers(AnswerLimits(whole=LARGEST))]},
+            )
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
+        """Raises `AccessError` and `UsageError` for what the address says to every try: 401, 403, 404, 405, 3xx."""
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(call.timeout_s):
+                status, text = await self._answered(call)
+        except TimeoutError:
+            return targets.timeout_reply(call.timeout_s)
+        except (RetryableError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            return targets.failed_reply(self._hidden(f"{self._url}: {_words(error)}"), duration_ms=_since(began))
+        if status >= 400:
+            return targets.failed_reply(f"{self._url} answered {status}", log=text[-LOG:], duration_ms=_since(began))
+        return targets.parse_reply(targets.parse_output(text), duration_ms=_since(began))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def reachable(self, timeout_s: float) -> str:
+        """Whether anything answers there; what it says to GET. Raises `UsageError`."""
+        try:
+            async with asyncio.timeout(timeout_s), self._client.stream("GET", self._url) as response:
+                return f"GET answers {response.status_code}"
+        except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+            told = self._hidden(_words(error) or "no answer")
+            raise UsageError(f"{self._url} does not answer: {told}") from None
+
+    async def _answered(self, call: TargetCall) -> tuple[int, str]:
+        """Status and body. Raises `RetryableError` where no attempt helped."""
+        body = canonical_json(_body(call)).encode("utf-8", "replace")
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self._once(body, quote(call.idempotency_key, safe=PLAIN))
+            except (RetryableError, *_UNSENT) as error:
+                wait = max(FIRST_WAIT_S * 3.0**attempt, getattr(error, "after", None) or 0.0)
+                if attempt == ATTEMPTS - 1 or wait > LONGEST_WAIT_S:
+                    raise
+                await asyncio.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, body: bytes, key: str) -> tuple[int, str]:
+        request = self._client.build_request("POST", self._url, content=body, headers={"Idempotency-Key": key})
+        response = await self._client.send(request, stream=True)
+        try:
+            text = self._hidden((await response.aread()).decode("utf-8", "replace"))
+        except httpx2.RemoteProtocolError as error:  # It has worked on this try: another attempt would be a second one.
+            raise httpx2.ReadError(str(error)) from None
+        finally:
+            await response.aclose()
+        if response.status_code in BUSY:
+            raise RetryableError(f"answered {response.status_code}", _retry_after(response))
+        ended = _ends_all(response, self._url)
+        if ended:
+            raise ended
+        return response.status_code, text
+
+    def _hidden(self, text: str) -> str:
+        """Without the values of our own headers, should somebody echo them."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[redacted:header]")
+        return text
+
+
+def _no_cookies() -> CookieJar:
+    """Keeps none: what one try is given another shall not send."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
+
+
+def validate_url(url: str) -> str:
+    """Raises `UsageError` for what is no address, or holds a password."""
+    try:
+        parts = urlsplit(url)
+        known = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        known = None
+    if not known:
+        raise UsageError(f"{printable(url)} is no address: http://HOST[:PORT]/PATH or https://…")
+    if parts.username or parts.password:
+        raise UsageError("an address holds no user or password: give --header NAME=ENV_VAR")
+    return url
+
+
+def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Values by name of the header, from variables of the environment. Raises `UsageError` for one that is not set."""
+    missing = [variable for variable in names.values() if not environ.get(variable)]
+    if missing:
+        raise UsageError(f"{', '.join(missing)} is not set: a header of the component takes its value from there")
+    values = {name: environ[variable].strip() for name, variable in names.items()}
+    odd = [names[name] for name, value in values.items() if not (value.isascii() and value.isprintable())]
+    if odd:
+        raise UsageError(f"{', '.join(odd)} can be no header: it holds characters that none may have")
+    return values
+
+
+def _body(call: TargetCall) -> dict[str, object]:
+    return call.model_dump(mode="json", include={"input", "metadata", "run_id", "item_key", "repetition"})
+
+
+def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
+    """What is so for every try."""
+    status = response.status_code
+    if status in (401, 403):
+        return AccessError(f"{url} refuses access ({status}). Check the headers of the component (--header).")
+    if status in (404, 405):
+        return UsageError(f"{url} takes no POST ({status}). Check the address of the component.")
+    if 300 <= status < 400:
+        return UsageError(f"{url} leads elsewhere ({status}), which is not followed: name that address.")
+    return None
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    """Seconds; a date is no reason to wait longer than usual."""
+    try:
+        return min(1e6, max(0.0, float(response.headers.get("retry-after", ""))))
+    except ValueError:
+        return None
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _since(began: float) -> float:
+    return (perf_counter() - began) * 1000

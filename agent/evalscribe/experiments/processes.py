@@ -1,0 +1,262 @@
+"""Start a user's process with a clean environment, and end it with all that it started."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from secrets import token_hex
+
+import psutil
+
+from evalscribe.settings import access
+from evalscribe.settings import access as github
+
+MARK = "EVALSCRIBE_STARTED_BY"
+"""Its value tells what was started here, however it is related to us by then."""
+OURS = ("EVALSCRIBE_", "ACTIONS_")
+"""Settings, with the store's address and password; tokens of a job's runner."""
+KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *github.GITHUB_TOKENS})
+"""Of where runs come from and where reports go."""
+ORDERS = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
+"""Files whose lines a job's runner obeys."""
+
+
+def new_mark() -> str:
+    return token_hex(16)
+
+
+def user_environment(mark: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Without what is left out; with `mark`."""
+    return {**{name: value for name, value in environ.items() if _is_theirs(name)}, MARK: mark}
+
+
+def _is_theirs(name: str) -> bool:
+    return not name.startswith(OURS) and name not in KEYS and name not in ORDERS
+
+
+ROUNDS = 20
+"""Attempts to end processes that start others as quickly as they are ended."""
+
+
+def strays(leader: int) -> list[psutil.Process]:
+    """Return the descendants of a group's leader that are in another group."""
+    found = []
+    with suppress(psutil.Error):
+        for process in psutil.Process(leader).children(recursive=True):
+            with suppress(ProcessLookupError):
+                if os.getpgid(process.pid) != leader:
+                    found.append(process)
+    return found
+
+
+def end_strays(processes: Sequence[psutil.Process]) -> None:
+    """Kill processes. psutil compares the start time first: an id may be another process's by now."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+async def end_marked(mark: str) -> None:
+    """Kill every process that was started with this value in its environment: also a daemon, whose parents have ended.
+
+    A process that was started with another environment is not found.
+    """
+    for _ in range(ROUNDS):
+        found = await asyncio.to_thread(_marked, mark)
+        if not found:
+            return
+        end_strays(found)
+        await asyncio.sleep(0.01)
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # another user's, or ended meanwhile
+            if mark in process.environ().values():
+                found.append(process)
+    return found
+
+
+LOG = 20_000
+"""Bytes kept of what is written to standard error: its end."""
+GRACE_S = 0.7
+"""How long it may take to end by itself when it is told to."""
+LEFT_OVER_S = 0.3
+"""How long is read on after it ended: what it started may still hold its output open."""
+PIECE = 65536
+_WATCHED = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
+"""A second process of the group waits for the other end of a pipe, which is ours alone, to be closed: when we are
+killed, it ends the group."""
+
+
+@cache
+def _lifeline() -> int:
+    """The end that our processes wait at. Ours stays open as long as we live."""
+    theirs, _ours = os.pipe()
+    return theirs
+
+
+class PipeReader:
+    """What comes out of a pipe; read on for ever, so that nobody has to wait to write."""
+
+    def __init__(self, keep_end: int | None = None) -> None:
+        self.size = 0
+        self.kept = bytearray()
+        self._keep_end = keep_end
+
+    @property
+    def text(self) -> str:
+        return self.kept.decode("utf-8", "replace")
+
+    def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self.kept += piece
+        if self._keep_end is not None:
+            del self.kept[: -self._keep_end]
+
+
+class ProcessGroup:
+    """One process in a group of its own. Its pipes are ours and not asyncio's, whose `wait` waits for them too."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.out = PipeReader()
+        self.err = PipeReader(LOG)
+        self._process = process
+        self._over = False
+        """Whether its id may be another's by now."""
+        self._pipes: list[asyncio.ReadTransport] = []
+        self._readers: list[asyncio.Task[None]] = []
+        self._sweeper: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def started(
+        cls,
+        command: Sequence[str],
+        folder: Path,
+        *,
+        feed: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+        merged: bool = False,
+    ) -> "ProcessGroup":
+        """`feed` is its standard input; `merged`: all that it writes is in `err`. Raises `OSError`.
+
+        `command` names its program by a path: whether that can be run is seen before.
+        """
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        try:
+            with tempfile.TemporaryFile() as given:
+                given.write(feed)
+                given.seek(0)
+                process = await asyncio.create_subprocess_exec(
+                    *("/bin/sh", "-c", _WATCHED, str(_lifeline()), *command),
+                    cwd=folder,
+                    env=env,
+                    stdin=given,
+                    stdout=err_end if merged else out_end,
+                    stderr=err_end,
+                    pass_fds=(*pass_fds, _lifeline()),
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(out)
+            os.close(err)
+            raise
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        group = cls(process)
+        group._sweeper = asyncio.create_task(group._sweep())
+        try:
+            await group._read(out, group.out)
+            await group._read(err, group.err)
+        except BaseException:
+            group.kill()
+            raise
+        return group
+
+    async def ended(self, most: int) -> int | None:
+        """Its exit code, negative for a signal, once it ended; None as soon as it wrote more than so many bytes."""
+        out, err = self._readers
+        exited = asyncio.create_task(self._process.wait())
+        try:
+            while not exited.done():
+                await asyncio.wait((exited, out), return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
+                if self.out.size > most:
+                    return None
+                if out.done():
+                    await exited
+            await asyncio.wait((out, err), timeout=LEFT_OVER_S)
+        finally:
+            exited.cancel()
+        return None if self.out.size > most else self._process.returncode
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    def kill(self) -> None:
+        """End it and all that it started, at once."""
+        if not self._over:
+            left = self._strays()
+            self._signal(signal.SIGKILL)
+            end_strays(left)
+
+    async def end(self, grace_s: float = GRACE_S) -> None:
+        """Tell it to end, then end it, with all that it started."""
+        if self._over:
+            return
+        self._over = True
+        left = self._strays()
+        try:
+            if self._process.returncode is None and grace_s:
+                self._signal(signal.SIGTERM)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(grace_s):
+                        await self._process.wait()
+        finally:
+            left += self._strays()
+            self._signal(signal.SIGKILL)
+            end_strays(left)
+        if self._sweeper:
+            await self._sweeper
+        for pipe in self._pipes:
+            pipe.close()
+        for reader in self._readers:
+            reader.cancel()
+
+    async def _read(self, fd: int, written: PipeReader) -> None:
+        stream = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(fd, "rb", 0))
+        self._pipes.append(pipe)
+        self._readers.append(asyncio.create_task(_copy(stream, written)))
+
+    async def _sweep(self) -> None:
+        """Where it ended, what it started has nobody to work for, and holds its pipes open."""
+        await self._process.wait()
+        self.kill()
+
+    def _strays(self) -> list[psutil.Process]:
+        """Who is the child of one that has ended is nobody's."""
+        return strays(self._process.pid) if self._process.returncode is None else []
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+async def _copy(stream: asyncio.StreamReader, written: PipeReader) -> None:
+    while piece := await stream.read(PIECE):
+        written.add(piece)

@@ -1,0 +1,418 @@
+"""Call a user's Python functions in a process of their own."""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from secrets import randbits
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from evalscribe.errors import DataError, EvalscribeError, UsageError
+from evalscribe.experiments import targets
+from evalscribe.experiments.child_functions import LARGEST
+from evalscribe.experiments.processes import ProcessGroup, end_marked, new_mark, signal_name, user_environment
+from evalscribe.ids import Frozen
+from evalscribe.json_data import clean_json, clean_text
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.redaction.redact import redact
+
+PROGRAM = Path(__file__).with_name("child.py")
+LINE = 2 * LARGEST
+"""Bytes of one line at most."""
+NUMBER_BITS = 62
+_ANSWERS = {"described", "value", "error", "gone"}
+LONGEST_MS = 1e12
+LET_GO_S = 1.0
+"""Seconds within which the process has to say that a call is gone; else its event loop is stuck."""
+
+
+class ChildDied(Exception):
+    """The process ended while it was asked; says how."""
+
+
+class ChildProcess:
+    """Answers many questions at a time. Made by `started`."""
+
+    def __init__(self, group: ProcessGroup, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.abandoned: set[int] = set()
+        """Calls that nobody waits for and that did not end."""
+        self._group = group
+        self._writer = writer
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._loads: dict[tuple[str, str], asyncio.Task[dict[str, Any]]] = {}
+        self._dead: str | None = None
+        self._listener = asyncio.create_task(self._listen(reader))
+
+    @classmethod
+    async def started(cls, folder: Path, lanes: int, env: Mapping[str, str]) -> "ChildProcess":
+        """In a process group of its own. Raises `UsageError` where it cannot be started."""
+        ours, theirs = socket.socketpair()
+        options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(lanes))
+        try:
+            group = await ProcessGroup.started(
+                (sys.executable, *options), folder, env=env, pass_fds=(theirs.fileno(),), merged=True
+            )
+        except OSError as error:
+            ours.close()
+            raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
+        finally:
+            theirs.close()
+        try:
+            return cls(group, *await asyncio.open_connection(sock=ours, limit=LINE))
+        except BaseException:
+            group.kill()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._dead is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for it."""
+        return not self._waiting
+
+    async def load(self, address: str, kind: str) -> dict[str, Any]:
+        """Import once; what it says of it. Raises `ChildDied`."""
+        return await asyncio.shield(self.begin_load(address, kind))
+
+    def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
+        """As `load`, without waiting for it."""
+        key = (address, kind)
+        if key not in self._loads:
+            self._loads[key] = asyncio.create_task(self._ask(_number(), {"load": address, "kind": kind}))
+        return self._loads[key]
+
+    async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
+        """What it answers; `late` with its log where it took longer. Raises `ChildDied`."""
+        number = _number()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._ask(number, {"call": address, "kind": kind, "payload": payload})
+        except TimeoutError:
+            return {"late": True, "log": await self._let_go(number)}
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                self._send({"id": number, "drop": number})
+            raise
+
+    async def end(self) -> None:
+        """With all that it started."""
+        await self._group.end(grace_s=0)
+        self._writer.close()
+        await self._listener
+        await asyncio.gather(*self._loads.values(), return_exceptions=True)
+
+    async def _ask(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
+        if self._dead is not None:
+            raise ChildDied(self._dead)
+        self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._send({"id": number, **message})
+            return await self._waiting[number]
+        finally:
+            self._waiting.pop(number, None)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+    async def _let_go(self, number: int) -> str:
+        """Have a call ended that took too long; its log. A process that says nothing to this is ended."""
+        try:
+            async with asyncio.timeout(LET_GO_S):
+                said = await self._ask(number, {"drop": number})
+        except TimeoutError:
+            self._dead = "its event loop was held up by a call that timed out"
+            self._group.kill()
+            return ""
+        except ChildDied:
+            return ""
+        if said.get("gone") is False:
+            self.abandoned.add(number)
+        return str(said.get("log", ""))
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                said = _reply(line)
+                waiting = self._waiting.get(said["id"])
+                if waiting is None:
+                    self.abandoned.discard(said["id"])
+                elif not waiting.done():
+                    waiting.set_result(said)
+        except (ValueError, RecursionError):
+            self._dead = "what came from its process is no reply of ours"
+        except OSError:
+            pass  # how it ended says why
+        self._group.kill()
+        code = await self._group.wait()
+        self._dead = self._dead or _ending(code)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ChildDied(self._dead))
+
+    @property
+    def printed(self) -> str:
+        """The end of what it wrote outside of calls: what a crash says."""
+        return self._group.err.text
+
+
+def _reply(line: bytes) -> dict[str, Any]:
+    """Raises `ValueError`, `RecursionError` for what is none."""
+    said: dict[str, Any] = json.loads(line, parse_constant=_no_json)
+    if not _is_reply(said):
+        raise ValueError("no reply")
+    return said
+
+
+def _is_reply(said: object) -> bool:
+    """Whether it has the form of one: a user's code can write to the connection that its process has, too."""
+    return (
+        isinstance(said, dict)
+        and isinstance(said.get("id"), int)
+        and isinstance(said.get("ms"), int | float)
+        and 0 <= said["ms"] < LONGEST_MS
+        and all(isinstance(said.get(name, ""), str) for name in ("log", "error", "traceback"))
+        and isinstance(said.get("described", {}), dict)
+        and not _ANSWERS.isdisjoint(said)
+    )
+
+
+def _number() -> int:
+    """Of a call: another one, with which it shares the process, cannot guess it to answer in its place."""
+    return randbits(NUMBER_BITS)
+
+
+def _no_json(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _ending(code: int) -> str:
+    return f"its process ended ({f'exit code {code}' if code >= 0 else signal_name(-code)})"
+
+
+Kind = Literal["component", "scorer"]
+MOST_ABANDONED = 3
+"""Calls that time out in a thread go on, since nothing can end a thread; after so many, a new process takes over."""
+IMPORT_S = 120.0
+"""Within which a module has to be imported."""
+ALONE = 4
+"""Calls at a time that are tried again in a process of their own."""
+
+
+class FunctionDescription(Frozen):
+    """What is known of a function that can be called."""
+
+    address: str
+    doc: str = ""
+    parameters: tuple[str, ...] = ()
+    code: str
+    """Content id of the folder's modules that it imports."""
+    name: str | None = None
+    """Of a scorer: this and the rest, as its decorator was told."""
+    description: str = ""
+    depends_on: tuple[str, ...] = ()
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    """Its settings with their defaults."""
+
+
+class HostReply(Frozen):
+    """How a call ended: with a value, or with an error."""
+
+    value: JsonValue = None
+    error: str | None = None
+    """One line."""
+    traceback: str = ""
+    log: str = ""
+    """The end of what it printed."""
+    timed_out: bool = False
+    duration_ms: float = 0.0
+
+
+class PythonHost:
+    """Imports from `folder` and calls what is there, `lanes` plain functions at a time; async ones have no bound.
+
+    Where its process dies, calls that were in it are made once more, each in a process of its own, so that only the
+    one that is at fault fails. An async function that does not give way holds up all others until it times out.
+    """
+
+    def __init__(self, folder: Path, lanes: int) -> None:
+        self._folder = folder
+        self._mark = new_mark()
+        self._lanes = lanes
+        self._shared: ChildProcess | None = None
+        self._all: set[ChildProcess] = set()
+        self._starting = asyncio.Lock()
+        self._alone = asyncio.Semaphore(ALONE)
+        self._closed = False
+
+    async def check(self, address: str, kind: Kind) -> FunctionDescription:
+        """Import in a process of its own. Raises `UsageError` saying why it cannot be used."""
+        child = await self._new(1)
+        try:
+            said = await self._loaded(child, address, kind)
+        except ChildDied as death:
+            raise self._unusable(address, f"{death} while it was imported", child.printed) from None
+        finally:
+            await self._end(child)
+        return _described(address, said["described"])
+
+    async def begin(self, address: str, kind: Kind) -> None:
+        """Start the process, which imports the function while others get ready; calls hear how that went.
+
+        Raises `UsageError` where it cannot be started.
+        """
+        (await self._current()).begin_load(address, kind)
+        await asyncio.sleep(0)  # It is told before this process does anything else.
+
+    async def call(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
+        """One call. Raises `UsageError` where the function cannot be imported: that concerns all calls.
+
+        `payload` of a component: `{"input": …, "context": {…}}`; of a scorer a `custom_scorer.BoundRequest`, whose
+        value is a `ScoreResult`.
+        """
+        try:
+            return await self._tried(await self._current(), address, kind, payload, timeout_s)
+        except ChildDied:
+            if self._closed:
+                raise EvalscribeError("the process of a Python function was ended") from None
+        async with self._alone:
+            return await self._apart(address, kind, payload, timeout_s)
+
+    async def close(self) -> None:
+        """End every process and what these started."""
+        self._closed = True
+        await asyncio.gather(*(self._end(child) for child in tuple(self._all)))
+        await end_marked(self._mark)
+
+    async def _apart(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
+        child = await self._new(1)
+        try:
+            return await self._tried(child, address, kind, payload, timeout_s)
+        except ChildDied as death:
+            return HostReply(error=str(death), log=redact(child.printed))
+        finally:
+            await self._end(child)
+
+    async def _tried(
+        self, child: ChildProcess, address: str, kind: Kind, payload: JsonValue, timeout_s: float
+    ) -> HostReply:
+        await self._loaded(child, address, kind)
+        said = await child.call(address, kind, payload, timeout_s)
+        if child is not self._shared and child.idle and child in self._all:
+            await self._end(child)
+        if said.get("late"):
+            reason = f"no answer within {timeout_s:g} s"
+            return HostReply(error=reason, log=redact(said["log"]), timed_out=True, duration_ms=timeout_s * 1000)
+        return _host_reply(said)
+
+    async def _loaded(self, child: ChildProcess, address: str, kind: Kind) -> Mapping[str, Any]:
+        try:
+            async with asyncio.timeout(IMPORT_S):
+                said = await child.load(address, kind)
+        except TimeoutError:
+            raise self._unusable(address, f"is not imported within {IMPORT_S:g} s", "") from None
+        if "error" in said:
+            raise self._unusable(address, said["error"], said.get("traceback") or said["log"])
+        return said
+
+    def _unusable(self, address: str, reason: str, more: str) -> UsageError:
+        lines = [line for line in redact(more).splitlines() if f'File "{self._folder}' in line]
+        place = f" ({lines[-1].strip()})" if lines else ""
+        return UsageError(f"python:{address}: {redact(reason)}{place}\nIt is imported from {self._folder} (--folder).")
+
+    async def _current(self) -> ChildProcess:
+        """The process for new calls. One with too much that does not end only finishes what it has."""
+        async with self._starting:
+            now = self._shared
+            if now is not None and now.alive and len(now.abandoned) < MOST_ABANDONED:
+                return now
+            self._shared = await self._new(self._lanes)
+        if now is not None and (now.idle or not now.alive):
+            await self._end(now)
+        return self._shared
+
+    async def _new(self, lanes: int) -> ChildProcess:
+        if self._closed:
+            raise EvalscribeError("the process of a Python function was ended")
+        child = await ChildProcess.started(self._folder, lanes, user_environment(self._mark))
+        self._all.add(child)
+        return child
+
+    async def _end(self, child: ChildProcess) -> None:
+        self._all.discard(child)
+        await child.end()
+
+
+async def describe(folder: Path, address: str, kind: Kind) -> FunctionDescription:
+    """Import a function once, in a process of its own. Raises `UsageError` if it cannot be used."""
+    host = PythonHost(folder, 1)
+    try:
+        return await host.check(address, kind)
+    finally:
+        await host.close()
+
+
+def _described(address: str, said: Mapping[str, Any]) -> FunctionDescription:
+    about = said["about"]
+    return FunctionDescription(
+        address=address,
+        doc=said["doc"],
+        parameters=tuple(said["parameters"]),
+        code=said["code"],
+        name=about.get("name"),
+        description=about.get("description", ""),
+        depends_on=tuple(about.get("depends_on", ())),
+        config=dict(about.get("config", {})),
+    )
+
+
+def _host_reply(said: Mapping[str, Any]) -> HostReply:
+    """As it may be stored."""
+    told = {name: clean_text(redact(said.get(name, ""))) for name in ("traceback", "log")}
+    try:
+        value: Any = clean_json(said.get("value"))
+    except DataError as problem:
+        return HostReply(error=f"what it gives cannot be kept: {problem}", duration_ms=said["ms"], **told)
+    reason = clean_text(redact(said["error"])) if "error" in said else None
+    return HostReply(value=value, error=reason, duration_ms=said["ms"], **told)
+
+
+class PythonTarget:
+    """`Target` of one function in a host, which it closes."""
+
+    def __init__(self, address: str, host: PythonHost) -> None:
+        self._address = address
+        self._host = host
+
+    async def begin(self) -> None:
+        """Start its process ahead of the first call. Raises `UsageError` where it cannot be started."""
+        try:
+            await self._host.begin(self._address, "component")
+        except BaseException:
+            await self._host.close()
+            raise
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
+        """Raises `UsageError` where the function cannot be imported."""
+        payload: JsonValue = {"input": call.input, "context": _context(call)}
+        said = await self._host.call(self._address, "component", payload, call.timeout_s)
+        if said.timed_out:
+            return targets.timeout_reply(call.timeout_s, said.log)
+        if said.error is not None:
+            log = "\n".join(filter(None, (said.log, said.traceback)))
+            return targets.failed_reply(said.error, log=log, duration_ms=said.duration_ms)
+        return targets.parse_reply(said.value, log=said.log, duration_ms=said.duration_ms)
+
+    async def close(self) -> None:
+        await self._host.close()
+
+
+def _context(call: TargetCall) -> dict[str, JsonValue]:
+    told = call.model_dump(mode="json", include={"run_id", "item_key", "repetition", "metadata"})
+    return {**told, "idempotency_key": call.idempotency_key}

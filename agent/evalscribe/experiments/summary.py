@@ -1,0 +1,367 @@
+"""Summarise a run: pass rates, scores per scorer, labels, cost and time."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from math import ceil, fsum
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from evalscribe.judging.calibration import Calibration, LabelPair
+from evalscribe.model.experiment import (
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    LabelRow,
+    LabelSummary,
+    PassAtK,
+    PassRate,
+    RunItem,
+    RunSummary,
+    ScorerSummary,
+    SplitSummary,
+    TrialCounts,
+)
+from evalscribe.model.score import Binding, Score
+from evalscribe.statistics.intervals import TrialCluster, cluster_interval, pass_at, pass_every, wilson_interval
+
+
+class PassRates:
+    """How many tries passed, and how sure that is. Items of a cluster are one observation, as are tries of an item."""
+
+    def __init__(self) -> None:
+        self._alone: Counter[TrialCluster] = Counter()
+        self._together: dict[str, TrialCluster] = {}
+
+    def add(self, cluster: str | None, passed: int, tries: int) -> None:
+        """All tries of one item."""
+        if not tries:
+            return
+        if cluster is None:
+            self._alone[TrialCluster(passed, tries)] += 1
+        else:
+            before = self._together.get(cluster, TrialCluster(0, 0))
+            self._together[cluster] = TrialCluster(before.passed + passed, before.trials + tries)
+
+    @property
+    def observations(self) -> int:
+        return self._alone.total() + len(self._together)
+
+    @property
+    def share(self) -> PassRate:
+        found = self._alone + Counter(self._together.values())
+        passed = sum(one.passed * count for one, count in found.items())
+        tries = sum(one.trials * count for one, count in found.items())
+        single = all(one.trials == 1 for one in found)
+        low, high = wilson_interval(passed, tries) if single else cluster_interval(found)
+        return PassRate(passed=passed, of=tries, value=passed / tries if tries else None, low=low, high=high)
+
+
+class ScorerTallies:
+    """Of every scorer of a version, and of those of earlier versions that a run was scored by."""
+
+    def __init__(self, bindings: Sequence[Binding], clusters: Mapping[str, str]) -> None:
+        """`clusters` of items, by key."""
+        self._clusters = clusters
+        self._of = {one.spec.name: _Scorer(one.spec.name, one.spec.id, one.required) for one in bindings}
+        self.broken = 0
+        """Tries of which a required scorer broke and none failed it."""
+
+    def read(self, scores: Iterable[Score]) -> None:
+        """Current ones, those of an item in a row."""
+        for key, of_item in groupby(scores, key=lambda one: one.item_key):
+            cluster = self._clusters.get(key)
+            whole = list(of_item)
+            self._count_broken(whole)
+            for name, of_scorer in _by_scorer(whole).items():
+                self._of.setdefault(name, _Scorer(name, of_scorer[0].scorer_version_id, of_scorer[0].required)).add(
+                    cluster, of_scorer
+                )
+
+    def _count_broken(self, scores: Sequence[Score]) -> None:
+        required = [score for score in scores if score.required]
+        failed = {score.run_item_id for score in required if score.status == "ok" and not score.passed}
+        broke = {score.run_item_id for score in required if score.status == "error"}
+        self.broken += len(broke - failed)
+
+    @property
+    def cost_usd(self) -> float:
+        return fsum(one.cost_usd for one in self._of.values())
+
+    @property
+    def summaries(self) -> tuple[ScorerSummary, ...]:
+        """In the order of the bindings."""
+        return tuple(one.summary for one in self._of.values())
+
+
+def _by_scorer(scores: Iterable[Score]) -> dict[str, list[Score]]:
+    found: dict[str, list[Score]] = {}
+    for score in scores:
+        found.setdefault(score.scorer, []).append(score)
+    return found
+
+
+class _Scorer:
+    def __init__(self, name: str, version_id: str, required: bool) -> None:
+        self.name = name
+        self.version_id = version_id
+        self.required = required
+        self.shares = PassRates()
+        self.errors: Counter[str] = Counter()
+        self.unscored = 0
+        self.values = 0
+        self.total = 0.0
+        self.cost_usd = 0.0
+
+    def add(self, cluster: str | None, scores: Sequence[Score]) -> None:
+        """Of one item."""
+        told = [score for score in scores if score.status == "ok"]
+        self.shares.add(cluster, sum(bool(score.passed) for score in told), len(told))
+        for score in scores:
+            self.cost_usd += score.cost_usd
+            self.unscored += score.status == "unscored"
+            if score.status == "error":
+                self.errors[score.error_type or "scorer_error"] += 1
+            elif score.value is not None:
+                self.values += 1
+                self.total += score.value
+
+    @property
+    def summary(self) -> ScorerSummary:
+        share = self.shares.share
+        return ScorerSummary(
+            scorer=self.name,
+            scorer_version_id=self.version_id,
+            required=self.required,
+            scored=share.of,
+            unscored=self.unscored,
+            errors=dict(sorted(self.errors.items())),
+            mean=self.total / self.values if self.values else None,
+            pass_rate=share,
+            cost_usd=self.cost_usd,
+        )
+
+
+class DatasetPlace(NamedTuple):
+    """An item of the dataset version, without what is in it."""
+
+    key: str
+    split: str | None = None
+    cluster: str | None = None
+
+
+def summarise_run(
+    run: ExperimentRun,
+    experiment: Experiment,
+    version: ExperimentVersion,
+    places: Iterable[DatasetPlace],
+    tries: Iterable[RunItem],
+    scores: Iterable[Score],
+    *,
+    labels: LabelSummary | None = None,
+) -> RunSummary:
+    """`places`: every item of the dataset version in order; `tries` by item in that order; `scores` by item.
+
+    Reads each once and keeps none: what it holds grows with clusters, flaky items and the tries' durations only.
+    """
+    clusters: dict[str, str] = {}
+    tallies = _Tries(run.repetitions)
+    for place, of_item in _by_place(places, tries):
+        if place.cluster is not None:
+            clusters[place.key] = place.cluster
+        tallies.add(place, of_item)
+    scorers = ScorerTallies(version.bindings, clusters)
+    scorers.read(scores)
+    return _told(run, experiment, version, tallies, scorers).model_copy(update={"labels": labels})
+
+
+def _by_place(
+    places: Iterable[DatasetPlace], tries: Iterable[RunItem]
+) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
+    """Every item with its tries; none where the run ended before it."""
+    groups = groupby(tries, key=lambda one: one.item_key)
+    key, group = next(groups, (None, iter(())))
+    for place in places:
+        if place.key != key:
+            yield place, ()
+            continue
+        yield place, tuple(group)
+        key, group = next(groups, (None, iter(())))
+
+
+class _Part:
+    """All tries, or those of one split."""
+
+    def __init__(self) -> None:
+        self.items = 0
+        self.counts: Counter[str] = Counter()
+        self.shares = PassRates()
+
+    def add(self, place: DatasetPlace, verdicts: Counter[str], repetitions: int) -> None:
+        self.items += 1
+        self.counts.update(verdicts)
+        self.counts["missing"] += repetitions - verdicts.total()
+        self.shares.add(place.cluster, verdicts["passed"], repetitions)
+
+
+class _Tries:
+    """What tries come to, item by item."""
+
+    def __init__(self, repetitions: int) -> None:
+        self.repetitions = repetitions
+        self.whole = _Part()
+        self.splits: dict[str | None, _Part] = {}
+        self.failed_items = 0
+        self.flaky: list[str] = []
+        self.passes: Counter[tuple[int, int]] = Counter()
+        """Items by their tries and by how many of these passed."""
+        self.durations = array("d")
+        self.cost_usd = 0.0
+        self.input_tokens = 0
+        self.output_tokens = 0
+
+    def add(self, place: DatasetPlace, tries: Sequence[RunItem]) -> None:
+        verdicts = Counter[str](one.verdict for one in tries)
+        passed = verdicts["passed"]
+        self.whole.add(place, verdicts, self.repetitions)
+        self.splits.setdefault(place.split, _Part()).add(place, verdicts, self.repetitions)
+        self.passes[len(tries), passed] += 1
+        self.failed_items += passed < self.repetitions
+        if 0 < passed < len(tries):
+            self.flaky.append(place.key)
+        for one in tries:
+            self._spend(one)
+
+    def _spend(self, one: RunItem) -> None:
+        self.durations.append(one.duration_ms)
+        if one.usage is not None:
+            self.cost_usd += one.usage.cost_usd
+            self.input_tokens += one.usage.input_tokens
+            self.output_tokens += one.usage.output_tokens
+
+
+def _told(
+    run: ExperimentRun, experiment: Experiment, version: ExperimentVersion, tries: _Tries, scorers: ScorerTallies
+) -> RunSummary:
+    counts = TrialCounts(**tries.whole.counts)
+    scored = counts.passed + counts.failed
+    durations = sorted(tries.durations)
+    return RunSummary(
+        run_id=run.id,
+        name=run.name,
+        experiment_id=run.experiment_id,
+        experiment=experiment.name,
+        experiment_version_id=version.id,
+        version=version.number,
+        dataset_version_id=run.dataset_version_id,
+        deployment_id=run.deployment_id,
+        state=run.state,
+        reason=run.reason,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        items=tries.whole.items,
+        repetitions=run.repetitions,
+        tries=tries.whole.items * run.repetitions,
+        counts=counts,
+        broken=min(counts.unscored, scorers.broken),
+        pass_rate=tries.whole.shares.share,
+        rate_of_scored=counts.passed / scored if scored else None,
+        failed_items=tries.failed_items,
+        flaky=tuple(tries.flaky),
+        observations=tries.whole.shares.observations,
+        at_k=tuple(_at_k(tries.passes, k) for k in range(1, run.repetitions + 1)) if run.repetitions > 1 else (),
+        scorers=scorers.summaries,
+        splits=tuple(_splits(tries)),
+        cost_usd=tries.cost_usd + scorers.cost_usd,
+        input_tokens=tries.input_tokens,
+        output_tokens=tries.output_tokens,
+        duration_p50_ms=_quantile(durations, 0.5),
+        duration_p95_ms=_quantile(durations, 0.95),
+    )
+
+
+def _splits(tries: _Tries) -> Iterator[SplitSummary]:
+    if len(tries.splits) < 2:
+        return
+    for split, part in tries.splits.items():
+        yield SplitSummary(
+            split=split or "none", items=part.items, counts=TrialCounts(**part.counts), pass_rate=part.shares.share
+        )
+
+
+def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
+    """Each item's chance over all choices of `k` of its tries, averaged; items with fewer tries are left out."""
+    items, at, every = 0, 0.0, 0.0
+    for (tried, passed), count in passes.items():
+        if tried >= k:
+            items += count
+            at += count * (pass_at(passed, tried, k) or 0.0)
+            every += count * (pass_every(passed, tried, k) or 0.0)
+    return PassAtK(k=k, items=items, pass_at=at / items if items else 0.0, pass_hat=every / items if items else 0.0)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The nearest rank."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+FIELDS = ("classification", "label")
+"""Of an output and of an expected output, either of which may hold the label."""
+NO_LABEL = "(none)"
+"""What was said where there is no answer, or none with a label."""
+
+
+def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
+    """What is expected, and what the same field of the output says; None where no label is expected.
+
+    A text is a label; of an object `classification`, else `label`, else its only member. A yes is `true`.
+    """
+    if not isinstance(expected, dict):
+        truth = _spelled(expected)
+        return None if truth is None else (truth, _said(output))
+    known = [name for name in FIELDS if name in expected] or (list(expected) if len(expected) == 1 else [])
+    truth = _spelled(expected[known[0]]) if known else None
+    return None if truth is None else (truth, _said(output, *known[:1]))
+
+
+def _said(output: JsonValue, *field: str) -> str | None:
+    if not isinstance(output, dict):
+        return _spelled(output)
+    return next((_spelled(output[name]) for name in (*field, *FIELDS) if name in output), None)
+
+
+def _spelled(value: JsonValue) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None
+
+
+def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
+    """What was expected and what was said, try by try; None where nothing was expected.
+
+    A try without a label agrees with nothing: who answers only what is easy gains nothing by it.
+    """
+    given = tuple(pairs)
+    unlabelled = {"predicted": NO_LABEL}
+    found = Calibration(pair.model_copy(update=unlabelled) if pair.predicted is None else pair for pair in given)
+    if not given:
+        return None
+    return LabelSummary(
+        pairs=len(given),
+        judged=sum(pair.predicted is not None for pair in given),
+        agreement=found.agreement,
+        balanced_accuracy=found.balanced,
+        kappa=found.kappa.value if found.kappa else None,
+        kappa_low=found.kappa.interval.low if found.kappa else None,
+        kappa_high=found.kappa.interval.high if found.kappa else None,
+        rows=tuple(_row(found, label) for label in found.labels if label != NO_LABEL),
+    )
+
+
+def _row(found: Calibration, label: str) -> LabelRow:
+    score = found.score(label)
+    given = {said: count for said in found.labels if (count := found.confusion(label, said))}
+    return LabelRow(label=label, expected=score.truths, given=given, recall=score.recall, precision=score.precision)

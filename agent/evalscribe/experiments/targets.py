@@ -1,0 +1,308 @@
+"""Ask targets: parse replies; commands and prompts."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import which
+from time import perf_counter
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments.processes import ProcessGroup, end_marked, new_mark, signal_name, user_environment
+from evalscribe.ids import canonical_json
+from evalscribe.json_data import StrictJson, clean_json, clean_text
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.model.output_schema import provider_schema
+from evalscribe.model.protocols import Model
+from evalscribe.model.target import (
+    TargetCall,
+    TargetFailure,
+    TargetMessage,
+    TargetPromptVersion,
+    TargetReply,
+    UnknownVariable,
+    fill_template,
+)
+from evalscribe.model.transcript import (
+    AssistantMessage,
+    ChatMessage,
+    SystemMessage,
+    Transcript,
+    UserMessage,
+    parse_agent_run,
+)
+from evalscribe.redaction.redact import redact, redact_json
+from evalscribe.text import cut, one_line
+
+KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
+LONGEST_REASON = 500
+MOST_USED = 10**12
+"""Of each in `usage`, for one try: sums of them stay numbers that every reader of JSON and every database knows."""
+
+
+def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
+    """Of a JSON value, without what is secret. An envelope that cannot be read is a failed try."""
+    try:
+        return _reply(redact_json(clean_json(value)), log, duration_ms)
+    except DataError as error:
+        return failed_reply(f"its reply cannot be read: {error}", log=log, duration_ms=duration_ms)
+
+
+def failed_reply(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
+    """Without what is secret."""
+    return TargetFailure(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
+
+
+def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
+    told = f"no answer within {timeout_s:g} s"
+    return TargetFailure(kind="timeout", reason=told, log=clean_text(redact(log)), duration_ms=timeout_s * 1000)
+
+
+def parse_output(text: str) -> object:
+    """The JSON value that a text is; else the text, without the line end that commands put after it."""
+    try:
+        return StrictJson().decode(text)
+    except DataError:
+        return text.removesuffix("\n").removesuffix("\r")
+
+
+def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFailure:
+    told: dict[str, Any] = {"log": clean_text(redact(log)), "duration_ms": duration_ms}
+    if not _is_envelope(value):
+        return TargetReply(output=value, **told)
+    seen = {"transcript": _transcript(value), "usage": _usage(value.get("usage"))}
+    if value.get("error") is not None:
+        return TargetFailure(reason=_line(_words(value["error"])), **seen, **told)
+    model = value.get("model")
+    if model is not None and not isinstance(model, str):
+        raise DataError("`model` is no text")
+    return TargetReply(output=value["output"], state=_state(value.get("state")), model=model, **seen, **told)
+
+
+def _is_envelope(value: object) -> bool:
+    return isinstance(value, dict) and "output" in value and value.keys() <= KEYS
+
+
+def _transcript(value: Mapping[str, Any]) -> Transcript | None:
+    messages = value.get("messages")
+    if messages is None:
+        return None
+    if not isinstance(messages, list):
+        raise DataError("`messages` is no list")
+    return parse_agent_run({"messages": messages}, "messages").transcripts[0]
+
+
+def _usage(value: object) -> Usage | None:
+    if value is None:
+        return None
+    try:
+        usage = Usage.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        raise DataError(f"`{'.'.join(map(str, ('usage', *first['loc'])))}`: {first['msg']}") from None
+    for name, amount in usage:
+        if not 0 <= amount <= MOST_USED:
+            raise DataError(f"`usage.{name}` is not between 0 and {MOST_USED:,}")
+    return usage
+
+
+def _state(value: object) -> dict[str, JsonValue]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise DataError("`state` is no object of named snapshots")
+    return value
+
+
+def _words(error: object) -> str:
+    return error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+
+
+def _line(text: str) -> str:
+    return cut(one_line(redact(clean_text(text))), LONGEST_REASON) or "it failed without a reason"
+
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer."""
+
+
+class CommandTarget:
+    """`Target` of one command line, each try a process group of its own."""
+
+    def __init__(self, line: str, folder: Path) -> None:
+        """Raises `UsageError` where its program is not there."""
+        words = split_command(line)
+        program = find_program(words, folder)
+        self._command = (program, *words[1:])
+        self._line = line
+        self._folder = folder
+        self._mark = new_mark()
+        self._running: set[ProcessGroup] = set()
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
+        """Raises `UsageError` where it cannot be started."""
+        began = perf_counter()
+        group = await self._start(call)
+        try:
+            async with asyncio.timeout(call.timeout_s):
+                code = await group.ended(LARGEST)
+        except TimeoutError:
+            return timeout_reply(call.timeout_s, group.err.text)
+        finally:
+            self._running.discard(group)
+            await group.end()
+        return _command_reply(group, code, (perf_counter() - began) * 1000)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(group.end() for group in tuple(self._running)))
+        await end_marked(self._mark)
+
+    async def _start(self, call: TargetCall) -> ProcessGroup:
+        feed = canonical_json(call.input).encode("utf-8", "replace")
+        try:
+            group = await ProcessGroup.started(
+                self._command, self._folder, feed=feed, env={**user_environment(self._mark), **_named(call)}
+            )
+        except OSError as error:
+            raise UsageError(f"cmd:{self._line} cannot be started: {error.strerror or error}") from None
+        self._running.add(group)
+        return group
+
+
+def split_command(line: str) -> tuple[str, ...]:
+    """As a shell splits a command line. Raises `UsageError`."""
+    try:
+        words = tuple(shlex.split(line))
+    except ValueError as error:
+        raise UsageError(f"cmd:{line} is no command line: {error}") from None
+    if not words:
+        raise UsageError("cmd: names no command")
+    return words
+
+
+def find_program(words: Sequence[str], folder: Path) -> str:
+    """The program of a command line: on PATH, or in the folder where its name has a slash. Raises `UsageError`."""
+    name = words[0]
+    found = which(str(folder / name)) if "/" in name else which(name)
+    if found is None:
+        where = f"in {folder}" if "/" in name else "on PATH"
+        raise UsageError(f"cmd:{' '.join(words)}: there is no program {name!r} {where} that can be run")
+    return found
+
+
+def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) -> TargetReply | TargetFailure:
+    log = group.err.text
+    if code is None:
+        return failed_reply(f"it wrote more than {LARGEST / 1e6:.1f} MB", log=log, duration_ms=duration_ms)
+    if code:
+        last = next((line for line in reversed(log.splitlines()) if line.strip()), "")
+        how = f"exit code {code}" if code > 0 else f"ended by {signal_name(-code)}"
+        return failed_reply(f"{how}: {last}" if last else how, log=log, duration_ms=duration_ms)
+    return parse_reply(parse_output(group.out.text), log=log, duration_ms=duration_ms)
+
+
+def _named(call: TargetCall) -> Mapping[str, str]:
+    """For its environment, which cannot hold every character."""
+    told = {
+        "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
+        "EVALSCRIBE_RUN_ID": call.run_id,
+        "EVALSCRIBE_ITEM_KEY": call.item_key,
+        "EVALSCRIBE_REPETITION": str(call.repetition),
+    }
+    return {name: value.replace("\0", "").encode("utf-8", "replace").decode() for name, value in told.items()}
+
+
+_NO_ANSWER = {
+    "max_tokens": "the answer was cut off at {max_tokens} tokens (max_tokens)",
+    "refusal": "the model refused to answer",
+    "context_exceeded": "prompt and answer do not fit the model",
+    "tool_use": "the model called a tool, and was given none",
+}
+
+
+class PromptModelTarget:
+    """`Target` of one version of a prompt. Its model is closed by whoever opened it.
+
+    The output is the answer's text; where that is a JSON object or array it is that, with an `output_schema` always.
+    """
+
+    def __init__(self, prompt: TargetPromptVersion, model: Model) -> None:
+        self._prompt = prompt
+        self._model = model
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
+        """Raises `EvalscribeError` for what concerns all questions to the model."""
+        began = perf_counter()
+        try:
+            messages = tuple(
+                message.model_copy(update={"content": fill_template(message.content, call.input)})
+                for message in self._prompt.messages
+            )
+            reply = await self._model.complete(self._asked(messages, call.repetition))
+        except UnknownVariable as error:
+            return TargetFailure(reason=str(error))
+        except CallFailed as error:
+            return TargetFailure(reason=redact(error.reason), usage=error.usage, duration_ms=_since(began))
+        return self._told(messages, reply, _since(began))
+
+    async def close(self) -> None:
+        return None
+
+    def _asked(self, messages: Sequence[TargetMessage], repetition: int) -> Request:
+        schema = self._prompt.output_schema
+        return Request(
+            system="\n\n".join(message.content for message in messages if message.role == "system"),
+            messages=tuple(
+                Message(role=message.role, text=message.content) for message in messages if message.role != "system"
+            ),
+            max_tokens=self._prompt.max_tokens,
+            effort=self._prompt.effort,
+            answer_schema=provider_schema(schema) if schema else None,
+            rollout=repetition - 1,
+        )
+
+    def _told(self, messages: Sequence[TargetMessage], reply: Reply, duration_ms: float) -> TargetReply | TargetFailure:
+        text = redact(clean_text(reply.text))
+        seen: dict[str, Any] = {
+            "transcript": Transcript(messages=(*map(_spoken, messages), AssistantMessage(content=text))),
+            "usage": reply.usage,
+            "duration_ms": duration_ms,
+        }
+        if reply.stop in _NO_ANSWER:
+            reason = _NO_ANSWER[reply.stop].format(max_tokens=self._prompt.max_tokens)
+            return TargetFailure(reason=reason, log=text, **seen)
+        try:
+            output = _output(text, always=self._prompt.output_schema is not None)
+        except DataError as error:
+            return TargetFailure(reason=f"the answer has to fit the prompt's output_schema: {error}", log=text, **seen)
+        return TargetReply(output=output, model=self._prompt.model, **seen)
+
+
+def _output(text: str, *, always: bool) -> JsonValue:
+    """Raises `DataError` for text that has to be JSON and is none."""
+    try:
+        value: Any = StrictJson().decode(text)
+    except DataError:
+        if always:
+            raise
+        return text
+    return value if always or isinstance(value, dict | list) else text
+
+
+def _spoken(message: TargetMessage) -> ChatMessage:
+    content = redact(clean_text(message.content))
+    match message.role:
+        case "system":
+            return SystemMessage(content=content)
+        case "user":
+            return UserMessage(content=content)
+        case "assistant":
+            return AssistantMessage(content=content)
+
+
+def _since(began: float) -> float:
+    return (perf_counter() - began) * 1000

@@ -1,0 +1,93 @@
+"""Commit one file, as `git commit --only` does."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from evalscribe.errors import DataError, EvalscribeError, UsageError
+from evalscribe.git.command import GitError, Repository
+
+_NAMED = ("-c", "user.useConfigOnly=true")
+IN_PROGRESS = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
+}
+
+
+def commit_only(path: Path, message: str) -> str:
+    """Commit this file on the current branch; the commit's id, HEAD's where the file has not changed.
+
+    Raises `UsageError` where the repository cannot take a commit now, `DataError` where git or a hook refuses.
+    """
+    path = path.resolve()
+    repo = _repository(path)
+    _check(repo, path)
+    try:
+        if repo.text("status", "--porcelain", "--untracked-files=all", "--", _only(path)):
+            _commit(repo, path, message)
+        return repo.text("rev-parse", "--verify", "HEAD")
+    except GitError as error:
+        raise _not_committed(path, str(error)) from error
+
+
+def _repository(path: Path) -> Repository:
+    try:
+        return Repository(path.parent)
+    except GitError as error:
+        raise UsageError(f"{path} is in no git repository; the report is written, not committed") from error
+
+
+def _check(repo: Repository, path: Path) -> None:
+    reason = _reason_against(repo, path)
+    if reason:
+        raise UsageError(f"not committed: {reason}. {path.name} is written; commit it yourself or try again")
+
+
+def _reason_against(repo: Repository, path: Path) -> str | None:
+    if repo.top is None:
+        return "the repository is bare"
+    for mark, what in IN_PROGRESS.items():
+        if (repo.git_dir / mark).exists():
+            return f"{what} is in progress"
+    try:
+        if repo.ask("symbolic-ref", "--quiet", "HEAD") is None:
+            return "HEAD is detached; check out a branch"
+        if repo.ask("check-ignore", "--", str(path)):
+            return f"git ignores {path.relative_to(repo.top.resolve())}"
+        return _no_name(repo)
+    except (GitError, ValueError, OSError) as error:
+        return str(error)
+
+
+def _no_name(repo: Repository) -> str | None:
+    """Git would make up a name from the machine's; nobody wants that in a history."""
+    for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+        if repo.ask(*_NAMED, "var", who) is None:
+            return "git does not know who you are; set user.name and user.email"
+    return None
+
+
+def _commit(repo: Repository, path: Path, message: str) -> None:
+    """A file that git does not know yet must be announced first; that is taken back where the commit fails."""
+    known = bool(repo.text("ls-files", "--", _only(path)))
+    if not known:
+        repo.text("add", "--intent-to-add", "--", _only(path))
+    try:
+        repo.text(*_NAMED, "commit", "--only", "--quiet", "-m", message, "--", _only(path))
+    except GitError:
+        if not known:
+            with suppress(GitError):
+                repo.text("rm", "--cached", "--quiet", "--", _only(path))
+        raise
+
+
+def _only(path: Path) -> str:
+    """A pathspec that means this file, whatever characters its name has."""
+    return f":(literal){path}"
+
+
+def _not_committed(path: Path, reason: str) -> EvalscribeError:
+    return DataError(f"git did not commit {path.name} (it stays written): {reason}")

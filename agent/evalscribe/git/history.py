@@ -1,0 +1,308 @@
+"""Read the history of report files: merged versions, and changes that are not merged."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from evalscribe import text as prose
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git.command import GitError, Repository
+from evalscribe.model.repository import MAX_REPORT_BYTES, FileVersion, UnmergedReport, is_report
+
+MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
+_REF = "%(refname) %(symref)"
+REPORTS = "*.md"
+"""Every markdown file of the repository: a report may have been moved from anywhere."""
+_FILE = b"100"
+"""How the mode of a regular file begins; a link's target is no text of a report."""
+_BOT = "[bot]"
+"""How the names of those end that are no people."""
+_COAUTHORS = "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x01)"
+_COAUTHOR = re.compile(r"([^<>]*\S) *<([^<>]+)>")
+_PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSignature": "false"}
+
+
+class Commit(NamedTuple):
+    id: str
+    parents: tuple[str, ...]
+    """Of those that touch markdown; git leaves out the others."""
+    author: str
+    email: str
+    date: str
+
+
+class CommitChange(NamedTuple):
+    """What one commit did to one file, beside one of its parents."""
+
+    blob: str | None
+    """None where it is no file any more."""
+    was: str | None
+    """Its path in the parent; None where the name went to nobody: the file was moved away."""
+    same: bool
+    """Whether only the name changed."""
+
+
+Changes = Mapping[str, CommitChange]
+FileAtCommit = tuple[str, str]
+"""A commit, and the path of a file in it."""
+
+
+class GitHistory:
+    """What is merged into one commit."""
+
+    def __init__(self, repo: Repository, tip: str) -> None:
+        self.tip = tip
+        self._commits = {commit.id: commit for commit in _commits(repo, tip)}
+        self._age = {commit: number for number, commit in enumerate(reversed(self._commits))}
+        self._changes = _changes(repo, list(self._commits.values()))
+
+    def versions(self, repo: Repository, path: str) -> Iterator[FileVersion]:
+        """Oldest first; a merge is one where its text differs from that of each of its parents."""
+        begin = next(iter(self._commits), None)
+        last = self._changed_at((begin, path)) if begin else None
+        before: dict[FileAtCommit, list[FileAtCommit]] = {}
+        todo = [last] if last else []
+        while todo:
+            place = todo.pop()
+            if place not in before:
+                before[place] = [found for was in self._parents(place) if (found := self._changed_at(was))]
+                todo.extend(before[place])
+        for place in sorted(before, key=lambda place: self._age[place[0]]):
+            yield self._version(repo, place, before[place])
+
+    def _version(self, repo: Repository, place: FileAtCommit, before: Sequence[FileAtCommit]) -> FileVersion:
+        commit = self._commits[place[0]]
+        blob = next(change.blob for change in self._beside_parents(place) if change)
+        return FileVersion(
+            commit=commit.id,
+            author=commit.author,
+            email=commit.email,
+            date=commit.date,
+            text=read_blob(repo, blob) if blob else None,
+            before=tuple(dict.fromkeys(commit for commit, _ in before)),
+            age=self._age[commit.id],
+        )
+
+    def _changed_at(self, place: FileAtCommit) -> FileAtCommit | None:
+        """The commit that gave the file the text that it has here, and its path there; None where there is no file."""
+        while True:
+            follow = self._unchanged_since(place)
+            if follow is None:
+                changes = self._beside_parents(place)
+                return place if any(change and (change.blob or change.was) for change in changes) else None
+            place = follow
+
+    def _unchanged_since(self, place: FileAtCommit) -> FileAtCommit | None:
+        """The file in the first parent that has the same text; None where every parent differs."""
+        commit, path = place
+        for parent, change in zip(self._commits[commit].parents, self._beside_parents(place), strict=False):
+            if change is None:
+                return (parent, path)
+            if change.same and change.was:
+                return (parent, change.was)
+        return None
+
+    def _parents(self, place: FileAtCommit) -> list[FileAtCommit]:
+        parents = self._commits[place[0]].parents
+        changes = self._beside_parents(place)
+        return [(parent, change.was) for parent, change in zip(parents, changes, strict=False) if change and change.was]
+
+    def _beside_parents(self, place: FileAtCommit) -> list[CommitChange | None]:
+        commit, path = place
+        sides = self._commits[commit].parents or (None,)
+        return [self._changes[commit, parent].get(path) for parent in sides]
+
+
+@contextmanager
+def open_git(folder: Path) -> Iterator[Repository]:
+    """The repository around a folder. Raises `UsageError` outside of one and for what git refuses."""
+    try:
+        # Reading must not lock the index against the user's own commands.
+        repo = Repository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
+    except GitError as error:
+        if "not a git repository" not in str(error):
+            raise DataError(f"git cannot read the history of {folder}: {error}") from error
+        raise UsageError(
+            f"{folder} is in no git repository, and labels of people are read from its history.\n"
+            "Work in a clone, or begin one: git init, git add, git commit."
+        ) from error
+    try:
+        if repo.top is None:
+            raise UsageError(f"{folder} is in a bare git repository; work in a clone of it")
+        yield repo
+    except (GitError, ValueError) as error:
+        raise DataError(f"git cannot read the history of {folder}: {error}") from error
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the next one upwards that there is: reports may be merged that nobody has here."""
+    return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
+
+
+def resolve_ref(repo: Repository, ref: str | None) -> tuple[str, str]:
+    """What `ref` is called in full, and its commit. Raises `UsageError` where there is none."""
+    if not ref:
+        listed = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
+        known = dict(line.partition(" ")[::2] for line in listed.splitlines())
+        ref = next((known[name] or name for name in MAIN if name in known), "HEAD")
+    commit = repo.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if not commit:
+        there_is = "no commit in this repository yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
+        raise UsageError(f"there is {there_is}")
+    return ref, commit
+
+
+def read_blob(repo: Repository, blob: str) -> str | None:
+    """None for what is too large to be a report. Bytes that are no UTF-8 are replaced."""
+    content = repo.blob(blob)
+    return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
+
+
+def path_in_repository(repo: Repository, folder: Path) -> str:
+    """The folder's path in the repository with `/` at its end; empty for the repository's own."""
+    path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
+    return "" if path == "." else f"{path}/"
+
+
+def list_reports(repo: Repository, commit: str, folder: str) -> tuple[str, ...]:
+    """Markdown files of a commit below a folder (as `path_in_repository` calls it), relative to it."""
+    command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
+    out = repo.output(*command, *([folder] if folder else []))
+    paths = (os.fsdecode(path).removeprefix(folder) for path in out.split(b"\0"))
+    return tuple(path for path in paths if is_report(path))
+
+
+def _commits(repo: Repository, tip: str) -> Iterator[Commit]:
+    """Every commit that touches markdown, and merges between them, children before parents."""
+    plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
+    command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
+    shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
+    fields = repo.output(*command, shape, tip, "--", REPORTS).decode("utf-8", "replace").split("\0")
+    for at in range(0, len(fields) - 6, 7):
+        id_, parents, author, email, date, others = (field.strip() for field in fields[at : at + 6])
+        name, address = _person(author, email, others)
+        yield Commit(id_, tuple(dict.fromkeys(parents.split())), name, address, date)
+
+
+def _person(author: str, email: str, others: str) -> tuple[str, str]:
+    """Name and address of who made a commit: of a bot's the one person who helped, as where a bot's branch is squashed.
+
+    An address is told by no case; who has none is known by name. Names are short and visible, whatever git was told.
+    """
+    people = {found[2].lower(): found for one in others.split("\1") if (found := _COAUTHOR.fullmatch(one.strip()))}
+    helped = [found for found in people.values() if not found[1].endswith(_BOT)]
+    if author.endswith(_BOT) and len(helped) == 1:
+        author, email = helped[0][1], helped[0][2]
+    return prose.name(author or email), email.lower() or author
+
+
+def _changes(repo: Repository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
+    """What each commit did beside each of its parents."""
+    pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
+    command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
+    asked = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
+    out = repo.output(*command, "--", REPORTS, feed=asked.encode())
+    return dict(zip(pairs, _parsed(out), strict=True))
+
+
+def _parsed(out: bytes) -> Iterator[Changes]:
+    """One of each pair that was asked about, in their order."""
+    found: dict[str, CommitChange] | None = None
+    fields = iter(out.split(b"\0"))
+    for field in fields:
+        if field.startswith(b":"):
+            assert found is not None
+            _, mode, old, blob, status = field[1:].split()
+            paths = [os.fsdecode(next(fields)) for _ in range(2 if status[:1] in b"RC" else 1)]
+            if status[:1] == b"R":
+                found[paths[0]] = CommitChange(None, None, same=False)
+            text = blob.decode() if mode.startswith(_FILE) else None
+            found[paths[-1]] = CommitChange(text, paths[0], same=old == blob)
+        elif field:
+            if found is not None:
+                yield found
+            found = {}
+    if found is not None:
+        yield found
+
+
+MOST_BRANCHES = 100
+"""Those with the newest commits; an old repository may have thousands."""
+
+
+def find_unmerged(repo: Repository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
+    """Reports below `folder` that are changed in the working tree or on a branch since it left `tip`."""
+    below = path_in_repository(repo, folder)
+    yield from _in_working_tree(repo, folder, below, tip)
+    for branch in _branches(repo, tip):
+        base = _parting(repo, tip, branch)
+        for path, was, now in _changed(repo, base, branch, below):
+            text = read_blob(repo, now)
+            if text is not None:
+                yield UnmergedReport(branch=branch, name=path, text=text, base=read_blob(repo, was) if was else None)
+
+
+def _in_working_tree(repo: Repository, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
+    base = _parting(repo, tip, "HEAD")
+    for path, was, _ in _changed(repo, base, None, below):
+        file = folder / path
+        if file.is_file() and file.resolve().is_relative_to(folder.resolve()):
+            text = file.read_bytes().decode("utf-8-sig", "replace")
+            before = read_blob(repo, was) if was else None
+            if text != before:
+                yield UnmergedReport(branch=None, name=path, text=text, base=before)
+
+
+def _branches(repo: Repository, tip: str) -> list[str]:
+    where = ("refs/heads", "refs/remotes")
+    options = ("--sort=-committerdate", f"--count={MOST_BRANCHES}", "--format=%(refname)")
+    return repo.text("for-each-ref", f"--no-merged={tip}", *options, *where).split()
+
+
+def _parting(repo: Repository, tip: str, branch: str) -> str | None:
+    """Where they parted; None where they never met."""
+    return repo.ask("merge-base", tip, branch) or None
+
+
+def _changed(
+    repo: Repository, base: str | None, branch: str | None, below: str
+) -> Iterator[tuple[str, str | None, str]]:
+    """Names below the folder, and the blobs of then and now, the latter of no meaning in the working tree."""
+    empty = repo.text("hash-object", "-t", "tree", os.devnull)
+    trees = [base or empty, *([branch] if branch else [])]
+    command = [
+        "-c",
+        "diff.autoRefreshIndex=false",
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "-M",
+        "--raw",
+        "-z",
+        "--no-abbrev",
+    ]
+    options = ["--no-color", "--no-relative", "--ignore-submodules=all"]
+    out = repo.output(*command, *options, *trees, "--", _only(below))
+    fields = iter(out.split(b"\0"))
+    for field in fields:
+        if field.startswith(b":"):
+            _, mode, was, now, status = field[1:].split()
+            path = [os.fsdecode(next(fields)) for _ in range(2 if status[:1] in b"RC" else 1)][-1].removeprefix(below)
+            if mode.startswith(b"100") and is_report(path):
+                yield path, was.decode() if was.strip(b"0") else None, now.decode()
+    if branch is None:
+        yield from ((path, None, "") for path in _unknown(repo, below) if is_report(path))
+
+
+def _unknown(repo: Repository, below: str) -> Iterator[str]:
+    """Files that git does not know yet."""
+    out = repo.output("ls-files", "--others", "--exclude-standard", "-z", "--", _only(below))
+    return (os.fsdecode(path).removeprefix(below) for path in out.split(b"\0") if path)
+
+
+def _only(below: str) -> str:
+    """A pathspec that means this folder, whatever characters its name has."""
+    return f":(literal){below}" if below else "."

@@ -1,0 +1,225 @@
+"""Fetch from and push to remotes, and parse their addresses."""
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.git.command import GitFolder, GitResult
+from evalscribe.model.repository import PushedBranch
+
+_SCP = re.compile(r"(?:(?P<login>[^@/\s]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<path>(?!//)\S+)")
+_WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_ADDRESS = re.compile(r"https?://[^\s<>\"']+")
+
+
+class RemoteAddress(NamedTuple):
+    """A repository on a server."""
+
+    host: str
+    """In lower case, without a port."""
+    path: str
+    """`owner/name`, maybe with more folders before it."""
+    web: str
+    """The page of the repository."""
+
+
+def strip_credentials(url: str) -> str:
+    """The address as it may be shown: of a login only git's own user of ssh addresses stays."""
+    scp = None if "://" in url or _WINDOWS_DRIVE.match(url) else _SCP.fullmatch(url)
+    if scp:
+        return url if scp["login"] in (None, "git") else f"{scp['host']}:{scp['path']}"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(an address that cannot be read)"
+    login, at, host = parts.netloc.rpartition("@")
+    kept = "git@" if at and login == "git" and parts.scheme == "ssh" else ""
+    return urlunsplit(parts._replace(netloc=kept + host)) if at else url
+
+
+def parse_address(url: str | None) -> RemoteAddress | None:
+    """None for a folder, and for what cannot be read as an address."""
+    if not url or _WINDOWS_DRIVE.match(url):
+        return None
+    if "://" not in url:
+        scp = _SCP.fullmatch(url)
+        return _hosted(scp["host"].strip("[]"), scp["path"], "https", None) if scp else None
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https", "ssh", "git") or not host:
+        return None
+    same_server = parts.scheme in ("http", "https")
+    return _hosted(host, parts.path, parts.scheme if same_server else "https", port if same_server else None)
+
+
+def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
+    """Where a person opens the request: what the server said, where that is on its own host, else what forges have.
+
+    Empty where the remote is a folder.
+    """
+    there = parse_address(url)
+    if there is None:
+        return ""
+    told = (address.rstrip(".,)") for address in _ADDRESS.findall(pushed.said))
+    own = next((address for address in told if _host(address) == there.host), None)
+    return own or _built(there, pushed.branch, base)
+
+
+def _built(there: RemoteAddress, branch: str, base: str) -> str:
+    head, onto = quote(branch, safe="/"), quote(base, safe="/")
+    if "gitlab" in there.host:
+        return (
+            f"{there.web}/-/merge_requests/new?merge_request%5Bsource_branch%5D={quote(branch, safe='')}"
+            f"&merge_request%5Btarget_branch%5D={quote(base, safe='')}"
+        )
+    if "bitbucket" in there.host:
+        return f"{there.web}/pull-requests/new?source={quote(branch, safe='')}&dest={quote(base, safe='')}"
+    opened = "?expand=1" if there.host == "github.com" else ""
+    return f"{there.web}/compare/{onto}...{head}{opened}"
+
+
+def _hosted(host: str, path: str, scheme: str, port: int | None) -> RemoteAddress | None:
+    name = path.strip("/").removesuffix(".git").strip("/")
+    if not name or not all(part and part.isprintable() for part in name.split("/")):
+        return None
+    shown = f"[{host}]" if ":" in host else host.lower()
+    return RemoteAddress(host.lower(), name, f"{scheme}://{shown}{f':{port}' if port else ''}/{quote(name)}")
+
+
+def _host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
+
+
+MAIN_NAMES = ("main", "master", "trunk")
+TRIES = 3
+ANSWER_S = 120
+"""What a server may take to tell its branches: over ssh one that hangs would be waited for without end."""
+TRANSFER_S = 1800
+_NO_ACCESS = re.compile(
+    r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
+    r"|access denied|\b40[13]\b|invalid credentials|not authorized|host key verification failed"
+    r"|repository not found|repository .+ not found",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
+"""Of a branch: with a colon, what a server calls one would be an order to write a branch here."""
+_NO_FETCH_EFFECTS = (
+    "--no-tags",
+    "--no-prune",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--refmap=",
+)
+"""Only objects come: no branch, tag or remote-tracking branch of the user's moves."""
+
+
+class Remotes:
+    def __init__(self, git: GitFolder, answer_s: float = ANSWER_S) -> None:
+        self.git = git
+        self.answer_s = answer_s
+
+    def chosen(self, name: str | None) -> str:
+        """The named remote; else that of the branch's upstream, `origin`, or the only one. Raises `UsageError`."""
+        names = (self.git.ask("remote") or "").splitlines()
+        if name is not None and name not in names:
+            raise UsageError(f"there is no remote {name!r}; there is {', '.join(names) or 'none'}")
+        branch = self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+        upstream = self.git.ask("config", "--get", f"branch.{branch}.remote") if branch else None
+        wanted = [word for word in (name, upstream, "origin", names[0] if len(names) == 1 else None) if word in names]
+        if not wanted:
+            raise UsageError(
+                f"which remote is not clear: give --remote with one of {', '.join(names)}"
+                if names
+                else "the repository has no remote; add one with `git remote add origin URL`"
+            )
+        return str(wanted[0])
+
+    def url(self, remote: str) -> str | None:
+        """Where pushes go; where that is a folder by a rewriting rule of the user's, what the rule is about."""
+        url = self.git.ask("remote", "get-url", "--push", "--", remote)
+        if url and not parse_address(url):
+            url = self.git.ask("config", "--get", f"remote.{remote}.url") or url
+        return strip_credentials(url) if url else None
+
+    def fetch(self, remote: str, branch: str | None) -> tuple[str, str] | None:
+        there = self._pushed_to(remote)
+        for _ in range(TRIES):
+            found = self._seen(remote, there, branch)
+            if found is None or self._has(found[1]):
+                return found
+            options = ("--quiet", *_NO_FETCH_EFFECTS)
+            ref = f"refs/heads/{found[0]}"
+            ended = self.git.run("fetch", *options, "--", there, ref, at_most_s=TRANSFER_S)
+            if ended.code:
+                raise _refused(f"fetch {found[0]} from {remote}", ended)
+            if self._has(found[1]):  # else the branch moved in between
+                return found
+        raise UnavailableError(f"{branch or 'the main branch'} of {remote} moves while it is fetched; try again")
+
+    def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
+        options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
+        ended = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
+        if ended.code:
+            raise _not_pushed(remote, branch, ended)
+        return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
+
+    def _pushed_to(self, remote: str) -> str:
+        """Where a push goes: by a `pushurl` elsewhere than a fetch. What is read there is what a push will meet."""
+        url = self.git.ask("remote", "get-url", "--push", "--", remote)
+        return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
+
+    def _seen(self, remote: str, there: str, branch: str | None) -> tuple[str, str] | None:
+        """Name and newest commit of a branch there."""
+        asked = ("--symref", "--", there, "HEAD", "refs/heads/*")
+        ended = self.git.run("ls-remote", *asked, at_most_s=self.answer_s)
+        if ended.code:
+            raise _refused(f"reach {remote}", ended)
+        lines = [line.partition("\t")[::2] for line in ended.text.splitlines()]
+        heads = {ref.removeprefix("refs/heads/"): commit for commit, ref in lines if ref.startswith("refs/heads/")}
+        tips = {name: commit for name, commit in heads.items() if _NAME.fullmatch(name)}
+        if branch is None:
+            branch = self._main(remote, [said.removeprefix("ref: ") for said, ref in lines if ref == "HEAD"], tips)
+        return (branch, tips[branch]) if branch in tips else None
+
+    def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
+        """What the remote's HEAD names, else our note of that, else a usual name, else the only branch."""
+        noted = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
+        names = [name.removeprefix("refs/heads/") for name in heads]
+        names += [noted.removeprefix(f"refs/remotes/{remote}/"), *MAIN_NAMES, *(tips if len(tips) == 1 else ())]
+        return next((name for name in names if name in tips), None)
+
+    def _has(self, commit: str) -> bool:
+        """Whether the commit is here with all it needs, not just left over from a fetch that was broken off.
+
+        What a partial clone left with the remote is not needed, and would come file by file.
+        """
+        options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
+        return self.git.run("rev-list", *options, commit, "--").code == 0
+
+
+def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
+    """A server that answered and said no is no network that failed."""
+    rejected = re.search(r"^!\t\S+\t(.+)$", ended.text, re.MULTILINE)
+    if rejected is None:
+        return _refused(f"push {branch} to {remote}", ended)
+    said = _server_said(ended.err)
+    return DataError(f"{remote} does not take {branch}: {rejected[1]}{f': {said}' if said else ''}"[:600])
+
+
+def _refused(what: str, ended: GitResult) -> EvalscribeError:
+    if _NO_ACCESS.search(ended.err):
+        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works for you there")
+    return UnavailableError(f"git cannot {what}: {ended.said}")
+
+
+def _server_said(err: str) -> str:
+    lines = (line.removeprefix("remote:").strip() for line in err.splitlines() if line.startswith("remote:"))
+    return "\n".join(line for line in lines if line.isprintable() and line)

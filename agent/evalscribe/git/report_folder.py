@@ -1,0 +1,278 @@
+"""Read and write the reports folder, and add new files to a user's folder."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from evalscribe.errors import DataError, write_error
+from evalscribe.git import command
+from evalscribe.ids import ROUTING_PROVIDERS, folder_fit, report_stems, same_model
+from evalscribe.model.repository import (
+    MAX_REPORT_BYTES,
+    FileVersion,
+    MergedReports,
+    ReportFile,
+    UnmergedReport,
+    is_of_another_kind,
+    is_report,
+)
+
+if TYPE_CHECKING:
+    from evalscribe.git.history import GitHistory
+
+
+_HEAD = 4000
+"""Leading characters that are searched for the model's name."""
+_SHORTEST_PREFIX = 6
+"""Fewest characters of a run id in a file name that people shortened, such as `jn7922_2026-02-06.md`."""
+
+
+class ReportsFolder:
+    """`Library` over a folder; every path stays inside it, symbolic links followed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._history: GitHistory | None = None
+
+    def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
+        """Return every markdown file in a folder of the model, under any spelling and any provider.
+
+        With `run_id`, also return files in other folders whose name and text contain this run's id.
+        """
+        found = []
+        for file in self._files():
+            fit = folder_fit(provider, model, PurePosixPath(self._name(file)).parts[:-1])
+            own = run_id if run_id and _is_named_for(run_id, file.name) else None
+            if (fit is None and own is None) or (report := self._read(file)) is None:
+                continue
+            if (fit is not None and (fit < 2 or _is_about(report, model))) or (own and own in report.text):
+                found.append(report)
+        return found
+
+    def all(self) -> Iterator[ReportFile]:
+        """Every markdown file, by name."""
+        yield from (report for report in map(self._read, self._files()) if report)
+
+    def document(self, name: str) -> str | None:
+        """What a file of any kind holds; None where there is none. Raises `DataError` for a name outside the folder."""
+        return self._text(self._inside(name))
+
+    def write(self, name: str, text: str) -> Path:
+        """Write one report; its absolute path. Raises `DataError`, `AccessError`, `UnavailableError`."""
+        target = self._inside(name)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _replace(target, text.encode("utf-8", "replace"))
+        except OSError as error:
+            raise write_error(f"cannot write {target}", error, "Make the file and its folder writable.") from error
+        return target
+
+    def commit(self, path: Path, message: str) -> str:
+        """One commit with only this file on the current branch; its id. Raises `UsageError`, `DataError`."""
+        command.require_git()
+        from evalscribe.git.commit import commit_only
+
+        return commit_only(path, message)
+
+    def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
+        """Every merged version of a report. Raises `UsageError`, `DataError` at once."""
+        command.require_git()
+        from evalscribe.git import history as git
+
+        with git.open_git(self.root) as repo:
+            _, tip = git.resolve_ref(repo, ref)
+            if self._history is None or self._history.tip != tip:
+                self._history = git.GitHistory(repo, tip)
+            return iter(list(self._history.versions(repo, git.path_in_repository(repo, self.root) + name)))
+
+    def merged(self, ref: str | None = None) -> MergedReports:
+        """What is merged into `ref`. Raises `UsageError`, `DataError`."""
+        command.require_git()
+        from evalscribe.git import history as git
+
+        with git.open_git(self.root) as repo:
+            name, tip = git.resolve_ref(repo, ref)
+            reports = git.list_reports(repo, tip, git.path_in_repository(repo, self.root))
+            return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
+
+    def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
+        """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
+        command.require_git()
+        from evalscribe.git import history as git
+        from evalscribe.git.history import find_unmerged
+
+        with git.open_git(self.root) as repo:
+            return iter(list(find_unmerged(repo, self.root, git.resolve_ref(repo, ref)[1])))
+
+    def _files(self) -> Iterator[Path]:
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from (Path(folder, name) for name in sorted(names) if is_report(name))
+
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self.root).as_posix()
+
+    def _read(self, file: Path) -> ReportFile | None:
+        """None for what is no readable report of this folder. Bytes that are no UTF-8 are replaced."""
+        text = self._text(file)
+        if text is None or is_of_another_kind(text):
+            return None
+        return ReportFile(path=file.absolute(), name=self._name(file), text=text)
+
+    def _text(self, file: Path) -> str | None:
+        try:
+            inside = file.resolve().is_relative_to(self.root.resolve())
+            if not inside or not file.is_file() or file.stat().st_size > MAX_REPORT_BYTES:
+                return None
+            return file.read_bytes().decode("utf-8-sig", "replace")
+        except (OSError, RuntimeError):  # a link may lead to itself
+            return None
+
+    def _inside(self, name: str) -> Path:
+        """The file that a name means, links resolved. Raises `DataError` where it leaves the folder."""
+        parts = PurePosixPath(name).parts
+        if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
+            raise DataError(f"{name!r} is no name of a report below {self.root}")
+        try:
+            target = self.root.joinpath(*parts).resolve()
+            inside = target.is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{name!r} cannot be resolved below {self.root}: {error}") from error
+        if not inside:
+            raise DataError(f"{name!r} leaves {self.root} through a symbolic link; nothing was written")
+        return target
+
+
+def _is_named_for(run_id: str, name: str) -> bool:
+    """Whether a file is named `<run>_<date>.md`; the run id may be shortened."""
+    stem = name.rpartition("_")[0]
+    return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))
+
+
+def _is_about(report: ReportFile, model: str) -> bool:
+    """Whether a report outside the vendor's folder is about this model and not about another vendor's of the same name.
+
+    It is if it contains the model's slug. Below a serving provider it is enough that it names no other vendor.
+    """
+    vendor, slash, name = model.rpartition("/")
+    if not slash:
+        return True
+    spelled = "[._-]".join(map(re.escape, re.split(r"[._-]", name)))
+    named = re.findall(rf"([\w.-]+)/{spelled}(?![\w.-])", report.text[:_HEAD], re.IGNORECASE)
+    if any(same_model("", f"{one}/x", "", f"{vendor}/x") for one in named):
+        return True
+    return not named and report.name.partition("/")[0] in ROUTING_PROVIDERS
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Either the old file or the whole new one is there, whatever happens in between."""
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def _mode(target: Path) -> int:
+    """The old file's permissions, or those that a new file gets (a temporary one is private)."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last; not every system can sync a folder."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+LARGEST_NEW_FILE = 1024 * 1024
+"""Bytes of a file that is there already that are looked at."""
+
+
+class NewFiles:
+    """New files in a folder, which is made with the first one."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises `DataError` for what can be no folder."""
+        try:
+            self.root = root.resolve()
+            taken = self.root.exists() and not self.root.is_dir()
+        except (OSError, RuntimeError, ValueError) as error:  # a link may lead to itself
+            raise DataError(f"{root} can be no folder: {error}") from error
+        if taken:
+            raise DataError(f"{root} is no folder; name another one")
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raises `DataError` naming the first that no file can have, before anything is written."""
+        for name in names:
+            target = self.root / name
+            for folder in reversed(target.relative_to(self.root).parents[:-1]):
+                self._check_folder(self.root / folder)
+            if target.is_dir() and not target.is_symlink():
+                raise DataError(f"{target} is a folder and would have to be a file; nothing was written")
+
+    def held(self, name: str) -> bytes | None:
+        """What a file has, its beginning if it is large; None where there is none. Links are files."""
+        target = self.root / name
+        if not os.path.lexists(target):
+            return None
+        try:
+            if not target.is_file():  # a pipe would be waited for
+                return b""
+            with target.open("rb") as file:
+                return file.read(LARGEST_NEW_FILE)
+        except OSError:
+            return b""
+
+    def create(self, name: str, text: str) -> bool:
+        """False where something came in between. Raises `AccessError`, `UnavailableError`, `DataError`."""
+        target = self.root / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise write_error(f"cannot write {target}", error) from error
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode())
+        except BaseException as error:
+            with suppress(OSError):
+                target.unlink()  # ours: nobody else could have made it
+            if isinstance(error, OSError):
+                raise write_error(f"cannot write {target}", error) from error
+            raise
+        return True
+
+    def _check_folder(self, folder: Path) -> None:
+        if not os.path.lexists(folder):
+            return
+        try:
+            inside = folder.resolve().is_relative_to(self.root)
+            is_folder = folder.is_dir()
+        except (OSError, RuntimeError):
+            inside = is_folder = False
+        if not inside:
+            raise DataError(f"{folder} leads out of {self.root}; nothing was written")
+        if not is_folder:
+            raise DataError(f"{folder} is no folder and would have to be one; nothing was written")

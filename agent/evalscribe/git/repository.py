@@ -1,0 +1,337 @@
+"""Read commits and write branches of a repository without touching its working tree."""
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git.command import GitFolder
+from evalscribe.git.remotes import Remotes
+from evalscribe.ids import content_id
+from evalscribe.model.repository import BranchTip, PushedBranch
+from evalscribe.model.target import SourceState
+
+FOLDER = "040000"
+FILE = "100644"
+PROGRAM = "100755"
+
+
+class Blob(NamedTuple):
+    """What a commit has at a path."""
+
+    mode: str
+    id: str
+    path: str
+
+    @property
+    def regular(self) -> bool:
+        return self.mode in (FILE, PROGRAM)
+
+
+class Trees:
+    def __init__(self, git: GitFolder) -> None:
+        self.git = git
+
+    def listed(self, *arguments: str) -> Iterator[Blob]:
+        """What `ls-tree` tells for a commit."""
+        ended = self.git.run("ls-tree", "-z", "--full-tree", *arguments)
+        if ended.code:
+            raise UsageError(f"git cannot list the files of a commit: {ended.said}")
+        for line in ended.text.split("\0"):
+            about, tabbed, path = line.partition("\t")
+            if tabbed:
+                mode, _, id = about.split(" ")
+                yield Blob(mode, id, path)
+
+    def blob(self, commit: str, path: str) -> Blob | None:
+        """The entry of exactly this path, of whatever kind."""
+        if not _is_place(path):
+            return None
+        return next((blob for blob in self.listed(commit, "--", path) if blob.path == path), None)
+
+    def changed(self, base: str, files: Mapping[str, str]) -> str:
+        """The tree of a commit with these files in it, their bytes exactly as given."""
+        return self._written(("read-tree", "--end-of-options", base), base, files)
+
+    def merged(self, ours: str, theirs: str, files: Mapping[str, str]) -> str:
+        """The tree of two commits: the given files, and every other one as the side has it that changed it.
+
+        Raises `DataError` where both did.
+        """
+        common = self.git.ask("merge-base", ours, theirs) or self.git.run("mktree").text  # of no file
+        commits = ("--end-of-options", common, ours, theirs)
+        return self._written(("read-tree", "-i", "-m", "--aggressive", *commits), theirs, files)
+
+    def _written(self, start: tuple[str, ...], base: str, files: Mapping[str, str]) -> str:
+        listed = b"".join(self._listing(base, path, text) for path, text in files.items())
+        with tempfile.TemporaryDirectory(prefix="evalscribe-") as folder:
+            env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+            for arguments, feed in (
+                (start, b""),
+                (("update-index", "-z", "--index-info"), listed),
+                (("write-tree", "--missing-ok"), b""),  # a partial clone left files with the remote
+            ):
+                ended = self.git.run(*arguments, feed=feed, env=env)
+                _check_merged(ended.err)
+                if ended.code or ended.err.startswith("error:"):
+                    names = ", ".join(files)
+                    raise UsageError(
+                        f"{names[:200]!r} cannot be put into {base[:12]}: {ended.said}. Nothing was changed"
+                    )
+        return ended.text
+
+    def _listing(self, base: str, path: str, text: str) -> bytes:
+        """A line for `update-index --index-info`."""
+        there = self.blob(base, path)
+        if not _is_place(path) or (there and not there.regular) or self._runs_through_a_file(base, path):
+            raise UsageError(f"{path[:200]!r} can be no regular file in {base[:12]}. Nothing was changed")
+        ended = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
+        if ended.code:
+            raise DataError(f"git cannot store a file: {ended.said}. Nothing was changed")
+        mode = there.mode if there else FILE
+        return f"{mode} {ended.text}\t".encode() + os.fsencode(path) + b"\0"
+
+    def _runs_through_a_file(self, base: str, path: str) -> bool:
+        """Whether what would have to be a folder is a file or a link; git would replace it without a word."""
+        parents = [parent.as_posix() for parent in PurePosixPath(path).parents][:-1]
+        return bool(parents) and any(
+            blob.mode != FOLDER for blob in self.listed(base, "--", *parents) if blob.path in parents
+        )
+
+
+def _check_merged(err: str) -> None:
+    both = dict.fromkeys(re.findall(r"^(.+): unmerged \(", err, re.MULTILINE))
+    if both:
+        raise DataError(
+            f"the main branch and ours both changed {', '.join(both)[:300]} since they parted, as far as this clone "
+            "shows (a shallow one shows little: `git fetch --unshallow`); merge the main branch into ours by hand"
+        )
+
+
+def _is_place(path: str) -> bool:
+    """Whether git would take a file of that path."""
+    parts = path.split("/")
+    return "\0" not in path and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
+
+
+NONE_HERE = ("not a git repository", "must be run in a work tree")
+"""Of git's words those that say no more than that."""
+
+
+def open_repository(folder: Path) -> "GitRepository":
+    """The repository that a folder belongs to. Raises `UsageError` where there is none with a working tree."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder")
+    ended = GitFolder(folder).run("rev-parse", "--show-toplevel")
+    if ended.code or not ended.text:
+        usual = not ended.said or any(words in ended.err for words in NONE_HERE)
+        why = "" if usual else f" that can be used: {ended.said}"
+        raise UsageError(
+            f"{folder.resolve()} is in no git repository with a working tree{why}.\n"
+            "Work in a clone, or begin one: git init, git add, git commit."
+        )
+    return GitRepository(Path(ended.text))
+
+
+class GitRepository:
+    """`Repository` over a folder with a working tree."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git = GitFolder(root)
+        self.remotes = Remotes(self.git)
+        self.trees = Trees(self.git)
+
+    def head(self) -> str:
+        commit = self._commit_id("HEAD")
+        if commit is None:
+            raise UsageError(f"{self.root} has no commit yet")
+        return commit
+
+    def files(self, commit: str) -> tuple[str, ...]:
+        return tuple(blob.path for blob in self.trees.listed("-r", commit) if blob.regular)
+
+    def links(self, commit: str) -> tuple[str, ...]:
+        return tuple(blob.path for blob in self.trees.listed("-r", commit) if not blob.regular)
+
+    def tip(self, branch: str) -> BranchTip | None:
+        commit = self._commit_id(f"refs/heads/{branch}")
+        if commit is None:
+            return None
+        message = self.git.ask("show", "--no-patch", "--format=%B", commit) or ""
+        options = ("--root", "--no-commit-id", "--name-only", "--no-renames", "-r", "-z")
+        files = (self.git.ask("diff-tree", *options, commit) or "").split("\0")
+        return BranchTip(commit=commit, message=message, files=tuple(filter(None, files)))
+
+    def read(self, commit: str, path: str) -> str | None:
+        blob = self.trees.blob(commit, path)
+        if blob is None or not blob.regular:
+            return None
+        ended = self.git.run("cat-file", "blob", blob.id)
+        try:
+            return None if ended.code or b"\0" in ended.out else ended.out.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+
+    def changed(self, paths: Iterable[str]) -> tuple[str, ...]:
+        asked = [path for path in paths if path and "\0" not in path]
+        if not asked:
+            return ()
+        options = ("--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames")
+        ended = self.git.run("status", *options, "--ignore-submodules=none", "--", *asked)
+        if ended.code:
+            raise UsageError(f"git cannot tell what has changed in {self.root}: {ended.said}")
+        different = {line[3:] for line in ended.text.split("\0") if line}
+        return tuple(path for path in asked if path in different)
+
+    def commit(
+        self,
+        files: Mapping[str, str],
+        *,
+        parent: str,
+        branch: str | None = None,
+        message: str,
+        merging: str | None = None,
+    ) -> str:
+        tip = self._tip(branch, parent) if branch is not None else None
+        self._check_identity()
+        tree = self.trees.merged(parent, merging, files) if merging else self.trees.changed(parent, files)
+        commit = self._committed(tree, [parent, merging] if merging else [parent], message)
+        if branch is not None:
+            self._move(branch, commit, tip)
+        return commit
+
+    def common(self, a: str, b: str) -> str | None:
+        return self.git.ask("merge-base", a, b)
+
+    def remote(self, name: str | None = None) -> str:
+        return self.remotes.chosen(name)
+
+    def remote_url(self, remote: str) -> str | None:
+        return self.remotes.url(remote)
+
+    def fetch(self, remote: str, branch: str | None = None) -> tuple[str, str] | None:
+        return self.remotes.fetch(remote, branch)
+
+    def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
+        return self.remotes.push(remote, branch, commit)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _commit_id(self, name: str) -> str | None:
+        return self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+    def _tip(self, branch: str, parent: str) -> str | None:
+        """Where the branch is now, None where there is none. Raises `UsageError` where it may not be moved."""
+        if (
+            branch in ("@", "HEAD")
+            or branch[:1] == "-"
+            or self.git.run("check-ref-format", f"refs/heads/{branch}").code
+        ):
+            raise UsageError(f"{branch!r} is no name for a branch")
+        if self._in_use(branch):
+            raise UsageError(f"the branch {branch} is checked out in a work tree; switch to another one there first")
+        tip = self._commit_id(f"refs/heads/{branch}")
+        if tip is not None and self.common(tip, parent) != tip:
+            raise UsageError(
+                f"the branch {branch} has commits that are not in {parent[:12]}; merge, rename or delete it"
+            )
+        return tip
+
+    def _in_use(self, branch: str) -> bool:
+        """Whether a work tree has it checked out, or is in the middle of rebasing or bisecting it."""
+        ref = f"refs/heads/{branch}"
+        trees = (self.git.ask("worktree", "list", "--porcelain") or "").splitlines()
+        if f"branch {ref}" in trees:
+            return True
+        common = Path(self.root, self.git.ask("rev-parse", "--git-common-dir") or ".git")
+        marks = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
+        folders = (common, *common.glob("worktrees/*"))
+        return any(_first_line(folder / mark) in (ref, branch) for folder in folders for mark in marks)
+
+    def _check_identity(self) -> None:
+        """Git would make up a name from the machine's; nobody wants that in a history."""
+        if any(self.git.run("var", who).code for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
+            raise UsageError("git does not know who you are; set user.name and user.email. Nothing was changed")
+
+    def _committed(self, tree: str, parents: list[str], message: str) -> str:
+        """Signed where the user's commits are; the low-level command leaves it to us to look that up."""
+        signed = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
+        above = [word for parent in parents for word in ("-p", parent)]
+        text = message.replace("\0", "").encode("utf-8", "replace")
+        ended = self.git.run("commit-tree", *signed, *above, "-F", "-", tree, feed=text)
+        if ended.code:
+            hint = " (commit.gpgSign asks for a signature)" if signed else ""
+            raise UsageError(f"git made no commit{hint}: {ended.said}. Nothing was changed")
+        return ended.text
+
+    def _move(self, branch: str, commit: str, tip: str | None) -> None:
+        """From where it was seen; an empty old value means that it must not exist."""
+        ended = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
+        if ended.code:
+            raise UsageError(f"the branch {branch} was not moved: {ended.said}; try again")
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", errors="replace").partition("\n")[0]
+    except OSError:
+        return None
+
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a file that is read; of a larger one its size counts."""
+MOST_FILES = 20_000
+OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
+"""Folders of Python files that are not the user's."""
+
+
+def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
+    """Of a folder; `without`: folders whose files are no source, such as reports."""
+    left_out = tuple(path.resolve() for path in without)
+    try:
+        git = GitFolder(folder)
+        top, commit = git.ask("rev-parse", "--show-toplevel"), git.ask("rev-parse", "--verify", "--quiet", "HEAD")
+    except UsageError:  # without git there is no commit
+        top = commit = None
+    if not top or not commit:
+        return SourceState(code=_digest(folder, _python_files(folder)))
+    changed = [path for path in _changed(git, Path(top)) if not any(path.is_relative_to(one) for one in left_out)]
+    return SourceState(commit=commit, dirty=bool(changed), code=_digest(Path(top), changed) if changed else None)
+
+
+def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
+    """Files of the folder that are not as committed, new ones too."""
+    told = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
+    paths = (top / entry[3:] for entry in told.split("\0") if entry)
+    yield from (path for path in paths if OTHERS.isdisjoint(path.relative_to(top).parts))
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    seen = 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in OTHERS)
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
+        seen += len(files)
+        if seen > MOST_FILES:
+            return
+
+
+def _digest(top: Path, paths: Iterable[Path]) -> str:
+    return content_id([[path.relative_to(top).as_posix(), _content(path)] for path in paths])
+
+
+def _content(path: Path) -> str | int | None:
+    """None for what is no file, or no longer one."""
+    try:
+        if not path.is_file():
+            return None
+        size = path.stat().st_size
+        return size if size > LARGEST else hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None

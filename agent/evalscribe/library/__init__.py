@@ -1,1 +1,0 @@
-"""The folder of reports that people keep in git."""

@@ -1,0 +1,18 @@
+"""What coding agents see of a workspace: an MCP server on standard input and output."""
+
+from evalscribe.mcp.context import ServerWorkspace
+
+__all__ = ["ServerWorkspace", "serve"]
+
+
+def serve(place: ServerWorkspace) -> None:
+    """Until standard input ends. Raises `UsageError` where the MCP SDK is not installed."""
+    from evalscribe.errors import UsageError
+
+    try:
+        from mcp.server import MCPServer  # noqa: F401
+    except ImportError as error:
+        raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
+    from evalscribe.mcp.server import run
+
+    run(place)

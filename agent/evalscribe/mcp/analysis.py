@@ -1,0 +1,250 @@
+"""Tools that find out why evals of a run failed."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcp.server.mcpserver import Context
+from pydantic import Field
+
+from evalscribe.ids import Frozen
+from evalscribe.mcp import tool
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.mcp.progress import ProgressReporter, with_progress
+from evalscribe.mcp.tool import NOTICE, RULES, JudgeOptions, judge_options
+from evalscribe.model.analysis import (
+    AnalyzedRun,
+    CostSummary,
+    FindingSummary,
+    NetImpactSummary,
+    PatternSummary,
+    RecommendationSummary,
+)
+from evalscribe.model.protocols import Estimate
+from evalscribe.text import pluralise
+
+if TYPE_CHECKING:
+    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
+    from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
+
+MOST_CHARACTERS = 40_000
+"""Of the findings in one answer."""
+Rubric = Annotated[
+    str | None,
+    Field(description="Judge failures by this rubric, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
+]
+
+
+class FindingLine(Frozen):
+    """One failed eval; explain tells all of it."""
+
+    eval: str
+    eval_id: str | None
+    step: str | None
+    classification: str | None
+    """MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP; null where nobody could judge it."""
+    cause: str | None
+    cause_kind: str | None
+    confidence: float | None
+    uncertain: bool | None
+    error: str | None
+    reasoning: str | None
+    unclassified: str | None
+
+
+class AnalysisAnswer(Frozen):
+    outcome: Literal["analysed", "plan", "nothing-failed"]
+    message: str
+    """What became of it, and what to do next."""
+    run: AnalyzedRun
+    labels: dict[str, int] = Field(default_factory=dict)
+    findings: tuple[FindingLine, ...] = ()
+    findings_left_out: int = 0
+    """Beyond the size of one answer: list_evals, get_report and explain tell of them."""
+    patterns: tuple[PatternSummary, ...] = ()
+    recommendations: tuple[RecommendationSummary, ...] = ()
+    net_impact: NetImpactSummary | None = None
+    estimate: Estimate | None = None
+    """What a model would take: of a plan for all of it, of rules for what they are not sure of."""
+    report: str | None = None
+    """The report's name below the reports folder, where it was written or is there unchanged."""
+    spent: CostSummary | None = None
+    notes: tuple[str, ...] = ()
+    notice: str = NOTICE.replace("`text`", "What findings quote")
+
+
+class ExplainAnswer(Frozen):
+    eval: str
+    finding: FindingSummary
+    """With every quotation and whether it holds."""
+    recommendations: tuple[RecommendationSummary, ...]
+    text: str
+    """The same in full, with history and what the judge had to read."""
+    spent: CostSummary | None
+    notes: tuple[str, ...]
+    notice: str = NOTICE
+
+
+@dataclass(frozen=True)
+class AnalysisTools:
+    place: ServerWorkspace
+    turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """One call at a time for each run."""
+
+    async def analyze(
+        self,
+        run: tool.Run,
+        ctx: Context,
+        write_report: tool.WriteReport = False,
+        judge: tool.Judge = None,
+        budget_usd: tool.Budget = 0.0,
+        max_tokens: tool.MaxTokens = None,
+        rubric: Rubric = None,
+        fresh: Annotated[bool, Field(description="Ask again what is already known.")] = False,
+    ) -> AnalysisAnswer:
+        """Find out why evals of a run failed, and whose fault it was: the model's, the grader's, the task's, or the
+        harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget
+        it tells the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice. A file of
+        runs has to be brought in by import_file first."""
+        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
+        name = self.place.run(run)
+        options = asked.options().model_copy(update={"fresh": fresh})
+
+        async def work(told: ProgressReporter) -> AnalysisAnswer:
+            return await _analysed(options, name, told, rubric=rubric, dry_run=asked.only_plans, writes=write_report)
+
+        return await with_progress(ctx, work, self.turns[run])
+
+    async def explain(
+        self,
+        run: tool.Run,
+        eval: Annotated[str, Field(min_length=1, description="A failed eval of the run: its name or id.")],
+        ctx: Context,
+        judge: tool.Judge = None,
+        budget_usd: tool.Budget = 0.0,
+        max_tokens: tool.MaxTokens = None,
+        rubric: Rubric = None,
+    ) -> ExplainAnswer:
+        """Explain one failed eval in full: label, cause, reasoning, every quotation with its place, and history. Free
+        by default (rules); no report is written."""
+        asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
+        if asked.only_plans:
+            asked = JudgeOptions()
+        name = self.place.run(run)
+        unpaid = judge not in (None, RULES) and asked.by_rules
+
+        async def work(told: ProgressReporter) -> ExplainAnswer:
+            if unpaid:
+                told.say("The rules judged: a model is only asked with budget_usd above 0.")
+            return await _explained(asked.options(), name, eval, told, rubric=None if asked.by_rules else rubric)
+
+        return await with_progress(ctx, work, self.turns[run])
+
+
+async def _analysed(
+    options: "Options", run: str, told: ProgressReporter, *, rubric: str | None, dry_run: bool, writes: bool
+) -> AnalysisAnswer:
+    from evalscribe.app.analysis.analyze import analyze
+    from evalscribe.app.analysis.outcomes import Analyzed, Plan
+
+    async with _workspace(options) as workspace:
+        done = await analyze(workspace, run, told, rubric=rubric, dry_run=dry_run, writes=writes)
+        root = workspace.reports.root
+    if isinstance(done, Plan):
+        return _plan(done, told)
+    if isinstance(done, Analyzed):
+        there = writes or done.state == "unchanged"
+        return _done(done, told, str(done.path.resolve().relative_to(root.resolve())) if there else None)
+    return _nothing(done, told)
+
+
+@asynccontextmanager
+async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
+    """With its own checkpoints: calls that run at once, or were stopped a moment ago, must not wait for each other's.
+
+    The store knows what is left to do, so checkpoints are of no use afterwards.
+    """
+    from evalscribe.workspace import Workspace
+
+    with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
+        async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:
+            yield workspace
+
+
+def _plan(plan: "Plan", told: ProgressReporter) -> AnalysisAnswer:
+    asked = plan.groups - plan.known
+    return AnalysisAnswer(
+        outcome="plan",
+        message=f"Nothing was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
+        "Call again with budget_usd to ask it, or with judge `rules` for free.",
+        run=_run(plan),
+        estimate=plan.estimate,
+        notes=told.notes,
+    )
+
+
+def _nothing(done: "NothingFailed", told: ProgressReporter) -> AnalysisAnswer:
+    return AnalysisAnswer(outcome="nothing-failed", message=done.message, run=_run(done), notes=told.notes)
+
+
+def _run(done: "Plan | NothingFailed") -> AnalyzedRun:
+    return AnalyzedRun(**{name: getattr(done.run, name) for name in AnalyzedRun.model_fields})
+
+
+def _done(done: "Analyzed", told: ProgressReporter, report: str | None) -> AnalysisAnswer:
+    said = done.analysis
+    findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
+    kept = _bounded(findings)
+    state = f"The report is {done.state}." if report else "No report was written: call with write_report for one."
+    unsure = f" Uncertain: {len(done.uncertain)}." if done.uncertain else ""
+    return AnalysisAnswer(
+        outcome="analysed",
+        message=f"{pluralise(len(findings), 'failed eval')}.{unsure} {state} explain tells all of one.",
+        run=said.run,
+        labels=dict(Counter(one.classification or "unclassified" for one in findings)),
+        findings=kept,
+        findings_left_out=len(findings) - len(kept),
+        patterns=said.patterns,
+        recommendations=said.recommendations,
+        net_impact=said.net_impact,
+        estimate=done.advice.estimate if done.advice else None,
+        report=report,
+        spent=said.usage,
+        notes=(*told.notes, *done.notes),
+    )
+
+
+def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
+    size, kept = 0, list[FindingLine]()
+    for one in findings:
+        size += len(one.model_dump_json())
+        if kept and size > MOST_CHARACTERS:
+            break
+        kept.append(one)
+    return tuple(kept)
+
+
+async def _explained(
+    options: "Options", run: str, eval: str, told: ProgressReporter, *, rubric: str | None
+) -> ExplainAnswer:
+    from evalscribe.app.analysis.explain import explain
+    from evalscribe.render.explanation import explanation
+
+    async with _workspace(options) as workspace:
+        found = await explain(workspace, run, eval, told, rubric=rubric)
+    said = found.analysis
+    (finding,) = said.findings
+    return ExplainAnswer(
+        eval=finding.eval,
+        finding=finding,
+        recommendations=said.recommendations,
+        text=explanation(found.finding, found.case, found.reviewed),
+        spent=said.usage,
+        notes=told.notes,
+    )

@@ -1,0 +1,485 @@
+"""Tools that start, read, compare and cancel runs of experiments."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from mcp.server.mcpserver import Context
+from pydantic import Field, JsonValue
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.mcp import tool
+from evalscribe.mcp.context import NO_EXPERIMENT, SAMPLE, ServerWorkspace
+from evalscribe.mcp.progress import ProgressReporter, run_in_thread, with_progress
+from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, replace_commands, require_within
+from evalscribe.model.experiment import Gate, RunReport, RunSummary, TrialCounts, TrialDetail
+from evalscribe.model.run_comparison import RunComparison
+from evalscribe.settings import Options
+from evalscribe.text import pluralise
+
+if TYPE_CHECKING:
+    from evalscribe.app.experiments.launch import Planned
+    from evalscribe.app.experiments.tries import Page
+    from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
+    from evalscribe.model.score import Score
+    from evalscribe.workspace import Workspace
+
+
+MOST_CHARACTERS = 40_000
+"""Of the tries of one answer."""
+MOST_OF_CHANGES = {"regressed": 16_000, "fixed": 8_000, "flaky": 6_000}
+"""Characters."""
+MOST_NAMED = 50
+Wanted = Literal["not passed", "failed", "error", "unscored", "all"]
+
+
+class ScoreLine(Frozen):
+    id: str
+    scorer: str
+    required: bool
+    said: str
+    """`passed`, `failed`, `broke` or `abstained`."""
+    value: float | None
+    label: str | None
+    explanation: str
+    rests_on: str | None = None
+    """What the explanation rests on, of a score that did not pass; cut."""
+
+
+class TryLine(Frozen):
+    """One try at an item; long texts are cut, get_eval has them whole."""
+
+    item: str
+    repetition: int
+    eval_id: str | None
+    """For get_eval: with its log and every message."""
+    split: str | None
+    verdict: str
+    error: str | None
+    """Why the target gave no answer."""
+    input: str
+    expected_output: str | None
+    output: str | None
+    scores: tuple[ScoreLine, ...]
+
+
+class ExperimentRunDetails(Frozen):
+    summary: RunSummary | None
+    """Only on the first page, and without `item`."""
+    gate: Gate | None
+    """There too; null before the run has ended."""
+    message: str
+    """How it stands, and what to do next."""
+    tries: tuple[TryLine, ...]
+    tries_total: int
+    """On all pages."""
+    next_offset: int | None
+    notes: tuple[str, ...] = ()
+    notice: str = NOTICE.replace("`text`", "What `tries` quote")
+
+
+class ComparedExperimentRuns(RunComparison):
+    left_out: dict[str, int] = Field(default_factory=dict)
+    """How many changed items are not named, by kind."""
+    notice: str = NOTICE.replace("`text`", "What changed items quote")
+
+
+@dataclass(frozen=True)
+class ExperimentRunTools:
+    place: ServerWorkspace
+
+    async def get_experiment_run(
+        self,
+        run: tool.ExperimentRun,
+        ctx: Context,
+        wanted: Annotated[
+            Wanted, Field(description="Which tries: by default those that did not pass, for whatever reason.")
+        ] = "not passed",
+        item: Annotated[str | None, Field(description="Only tries at this item, passed ones too.")] = None,
+        characters: Annotated[
+            int, Field(ge=50, le=20_000, description="Characters of an input, output or explanation at most.")
+        ] = 500,
+        limit: Annotated[int, Field(ge=0, le=100, description="How many tries to give at most.")] = 10,
+        offset: tool.Offset = 0,
+        wait_seconds: tool.WaitSeconds = 0,
+    ) -> ExperimentRunDetails:
+        """Read a run of an experiment: how it stands, pass rate with its interval, each scorer, each clause of the
+        gate, and its failures: what was asked, expected and answered, and which scorer says why. `failed` is the
+        target's; `error` and `unscored` are a target or a scorer that broke, and say nothing of quality."""
+        from evalscribe.app.experiments.tries import Page
+
+        if wait_seconds:
+            await with_progress(ctx, lambda told: wait_for_run(self.place, run, wait_seconds, told))
+        verdicts: tuple[ItemVerdict, ...] = () if item is not None else VERDICTS[wanted]
+        page = Page(verdicts=verdicts, item=item, offset=offset, limit=limit)
+        return await run_in_thread(lambda: self._told(run, page, characters))
+
+    def compare_experiment_runs(
+        self,
+        base: tool.ExperimentRun,
+        candidate: tool.ExperimentRun,
+        allow_mismatch: Annotated[
+            bool, Field(description="Compare the items and scorers that both share, and say what is left out.")
+        ] = False,
+    ) -> ComparedExperimentRuns:
+        """Compare two finished runs over the same dataset version: regressed, improved, no detectable change,
+        inconclusive or not comparable (exact paired test), each scorer, and what regressed, was fixed or is flaky, with
+        what both sides answered. get_experiment_run with `item` has those tries in full. Nothing is written."""
+        from evalscribe.app.experiments.compare import compare_runs
+
+        with self.place.experiments() as workspace:
+            found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
+        told = {kind: first_fitting(getattr(found, kind), most) for kind, most in MOST_OF_CHANGES.items()}
+        left = {kind: len(getattr(found, kind)) - len(kept) for kind, kept in told.items()}
+        update = {**told, "mismatches": found.mismatches[:MOST_NAMED]}
+        return ComparedExperimentRuns(
+            **{**dict(found), **update}, left_out={kind: number for kind, number in left.items() if number}
+        )
+
+    def _told(self, named: str, page: "Page", characters: int) -> ExperimentRunDetails:
+        from evalscribe.app.experiments.find import run_named
+        from evalscribe.app.experiments.gate import reported
+        from evalscribe.app.experiments.tries import some_tries
+
+        first = page.offset == 0 and page.item is None
+        with self.place.experiments() as workspace:
+            run = run_named(workspace, named)
+            chosen, total = some_tries(workspace, run, page)
+            tries = first_fitting((_try(workspace, one, characters) for one in chosen), MOST_CHARACTERS)
+            report = reported(workspace, run) if first else None
+        end = page.offset + len(tries)
+        told = ExperimentRunDetails(
+            summary=None,
+            gate=None,
+            message=f"Run {run.id} is {run.state}.",
+            tries=tries,
+            tries_total=total,
+            next_offset=end if tries and end < total else None,
+        )
+        return told if report is None else told.model_copy(update=_in_full(run, report))
+
+
+VERDICTS: "dict[Wanted, tuple[ItemVerdict, ...]]" = {
+    "not passed": ("failed", "error", "unscored"),
+    "failed": ("failed",),
+    "error": ("error",),
+    "unscored": ("unscored",),
+    "all": (),
+}
+
+
+async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
+    """Raises `UnavailableError` where nobody works on the run any more."""
+    from evalscribe.app.experiments.find import run_named
+    from evalscribe.app.experiments.wait import waited
+
+    with place.experiments() as workspace:
+        await waited(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
+
+
+def run_status(run: "ExperimentRun", report: RunReport) -> str:
+    """In a sentence, with what to do next."""
+    from evalscribe.experiments.gate import headline
+
+    why = replace_commands(report.summary.reason or "")
+    if report.gate is None:
+        waits = "get_experiment_run with `wait_seconds` waits, cancel_experiment_run ends it"
+        return f"Run {run.id} is {run.state}: {why or waits}."
+    if run.state != "completed":
+        return f"Run {run.id} is {run.state}{f' ({why})' if why else ''}: resume_experiment_run goes on with it."
+    faults = " analyze with this run's id finds whose fault its failures are." if report.summary.failed_items else ""
+    return f"Run {run.id}: {headline(report.gate)}.{faults}"
+
+
+def _in_full(run: "ExperimentRun", report: RunReport) -> dict[str, object]:
+    kept, notes = bound_report(report)
+    return {"summary": kept.summary, "gate": kept.gate, "message": run_status(run, report), "notes": notes}
+
+
+def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
+    """With lists that are cut, and what was left out."""
+    found, notes = report.summary, []
+    cut: dict[str, object] = {"reason": found.reason and replace_commands(found.reason)}
+    for name, there in (("flaky", found.flaky), ("splits", found.splits)):
+        cut[name] = there[:MOST_NAMED]
+        notes += _left(name, len(there))
+    gate = report.gate
+    if gate is not None:
+        notes += [note for clause in gate.clauses for note in _left(f"items of {clause.name}", len(clause.items))]
+        clauses = tuple(one.model_copy(update={"items": one.items[:MOST_NAMED]}) for one in gate.clauses)
+        gate = gate.model_copy(update={"clauses": clauses, "reason": gate.reason and replace_commands(gate.reason)})
+    labels = found.labels
+    if labels is not None:
+        notes += _left("labels", len(labels.rows))
+        rows = tuple(
+            row.model_copy(update={"given": dict(islice(row.given.items(), MOST_NAMED))})
+            for row in labels.rows[:MOST_NAMED]
+        )
+        cut["labels"] = labels.model_copy(update={"rows": rows})
+    return RunReport(summary=found.model_copy(update=cut), gate=gate), tuple(notes)
+
+
+def _left(what: str, number: int) -> list[str]:
+    return [f"{what}: {number - MOST_NAMED:,} more are not named"] if number > MOST_NAMED else []
+
+
+def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
+    return TryLine(
+        item=one.item_key,
+        repetition=one.repetition,
+        eval_id=one.run_item_id,
+        split=one.split,
+        verdict=one.verdict,
+        error=None if one.error is None else excerpt(one.error, characters),
+        input=excerpt(one.input, characters),
+        expected_output=None if one.expected_output is None else excerpt(one.expected_output, characters),
+        output=None if one.error is not None else excerpt(one.output, characters),
+        scores=tuple(_score(workspace, score, characters) for score in one.scores),
+    )
+
+
+def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
+    from evalscribe.render.run_text import telling, word
+
+    seen = workspace.store.experiment_runs.evidence(score.id) if telling(score) else None
+    return ScoreLine(
+        id=score.id,
+        scorer=score.scorer,
+        required=score.required,
+        said=word(score),
+        value=score.value,
+        label=score.label,
+        explanation=excerpt(score.explanation, characters),
+        rests_on=None if seen is None or seen.evidence is None else excerpt(seen.evidence, characters),
+    )
+
+
+class RunStarted(Frozen):
+    started: bool
+    message: str
+    """What became of it, and what to do next."""
+    run_id: str | None = None
+    """For get_experiment_run; null where nothing was started."""
+    state: str | None = None
+    experiment: str
+    version: int
+    target: str
+    dataset: str
+    deployment_id: str | None
+    """The build that is tried."""
+    tries: int
+    """Items, times repetitions."""
+    asks_models: tuple[str, ...] = ()
+    """Which its tries and scores are asked of, so that it costs money."""
+    counts: TrialCounts | None = None
+    """Of what is done, where it was waited for or gone on with."""
+    gate: Gate | None = None
+    """Where it was waited for and has ended."""
+    notes: tuple[str, ...] = ()
+
+
+class RunCancelled(Frozen):
+    run_id: str
+    state: str
+    tries: int
+    done: int
+    """They are kept."""
+    message: str
+
+
+class _Asked(Frozen):
+    """What both ways of starting have."""
+
+    budget_usd: float
+    max_tokens: int | None
+    start: bool
+    wait_seconds: int
+
+    @property
+    def options(self) -> Options:
+        return Options(max_tokens=self.max_tokens)
+
+
+@dataclass(frozen=True)
+class RunTools:
+    place: ServerWorkspace
+
+    async def run_experiment(
+        self,
+        experiment: Annotated[
+            str,
+            Field(min_length=1, description="An experiment, by name or id; `sample` is made where it is not there."),
+        ],
+        ctx: Context,
+        start: tool.Start = False,
+        name: Annotated[
+            str | None, Field(description="A label such as a commit or pr-1234; usable as the run's id.")
+        ] = None,
+        deployment_id: Annotated[
+            str | None, Field(description="The build to try, by id or name. Default: the experiment's own.")
+        ] = None,
+        version: Annotated[
+            str | None, Field(description="The experiment's version, by number or id. Default: the latest.")
+        ] = None,
+        repetitions: Annotated[int | None, Field(ge=1, le=100, description="Try each item so often.")] = None,
+        config: Annotated[
+            dict[str, JsonValue] | None,
+            Field(
+                description="Keys of the config that are others in this run, such as "
+                '{"no_new_failures_vs": "RUN"}; null takes one back.'
+            ),
+        ] = None,
+        budget_usd: tool.RunBudget = 0.0,
+        max_tokens: tool.MaxTokens = None,
+        wait_seconds: tool.WaitSeconds = 0,
+    ) -> RunStarted:
+        """Run an experiment: every item of its dataset is tried and scored, and the gate decides. Without start=true
+        it only tells what would be run. It goes on in a process of its own; the run's id is told at once, and
+        get_experiment_run reads it. Calling twice starts two runs."""
+        from evalscribe.app.experiments.launch import planned
+
+        plan = partial(
+            planned,
+            name=name,
+            version=version,
+            deployment=deployment_id,
+            repetitions=repetitions,
+            budget_usd=budget_usd,
+            config=None if config is None else json.dumps(config),
+        )
+        asked = _Asked(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
+        return await with_progress(ctx, lambda told: _ran(self.place, experiment, plan, asked, told))
+
+    async def resume_experiment_run(
+        self,
+        run: tool.ExperimentRun,
+        ctx: Context,
+        start: tool.Start = False,
+        budget_usd: tool.RunBudget = 0.0,
+        max_tokens: tool.MaxTokens = None,
+        wait_seconds: tool.WaitSeconds = 0,
+    ) -> RunStarted:
+        """Let a run go on that failed, was cancelled or lost its worker: what was done is not done again. Without
+        start=true it only tells how much is left."""
+        asked = _Asked(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
+        return await with_progress(ctx, lambda told: _resumed(self.place, run, asked, told))
+
+    async def cancel_experiment_run(self, run: tool.ExperimentRun, ctx: Context) -> RunCancelled:
+        """End a run that is going on. What it did is kept, and resume_experiment_run goes on with it."""
+        return await with_progress(ctx, lambda _: _cancelled(self.place, run))
+
+
+async def _ran(
+    place: ServerWorkspace,
+    named: str,
+    plan: "Callable[[Workspace, Experiment], Planned]",
+    asked: _Asked,
+    told: ProgressReporter,
+) -> RunStarted:
+    from evalscribe.app.experiments.find import experiment_named
+    from evalscribe.app.experiments.launch import launched, start_run
+    from evalscribe.app.experiments.sample import sampled
+    from evalscribe.workspace import Workspace
+
+    with Workspace(asked.options) as workspace:
+        require_within(asked.budget_usd, workspace.settings)
+        if named == SAMPLE and asked.start:
+            await sampled(workspace)  # one of that name that is there is left as it is
+        elif named == SAMPLE:
+            place.require_sample()
+        elif not workspace.has_store:
+            raise NotFoundError(NO_EXPERIMENT)
+        experiment = experiment_named(workspace, named)
+        wanted = plan(workspace, experiment)
+        answer = _plan(workspace, wanted.run, wanted.version, asked)
+        if not asked.start:
+            return answer
+        run = launched(workspace, wanted)
+        start_run(workspace, run)
+    return await _on_its_way(place, run, answer, asked, told)
+
+
+async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: ProgressReporter) -> RunStarted:
+    from evalscribe.app.experiments.find import run_named, version_of_run
+    from evalscribe.app.experiments.launch import start_run
+    from evalscribe.app.experiments.resume import resumed
+
+    with place.experiments(asked.options) as workspace:
+        require_within(asked.budget_usd, workspace.settings)
+        run = run_named(workspace, named)
+        answer = _plan(workspace, run, version_of_run(workspace, run), asked)
+        left = run.tries - sum(workspace.store.experiment_runs.tally(run.id).values())
+        if not asked.start:
+            message = (
+                f"Nothing was started: {left:,} of {pluralise(run.tries, 'try')} are left. Call again with start=true."
+            )
+            return answer.model_copy(update={"message": message, "state": run.state})
+        run = resumed(workspace, run, asked.budget_usd or None)
+        start_run(workspace, run)
+    return await _on_its_way(place, run, answer, asked, told)
+
+
+def _plan(workspace: "Workspace", run: "ExperimentRun", version: "ExperimentVersion", asked: _Asked) -> RunStarted:
+    """What would be started. Raises `UsageError` where it is to be started and nothing may be spent on its models."""
+    from evalscribe.app.experiments.find import experiment_of
+    from evalscribe.app.experiments.listing import dataset_line, models_asked, target_line
+    from evalscribe.app.scorers import own_prompts
+
+    models = models_asked(version)
+    if models and asked.start and not asked.budget_usd:
+        raise UsageError(
+            f"this asks {', '.join(models)} in {pluralise(run.tries, 'try')}: say in budget_usd what it may spend"
+        )
+    own = own_prompts(version.bindings, workspace.prompts)
+    return RunStarted(
+        started=False,
+        message=f"Nothing was started: it would be {pluralise(run.tries, 'try')}. {_what_to_say(models)}",
+        experiment=experiment_of(workspace, run).name,
+        version=version.number,
+        target=target_line(version.target),
+        dataset=dataset_line(workspace, version),
+        deployment_id=run.deployment_id,
+        tries=run.tries,
+        asks_models=models,
+        notes=(f"scorers ask by the workspace's own prompts: {', '.join(own)}",) if own else (),
+    )
+
+
+def _what_to_say(models: Sequence[str]) -> str:
+    return f"Call again with start=true{' and budget_usd, since models are asked' if models else ''}."
+
+
+async def _on_its_way(
+    place: ServerWorkspace, run: "ExperimentRun", answer: RunStarted, asked: _Asked, told: ProgressReporter
+) -> RunStarted:
+    """Waited for, where that is wanted."""
+    from evalscribe.app.experiments.find import run_named
+    from evalscribe.app.experiments.gate import reported
+
+    if asked.wait_seconds:
+        await wait_for_run(place, run.id, asked.wait_seconds, told)
+    with place.experiments() as workspace:
+        run = run_named(workspace, run.id)
+        report, notes = bound_report(reported(workspace, run))
+    now = {"started": True, "run_id": run.id, "state": run.state, "message": run_status(run, report)}
+    seen = {"counts": report.summary.counts, "gate": report.gate, "notes": (*answer.notes, *notes)}
+    return answer.model_copy(update={**now, **seen})
+
+
+async def _cancelled(place: ServerWorkspace, named: str) -> RunCancelled:
+    from evalscribe.app.experiments.cancel import cancelled
+    from evalscribe.app.experiments.find import run_named
+
+    with place.experiments() as workspace:
+        run = run_named(workspace, named)
+        ended = run.terminal
+        run = run if ended else await cancelled(workspace, run)
+        done = sum(workspace.store.experiment_runs.tally(run.id).values())
+    message = f"Run {run.id} {'had ended already' if ended else 'is'}: {run.state}."
+    if not run.terminal:
+        message = f"The worker of run {run.id} ({run.worker}) does not hear yet; it was asked to stop."
+    return RunCancelled(run_id=run.id, state=run.state, tries=run.tries, done=done, message=message)

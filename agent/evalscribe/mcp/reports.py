@@ -1,0 +1,241 @@
+"""Tools that read reports and results of requests."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, JsonValue
+
+from evalscribe.errors import NotFoundError
+from evalscribe.ids import Frozen
+from evalscribe.mcp import tool
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
+from evalscribe.model.result import ResultSetSummary
+from evalscribe.redaction.redact import redact
+
+if TYPE_CHECKING:
+    from evalscribe.recall.across_models import AlikeRow
+    from evalscribe.recall.recurring import ActionSeen, RecurringRow
+
+Models = Annotated[list[str] | None, Field(description="Only these models, as `provider/model`. Default: all.")]
+MOST_CHARACTERS = 60_000
+"""Of the answers of one call."""
+
+
+class ReportLine(Frozen):
+    name: str
+    """For get_report, and as resource `report://<name>`."""
+    provider: str | None = None
+    model: str | None = None
+    run_id: str | None = None
+    revision: int | None = None
+    """Null where people wrote it freely."""
+    labels: dict[str, int] = Field(default_factory=dict)
+    """How many failures have which label."""
+    problem: str | None = None
+    """Why it cannot be read as a report."""
+
+
+class ReportList(Frozen):
+    reports: tuple[ReportLine, ...]
+    total: int
+    next_offset: int | None
+
+
+class ReportText(TextPage):
+    name: str
+    notice: str = NOTICE
+
+
+class RecurringFailureLine(Frozen):
+    """An eval that one model fails again and again, or that several fail in the same way."""
+
+    eval: str
+    models: tuple[str, ...]
+    times: int
+    """In how many runs of the model, or with how many models."""
+    first_report: str | None = None
+    last_report: str | None = None
+    labels: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    """What was done about it, and whether that held."""
+
+
+class RecurringFailures(Frozen):
+    rows: tuple[RecurringFailureLine, ...]
+    total: int
+    next_offset: int | None
+    notes: tuple[str, ...] = ()
+
+
+class ResultSetList(Frozen):
+    collection: str
+    sets: tuple[ResultSetSummary, ...]
+
+
+class ResultLine(Frozen):
+    id: str
+    number: int
+    user_metadata: dict[str, JsonValue]
+    model: str
+    output: dict[str, JsonValue] | None
+    """The answer; where text cites, `{"text", "citations"}`, each with its status."""
+    error: str | None
+    cost_usd: float
+
+
+class ResultList(Frozen):
+    result_set: ResultSetSummary
+    results: tuple[ResultLine, ...]
+    total: int
+    next_offset: int | None
+    notice: str = NOTICE.replace("`text`", "What `results` quote")
+
+
+@dataclass(frozen=True)
+class ReportTools:
+    place: ServerWorkspace
+
+    def list_reports(
+        self,
+        model: Annotated[str | None, Field(description="Only of this model, as `provider/model`.")] = None,
+        limit: tool.Limit = 100,
+        offset: tool.Offset = 0,
+    ) -> ReportList:
+        """List the reports of this workspace: model, run, and how many failures have which label. Comparisons and
+        other documents are not among them; get_report reads those by the name that compare gives."""
+        from evalscribe.app.reports.reading import listed
+
+        there = listed(self.place.library(), model)
+        chosen, following = page_of(there, offset, limit)
+        lines = []
+        for one in chosen:
+            said = one.analysis
+            labels = Counter(finding.classification or "no label" for finding in said.findings) if said else {}
+            facts = {"provider": said.run.provider, "model": said.run.model, "run_id": said.run.id} if said else {}
+            revision = said.revision if said else None
+            lines.append(
+                ReportLine(name=one.name, revision=revision, labels=dict(labels), problem=one.problem, **facts)
+            )
+        return ReportList(reports=tuple(lines), total=len(there), next_offset=following)
+
+    def get_report(
+        self,
+        name: Annotated[str, Field(min_length=1, description="A name below the reports folder, or a run id's start.")],
+        offset: tool.At = 0,
+        characters: tool.Characters = 20_000,
+    ) -> ReportText:
+        """Read a report, a comparison or another document of the reports folder as markdown, in pages."""
+        from evalscribe.app.reports.reading import below
+
+        file = below(self.place.library(), name)
+        return ReportText(name=file.name, **text_page(redact(file.text), offset, characters).model_dump())
+
+    def recurring(
+        self,
+        models: Models = None,
+        across_models: Annotated[
+            bool, Field(description="Evals that several models fail in the same way: evidence against the eval.")
+        ] = False,
+        minimum: Annotated[int, Field(ge=2, description="With across_models: at least so many models.")] = 2,
+        limit: tool.Limit = 50,
+        offset: tool.Offset = 0,
+    ) -> RecurringFailures:
+        """Failing evals over all reports: since when, with which labels and causes, what was done about it and
+        whether that held."""
+        rows, notes = self._alike(models, minimum) if across_models else self._again(models)
+        chosen, following = page_of(rows, offset, limit)
+        return RecurringFailures(rows=chosen, total=len(rows), next_offset=following, notes=tuple(notes))
+
+    def list_result_sets(
+        self,
+        collection: tool.Collection = None,
+        prefix: Annotated[str | None, Field(description="Only sets below this name; names are paths.")] = None,
+    ) -> ResultSetList:
+        """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
+        from evalscribe.app.requests.results import listed
+
+        with self.place.collection_of(collection) as (workspace, chosen):
+            sets = listed(workspace.store.results, chosen, prefix)
+        return ResultSetList(collection=chosen.id, sets=tuple(ResultSetSummary.of(*one) for one in sets))
+
+    def get_results(
+        self,
+        name: Annotated[str, Field(min_length=1, description="A result set's name or id.")],
+        collection: tool.Collection = None,
+        include_incomplete: Annotated[bool, Field(description="Also requests without an answer, and why.")] = False,
+        limit: tool.Limit = 50,
+        offset: tool.Offset = 0,
+    ) -> ResultList:
+        """Read the results of a set: each answer with its citations and whether they hold."""
+        from evalscribe.app.requests.results import complete, counted, found
+
+        with self.place.collection_of(collection) as (workspace, chosen):
+            made = found(workspace.store.results, chosen, name)
+            there = complete(workspace.store.results, made, include_incomplete=include_incomplete)
+            line = ResultSetSummary.of(made, counted(workspace.store.results, made))
+        names = list(ResultLine.model_fields)
+        lines = [ResultLine(**{name: getattr(one, name) for name in names}) for one in there[offset : offset + limit]]
+        kept = _bounded(lines)
+        end = offset + len(kept)
+        return ResultList(
+            result_set=line, results=kept, total=len(there), next_offset=end if kept and end < len(there) else None
+        )
+
+    def _again(self, models: list[str] | None) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
+        from evalscribe.app.reports.recurring import recurring_evals
+        from evalscribe.workspace import Workspace
+
+        with Workspace() as workspace:
+            store = workspace.store.analyses if workspace.has_store else None
+            told = recurring_evals(workspace.reports, models or (), store)
+        return list(map(_again_row, told.rows)), told.notes
+
+    def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
+        from evalscribe.app.reports.recurring import alike_evals
+        from evalscribe.workspace import Workspace
+
+        with Workspace() as workspace:
+            if not workspace.has_store:
+                raise NotFoundError(
+                    "no run is stored here, and only stored runs are compared: call analyze on some first"
+                )
+            told = alike_evals(workspace.reports, workspace.store.analyses, models or (), minimum)
+        return [_alike_row(row) for row in told.rows], told.notes
+
+
+def _again_row(row: "RecurringRow") -> RecurringFailureLine:
+    return RecurringFailureLine(
+        eval=row.eval,
+        models=(row.model,),
+        times=row.times,
+        first_report=row.first.report,
+        last_report=row.last.report,
+        labels=row.labels,
+        causes=row.causes,
+        actions=tuple(map(_action, row.actions)),
+    )
+
+
+def _alike_row(row: "AlikeRow") -> RecurringFailureLine:
+    return RecurringFailureLine(
+        eval=row.eval,
+        models=tuple(one.model for one in row.seen),
+        times=row.failing,
+        labels=tuple(dict.fromkeys(one.label for one in row.seen if one.label)),
+        causes=(row.signature,),
+        actions=tuple(map(_action, row.actions)),
+    )
+
+
+def _action(one: "ActionSeen") -> str:
+    return f"{one.seen.report} ({one.held}): {one.text}"
+
+
+def _bounded(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
+    """As many as fit into one answer; at least one."""
+    sizes = [len(line.model_dump_json()) for line in lines]
+    fitting = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
+    return tuple(lines[: next(fitting, 1)])

@@ -1,0 +1,177 @@
+"""Offer reports, schemas, documentation and prompts to the client."""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.resources import FunctionResource, Resource
+from mcp.types import Resource as Listed
+from pydantic import Field
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.mcp.collections import QueryTools
+from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.redaction.redact import redact
+
+MARKDOWN, JSON = "text/markdown", "application/json"
+REPORTS = "report://{+name}"
+PAGES = {
+    "mcp": "the tools, set up for editors",
+    "sql": "SQL over a collection",
+    "collections": "import and what is understood",
+    "experiments": "what is tried, on which items, how it is scored and gated",
+    "compare": "what a comparison says, and whether it is noise",
+    "explore": "one question over a whole collection",
+    "rubrics": "how rubrics are written",
+    "judges": "who judges, and what it costs",
+    "report": "what a report says",
+    "review": "how people correct reports",
+    "sdk": "questions over a collection from a script",
+}
+"""Pages that help whoever works with these tools."""
+MOST_LISTED = 1000
+"""Reports."""
+
+
+@dataclass(frozen=True)
+class WorkspaceResources:
+    place: ServerWorkspace
+
+    def fixed(self) -> list[Resource]:
+        schemas = {
+            "sql": ("Tables and columns of execute_sql, with examples", self._sql),
+            "report": ("JSON Schema of an analysis", _report_schema),
+            "rubric": ("JSON Schema of a rubric's YAML file", _rubric_schema),
+        }
+        made = [
+            FunctionResource(uri=f"schema://{name}", name=f"schema-{name}", description=about, mime_type=JSON, fn=fn)
+            for name, (about, fn) in schemas.items()
+        ]
+        pages = [
+            FunctionResource(uri=f"docs://{name}", name=name, description=about, mime_type=MARKDOWN, fn=_Page(name))
+            for name, about in PAGES.items()
+            if _Page(name).there
+        ]
+        return [*made, *pages]
+
+    def report(self, name: str) -> str:
+        """A report, or another document of the reports folder, by its name below it."""
+        from evalscribe.app.reports.reading import below
+
+        try:
+            return redact(below(self.place.library(), name).text)
+        except EvalscribeError as error:
+            raise ResourceNotFoundError(str(error)) from None
+
+    def reports(self) -> list[Listed]:
+        try:
+            names = sorted(file.name for file in self.place.library().all())
+        except EvalscribeError:
+            return []  # whoever reads one is told why
+        return [Listed(uri=f"report://{name}", name=name, mime_type=MARKDOWN) for name in names[:MOST_LISTED]]
+
+    def _sql(self) -> str:
+        return QueryTools(self.place).sql_schema().model_dump_json(indent=2)
+
+
+@dataclass(frozen=True)
+class _Page:
+    name: str
+
+    @property
+    def there(self) -> bool:
+        from evalscribe.prompts.templates import shipped_folder
+
+        return (shipped_folder("docs") / f"{self.name}.md").is_file()
+
+    def __call__(self) -> str:
+        from evalscribe.prompts.templates import shipped_folder
+
+        return (shipped_folder("docs") / f"{self.name}.md").read_text("utf-8")
+
+
+def _report_schema() -> str:
+    from evalscribe.model.analysis import Analysis
+
+    return _json(Analysis.model_json_schema(mode="serialization"))
+
+
+def _rubric_schema() -> str:
+    from evalscribe.rubric_file import file_schema
+
+    return _json(file_schema())
+
+
+def _json(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2)
+
+
+Question = Annotated[str, Field(description="What to find out. Default: what the failures have in common.")]
+Money = Annotated[str, Field(description="US dollars that models may cost. Default: 0, rules only.")]
+
+
+@dataclass(frozen=True)
+class WorkflowPrompts:
+    place: ServerWorkspace
+
+    def analyze_run(
+        self, run: Annotated[str, Field(description="The run: id, URL, or `sample`.")], budget_usd: Money = "0"
+    ) -> str:
+        """Find out why a run's evals failed, and whose fault it was."""
+        return self._page("mcp_server/analyze_run.md.j2", run=run, budget_usd=budget_usd)
+
+    def compare_runs(
+        self,
+        base: Annotated[str, Field(description="The run or `provider/model` to compare with.")],
+        candidate: Annotated[str, Field(description="The run or `provider/model` that may be worse.")],
+        budget_usd: Money = "0",
+    ) -> str:
+        """Find out what changed between two runs or checkpoints, and why."""
+        return self._page("mcp_server/compare_runs.md.j2", base=base, candidate=candidate, budget_usd=budget_usd)
+
+    def triage_collection(
+        self,
+        collection: Annotated[str, Field(description="The collection. Default: the only one.")] = "",
+        question: Question = "What do the failures have in common?",
+        budget_usd: Money = "0",
+    ) -> str:
+        """Find what matters in a large collection before anything expensive is asked."""
+        return self._page(
+            "mcp_server/triage_collection.md.j2", collection=collection, question=question, budget_usd=budget_usd
+        )
+
+    def write_rubric(
+        self,
+        behaviour: Annotated[str, Field(description="What judges are to look for.")],
+        examples: Annotated[str, Field(description="Ids of evals that show it, or do not.")] = "",
+    ) -> str:
+        """Write a rubric by which judges find a behaviour, and try it."""
+        return self._page("mcp_server/write_rubric.md.j2", behaviour=behaviour, examples=examples)
+
+    def review_report(
+        self, report: Annotated[str, Field(description="The report's name, or the start of its run's id.")]
+    ) -> str:
+        """Check a report's labels against the evidence, and propose corrections."""
+        return self._page("mcp_server/review_report.md.j2", report=report)
+
+    def gate_experiment(
+        self,
+        experiment: Annotated[str, Field(description="The experiment, by name or id; `sample` is one to try.")],
+        candidate: Annotated[str, Field(description="The build to try. Default: the source as it is now.")] = "",
+        baseline: Annotated[str, Field(description="The run to compare with. Default: the newest that passed.")] = "",
+        budget_usd: Money = "0",
+    ) -> str:
+        """Try a build on a dataset, and decide whether it is good enough."""
+        return self._page(
+            "mcp_server/gate_experiment.md.j2",
+            experiment=experiment,
+            candidate=candidate,
+            baseline=baseline,
+            budget_usd=budget_usd,
+        )
+
+    def _page(self, template: str, **values: str) -> str:
+        from evalscribe.prompts.templates import Prompts
+
+        return Prompts(self.place.settings().root).render(template, **values)

@@ -1,0 +1,443 @@
+"""Store runs with their failures, evidence, verdicts, findings, labels and reports."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import RootModel, TypeAdapter, ValidationError
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Row,
+    Table,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from evalscribe.ids import Frozen
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.evidence import Document, Evidence, FailureFingerprint, UnreadableEvidence
+from evalscribe.model.finding import HumanLabel, Unclassified, Verdict
+from evalscribe.model.repository import Patch, Proposal, StoredReport
+from evalscribe.model.run import Eval, Run
+from evalscribe.store import contents, tables
+from evalscribe.store.database import Database, open_database, pack
+from evalscribe.store.errors import unstorable
+from evalscribe.store.statements import StoredJson, by_key, matching, unless_there, upsert, without_nul
+from evalscribe.store.tables import documents, evals, runs, steps, texts, transcripts
+from evalscribe.store.tables import documents as document_rows
+from evalscribe.store.tables import evidence as table
+
+FAILED = ("failed", "error")
+"""What counts as failed in a run whose evals were imported."""
+
+_RUN = TypeAdapter(Run)
+_PUT_RUN = upsert(runs)
+_ROW = by_key(runs)
+_OF_RUN = evals.c.run_id == bindparam("run_id")
+_LISTED = delete(evals).where(_OF_RUN, evals.c.digest.is_(None))
+_LIST = unless_there(evals)
+_FAILURES = (
+    matching(evals, "run_id")
+    .where(or_(evals.c.digest.is_(None), evals.c.status.in_(FAILED)))
+    .order_by(evals.c.number, evals.c.eval_id)
+)
+_PATHS = select(evals.c.path).where(_OF_RUN).order_by(evals.c.number, evals.c.eval_id)
+_COUNTED = select(
+    func.coalesce(func.sum(case((evals.c.status == "passed", 1), else_=0)), 0),
+    func.coalesce(func.sum(case((evals.c.status.in_(FAILED), 1), else_=0)), 0),
+    func.count(),
+).where(_OF_RUN, evals.c.digest.is_not(None))
+_COUNT = update(runs).where(runs.c.run_id == bindparam("id"))
+
+
+def _left_of(table: Table) -> Delete:
+    its_eval = exists().where(
+        evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id, evals.c.digest.is_not(None)
+    )
+    return delete(table).where(table.c.run_id == bindparam("run_id"), ~its_eval)
+
+
+_LEFT_OVER = (_left_of(steps), _left_of(transcripts), _left_of(documents).where(documents.c.number >= 0))
+
+
+class EvalCounts(Frozen):
+    """Evals of a run by how they ended, as `Run` counts them; as a difference they may be negative."""
+
+    passed: int = 0
+    failed: int = 0
+    total: int = 0
+
+    def __add__(self, other: "EvalCounts") -> "EvalCounts":
+        return EvalCounts(
+            passed=self.passed + other.passed, failed=self.failed + other.failed, total=self.total + other.total
+        )
+
+
+def counts_of_status(status: str, n: int = 1) -> EvalCounts:
+    """What `n` evals with this status count for."""
+    return EvalCounts(passed=n * (status == "passed"), failed=n * (status in FAILED), total=n)
+
+
+def save_run(connection: Connection, database: Database, run: Run) -> None:
+    """The run as its source tells of it, in place of what was told before; imported evals stay."""
+    before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
+    recorded = before.recorded if before else _come_back(connection, run.id)
+    told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
+    connection.execute(_PUT_RUN, _values(told, recorded))
+    if recorded:
+        recount(connection, database, run.id)
+
+
+def _come_back(connection: Connection, run_id: str) -> int:
+    """How many evals of a run that was not there are: it may come back while it is being forgotten.
+
+    What is left of evals that are gone already goes, for these may come back as well.
+    """
+    for statement in _LEFT_OVER:
+        connection.execute(statement, {"run_id": run_id})
+    return int(connection.execute(_COUNTED, {"run_id": run_id}).one()[2])
+
+
+def save_failures(connection: Connection, run: Run) -> None:
+    """The failures that a run lists, in place of those it listed before; what was imported stays as it is."""
+    connection.execute(_LISTED, {"run_id": run.id})
+    if rows := [{**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures)]:
+        connection.execute(_LIST, rows)
+
+
+def load_run(connection: Connection, database: Database, run_id: str) -> Run | None:
+    row = connection.execute(_ROW, {"run_id": run_id}).one_or_none()
+    if row is None:
+        return None
+    run = without_failures(database, row)
+    more: dict[str, Any] = {"failures": evals_in(connection.execute(_FAILURES, {"run_id": run_id}).all())}
+    if _complete(row.recorded, run_from_row(database, row)):
+        more["evals"] = tuple(connection.scalars(_PATHS, {"run_id": run_id}))
+    return run.model_copy(update=more)
+
+
+def without_failures(database: Database, row: Row[Any]) -> Run:
+    return run_from_row(database, row).model_copy(
+        update={"passed": row.passed, "failed": row.failed, "total": row.total}
+    )
+
+
+def run_from_row(database: Database, row: Row[Any]) -> Run:
+    """The run as its source tells of it. Raises `DataError` for a damaged row."""
+    return database.unpacked(row.body, _RUN, f"runs {row.run_id}")
+
+
+def add_counts(connection: Connection, database: Database, run_id: str, recorded: int, change: EvalCounts) -> None:
+    """So many more evals of a run were imported, and its counts differ by so much from what they were."""
+    row = connection.execute(_ROW, {"run_id": run_id}).one()
+    counted = _complete(row.recorded, run_from_row(database, row))
+    now = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
+    _count(connection, run_id, row.recorded + recorded, now + change if counted else now)
+    if not counted:
+        recount(connection, database, run_id)
+
+
+def recount(connection: Connection, database: Database, run_id: str) -> None:
+    """Count a run: from its imported evals where they are all that its source counts, else as the source does."""
+    row = connection.execute(_ROW, {"run_id": run_id}).one()
+    said = run_from_row(database, row)
+    counts = EvalCounts(passed=said.passed, failed=said.failed, total=said.total)
+    if _complete(row.recorded, said):
+        passed, failed, total = connection.execute(_COUNTED, {"run_id": run_id}).one()
+        counts = EvalCounts(passed=passed, failed=failed, total=total)
+    _count(connection, run_id, row.recorded, counts)
+
+
+def evals_in(rows: Iterable[Row[Any]]) -> tuple[Eval, ...]:
+    return tuple(eval_in(row) for row in rows)
+
+
+def eval_in(row: Row[Any]) -> Eval:
+    return Eval.model_construct(
+        id=row.eval_id,
+        category=row.category,
+        name=row.name,
+        trial=row.trial,
+        trials=row.trials,
+        status=row.status,
+        failed_step=row.failed_step,
+        reason=row.reason,
+        url=row.url,
+    )
+
+
+def eval_values(run_id: str, eval: Eval) -> dict[str, Any]:
+    """The row of an eval of which nothing more is known; its number is missing."""
+    return {
+        "run_id": run_id,
+        "eval_id": eval.id,
+        "category": eval.category,
+        "name": eval.name,
+        "trial": eval.trial,
+        "trials": eval.trials,
+        "path": eval.path,
+        "status": eval.status,
+        "failed_step": eval.failed_step,
+        "reason": eval.reason,
+        "url": eval.url,
+        "task_digest": None,
+        "grader_digest": None,
+        "metadata_json": StoredJson("{}"),
+        "missing": StoredJson("[]"),
+        "digest": None,
+    }
+
+
+def _complete(recorded: int, told: Run) -> bool:
+    return 0 < recorded >= told.total
+
+
+def _count(connection: Connection, run_id: str, recorded: int, counts: EvalCounts) -> None:
+    connection.execute(_COUNT, {"id": run_id, "recorded": recorded, **counts.model_dump()})
+
+
+def _values(run: Run, recorded: int) -> dict[str, Any]:
+    same = ("provider", "model", "experiment", "status", "passed", "failed", "total", "url")
+    return {"run_id": run.id, **{name: getattr(run, name) for name in same}, "recorded": recorded, "body": pack(run)}
+
+
+_EVIDENCE = TypeAdapter[Evidence | UnreadableEvidence](Evidence | UnreadableEvidence)
+_PUT_EVIDENCE = upsert(table)
+# In one statement, or another process could replace the evidence between two.
+_GET = (
+    select(table.c.body, document_rows.c.number, document_rows.c.role, document_rows.c.path, texts.c.body.label("text"))
+    .outerjoin(
+        document_rows,
+        (document_rows.c.run_id == table.c.run_id)
+        & (document_rows.c.eval_id == table.c.eval_id)
+        & (document_rows.c.number < 0),
+    )
+    .outerjoin(texts, texts.c.digest == document_rows.c.digest)
+    .where(table.c.run_id == bindparam("run_id"), table.c.eval_id == bindparam("eval_id"))
+    .order_by(document_rows.c.number)
+)
+
+
+def save_evidence(connection: Connection, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
+    key = {"run_id": run_id, "eval_id": evidence.eval.id}
+    connection.execute(_PUT_EVIDENCE, {**key, **_body(evidence)})
+    gathered = evidence.documents if isinstance(evidence, Evidence) else ()
+    contents.replace_gathered(connection, run_id, evidence.eval.id, gathered)
+
+
+def load_evidence(
+    connection: Connection, database: Database, run_id: str, eval_id: str
+) -> Evidence | UnreadableEvidence | None:
+    """Raises `DataError` for what cannot be read any more."""
+    rows = connection.execute(_GET, {"run_id": run_id, "eval_id": eval_id}).all()
+    if not rows:
+        return None
+    found = database.unpacked(rows[0].body, _EVIDENCE, f"evidence {run_id} {eval_id}")
+    if isinstance(found, UnreadableEvidence) or rows[0].number is None:
+        return found
+    read = tuple(
+        Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.text).decode()) for row in rows
+    )
+    return found.model_copy(update={"documents": read})
+
+
+def _body(evidence: Evidence | UnreadableEvidence) -> dict[str, Any]:
+    if isinstance(evidence, UnreadableEvidence):
+        return {"digest": None, "body": pack(evidence)}
+    return {"digest": evidence.digest, "body": pack(evidence.model_copy(update={"documents": ()}))}
+
+
+_LABEL = TypeAdapter(HumanLabel)
+_LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
+_CLEAR = {
+    table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
+}
+
+
+def save_findings(connection: Connection, run_id: str, findings: Sequence[FindingSummary]) -> None:
+    _replace(connection, tables.findings, run_id, [_finding(one) for one in findings])
+
+
+def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]) -> None:
+    _replace(connection, tables.labels, run_id, [_label(one) for one in given])
+
+
+def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
+    """By run, in the order that they were put in. Raises `DataError` for one that cannot be read any more."""
+    try:
+        return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
+    except (ValidationError, ValueError) as error:
+        raise database.place.damaged("labels cannot be read") from error
+
+
+def _replace(connection: Connection, table: Table, run_id: str, rows: list[dict[str, Any]]) -> None:
+    connection.execute(_CLEAR[table.name], {"run_id": run_id})
+    if rows:
+        connection.execute(insert(table), [{"run_id": run_id, "number": n, **row} for n, row in enumerate(rows)])
+
+
+def _finding(finding: FindingSummary) -> dict[str, Any]:
+    same = ("eval_id", "step", "classification", "cause", "cause_kind", "confidence", "uncertain", "error", "reasoning")
+    return {
+        **{name: getattr(finding, name) for name in same},
+        "path": finding.eval,
+        "judge": finding.judge.id if finding.judge else None,
+        "recurrence": finding.recurrence.kind if finding.recurrence else None,
+        "finding_json": _json(finding),
+    }
+
+
+def _label(label: HumanLabel) -> dict[str, Any]:
+    return {"eval": label.eval, "label": label.label, "reviewer": label.reviewer, "label_json": _json(label)}
+
+
+def _json(value: FindingSummary | HumanLabel) -> StoredJson:
+    """Raises `DataError` for half a character."""
+    try:
+        return without_nul(value.model_dump_json())
+    except ValueError as error:
+        raise unstorable() from error
+
+
+T = TypeVar("T")
+
+_BY_KEY = (tables.verdicts, tables.reports, tables.sightings, tables.proposals)
+_PUT = {table.name: upsert(table) for table in _BY_KEY}
+_KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
+"""Stores hold these words. They stay, whatever the classes are called."""
+_PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
+_NAMED = (
+    select(tables.runs.c.run_id)
+    .join(tables.experiment_runs, tables.experiment_runs.c.id == tables.runs.c.run_id)
+    .where(tables.experiment_runs.c.name == bindparam("name"))
+    .order_by(tables.experiment_runs.c.number.desc())
+    .limit(1)
+)
+_PUT_APPROVAL = upsert(tables.approvals)
+_DROP_APPROVAL = delete(tables.approvals).where(
+    tables.approvals.c.run_id == bindparam("run_id"),
+    tables.approvals.c.recommendation == bindparam("recommendation"),
+)
+_TAKE_APPROVAL = _DROP_APPROVAL.where(tables.approvals.c.patch == bindparam("patch"))
+_PROPOSAL = TypeAdapter(Proposal)
+_VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
+
+
+class _Sightings(RootModel[tuple[FailureFingerprint, ...]]):
+    """All of a run."""
+
+
+_SIGHTINGS = TypeAdapter(_Sightings)
+
+
+def open_store(place: Path | str) -> "SqlStore":
+    """The store in a folder or on a server. Raises as `open_database` does."""
+    return SqlStore(open_database(place))
+
+
+class SqlStore:
+    """An `evalscribe.model.storage.Store`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put_run(self, run: Run) -> None:
+        with self._database.writing() as connection:
+            save_run(connection, self._database, run)
+            save_failures(connection, run)
+
+    def get_run(self, run_id: str) -> Run | None:
+        with self._database.reading() as connection:
+            return load_run(connection, self._database, run_id)
+
+    def run_ids(self, prefix: str = "") -> tuple[str, ...]:
+        with self._database.transaction() as connection:
+            found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
+            begin = tuple(run_id for run_id in found if run_id.startswith(prefix))
+            return begin or tuple(connection.scalars(_NAMED, {"name": prefix}))
+
+    def put_evidence(self, run_id: str, evidence: Evidence | UnreadableEvidence) -> None:
+        with self._database.writing() as connection:
+            save_evidence(connection, run_id, evidence)
+
+    def get_evidence(self, run_id: str, eval_id: str) -> Evidence | UnreadableEvidence | None:
+        with self._database.reading() as connection:
+            return load_evidence(connection, self._database, run_id, eval_id)
+
+    def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
+        """A verdict that was paid for is replaced by another one only, never by a reason why there is none."""
+        put = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
+        self._database.execute(put, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
+
+    def get_verdict(self, key: str) -> Verdict | Unclassified | None:
+        return self._get(tables.verdicts, _VERDICT, key=key)
+
+    def put_report(self, run_id: str, report: StoredReport) -> None:
+        self._put(tables.reports, run_id=run_id, path=report.path, text=report.text)
+
+    def get_report(self, run_id: str) -> StoredReport | None:
+        row = self._database.row(tables.reports, run_id=run_id)
+        return StoredReport(path=row["path"], text=row["text"]) if row else None
+
+    def put_findings(self, run_id: str, findings: Sequence[FindingSummary]) -> None:
+        with self._database.writing() as connection:
+            save_findings(connection, run_id, findings)
+
+    def put_sightings(self, run_id: str, sightings: Sequence[FailureFingerprint]) -> None:
+        self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(sightings))))
+
+    def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
+        found = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
+        return found.root if found else ()
+
+    def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
+        with self._database.writing() as connection:
+            for run_id, given in labels.items():
+                save_labels(connection, run_id, given)
+
+    def labels(self) -> tuple[HumanLabel, ...]:
+        with self._database.transaction() as connection:
+            return load_labels(connection, self._database)
+
+    def put_proposal(self, key: str, proposal: Proposal) -> None:
+        self._put(tables.proposals, key=key, body=pack(proposal))
+
+    def proposal(self, key: str) -> Proposal | None:
+        return self._get(tables.proposals, _PROPOSAL, key=key)
+
+    def request_approval(self, patch: Patch) -> bool:
+        subject = {"run_id": patch.run, "recommendation": patch.recommendation}
+        with self._database.writing() as connection:
+            before = connection.scalar(select(tables.approvals.c.patch).filter_by(**subject))
+            connection.execute(_PUT_APPROVAL, {**subject, "patch": patch.digest})
+        return before not in (None, patch.digest)
+
+    def take_approval(self, patch: Patch) -> bool:
+        values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
+        with self._database.writing() as connection:
+            return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
+
+    def drop_approval(self, patch: Patch) -> None:
+        self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
+
+    def lock(self, run_id: str) -> AbstractContextManager[None]:
+        return self._database.run_lock(run_id)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _put(self, table: Table, **values: Any) -> None:
+        self._database.execute(_PUT[table.name], values)
+
+    def _get(self, table: Table, shape: TypeAdapter[T], **key: str) -> T | None:
+        row = self._database.row(table, **key)
+        return self._database.unpacked(row["body"], shape, f"{table.name} {' '.join(key.values())}") if row else None

@@ -1,0 +1,202 @@
+"""Store collections with their rubrics, label sets and judge results."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Collection, LabelSet, Rubric
+from evalscribe.store import tables
+from evalscribe.store.database import Database, open_database, pack
+from evalscribe.store.statements import matching, upsert
+from evalscribe.text import join_first, pluralise
+
+MOST_NAMES = 20
+"""How many of what there is an error names."""
+
+_RUBRIC = TypeAdapter(Rubric)
+_LABELS = TypeAdapter(LabelSet)
+_RESULT = TypeAdapter(JudgeResult)
+
+_collections, _versions, _label_sets = tables.collections, tables.rubric_versions, tables.label_sets
+_COLLECTIONS = select(_collections).order_by(_collections.c.number)
+_COLLECTION = matching(_collections, "id")
+_LATEST = matching(_versions, "collection_id", "id").order_by(_versions.c.version.desc()).limit(1)
+_VERSION = matching(_versions, "collection_id", "id", "version")
+_NEWEST = matching(_versions, "collection_id").with_only_columns(_versions.c.id, func.max(_versions.c.version))
+_ALL_LATEST = (
+    matching(_versions, "collection_id")
+    .where(tuple_(_versions.c.id, _versions.c.version).in_(_NEWEST.group_by(_versions.c.id)))
+    .order_by(_versions.c.id)
+)
+_REMOVE = delete(_collections).where(_collections.c.id == bindparam("of_id"))
+_HELD = {
+    kind: select(func.count(id.distinct())).where(id.table.c.collection_id == bindparam("collection_id"))
+    for kind, id in (
+        ("run", tables.collection_runs.c.run_id),
+        ("rubric", _versions.c.id),
+        ("label set", _label_sets.c.id),
+        ("result set", tables.result_sets.c.id),
+    )
+}
+"""How many of each kind a collection holds."""
+_LABEL_SETS = matching(_label_sets, "collection_id").order_by(_label_sets.c.number)
+_PUT_RESULT = upsert(tables.judge_results)
+_PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
+
+
+def open_collections(place: Path | str) -> "SqlCollections":
+    """The shelf of the store in a folder or on a server. Raises as `open_database` does."""
+    return SqlCollections(open_database(place))
+
+
+class SqlCollections:
+    """An `evalscribe.model.collection_storage.CollectionStore`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add_collection(self, collection: Collection) -> None:
+        with self._database.writing() as connection:
+            row = _first(connection, _COLLECTION, id=collection.id)
+            if row is None:
+                connection.execute(insert(_collections), collection.model_dump())
+            elif row["name"] != collection.name:
+                raise UsageError(
+                    f"the id {collection.id!r} is taken by a collection named {row['name']!r}.\n"
+                    "Choose another one, or give none and get a new one."
+                )
+
+    def collections(self) -> tuple[Collection, ...]:
+        with self._database.transaction() as connection:
+            rows = _rows(connection, _COLLECTIONS)
+            return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
+
+    def remove_collection(self, collection_id: str) -> None:
+        # An import or a rubric that arrives at the same time waits, and finds no collection.
+        with self._database.writing() as connection:
+            require_collection(connection, collection_id)
+            held = _held(connection, collection_id)
+            if held:
+                raise UsageError(
+                    f"collection {collection_id!r} is not empty, it has {held}.\n"
+                    "Only runs can be taken out; a collection with rubrics, label sets or result sets stays."
+                )
+            connection.execute(_REMOVE, {"of_id": collection_id})
+
+    def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
+        with self._database.writing() as connection:
+            require_collection(connection, collection_id)
+            row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
+            # By the row: an older version that cannot be read any more is no reason to refuse a new one.
+            if row is not None and row["digest"] == rubric.digest:
+                return rubric.model_copy(update={"version": row["version"]})
+            stored = rubric.model_copy(update={"version": row["version"] + 1 if row else 1})
+            _insert_rubric(connection, collection_id, stored)
+        return stored
+
+    def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
+        key = {"collection_id": collection_id, "id": rubric_id}
+        with self._database.transaction() as connection:
+            require_collection(connection, collection_id)
+            row = _first(connection, _LATEST, **key)
+            if row is None:
+                there = [one["id"] for one in _rows(connection, _ALL_LATEST, collection_id=collection_id)]
+                raise _missing(f"no rubric {rubric_id!r} in collection {collection_id!r}", there)
+            if version is not None:
+                row = _numbered(connection, row, version)
+            return self._rubric(row)
+
+    def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
+        with self._database.transaction() as connection:
+            require_collection(connection, collection_id)
+            rows = _rows(connection, _ALL_LATEST, collection_id=collection_id)
+            return tuple(self._rubric(row) for row in rows)
+
+    def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
+        with self._database.writing() as connection:
+            there = {one.id: one for one in self._label_sets(connection, collection_id)}
+            if labels.id not in there:
+                row = {"collection_id": collection_id, "id": labels.id, "body": pack(labels)}
+                connection.execute(insert(_label_sets), row)
+            elif there[labels.id] != labels:
+                raise UsageError(f"label set {labels.id!r} is there and differs.\nGive the new one another id.")
+
+    def label_set(self, collection_id: str, label_set_id: str) -> LabelSet:
+        there = {labels.id: labels for labels in self.label_sets(collection_id)}
+        if label_set_id not in there:
+            raise _missing(f"no label set {label_set_id!r} in collection {collection_id!r}", there)
+        return there[label_set_id]
+
+    def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]:
+        with self._database.transaction() as connection:
+            return self._label_sets(connection, collection_id)
+
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        """A result that was paid for is replaced by another one only, never by a failure."""
+        statement = _PUT_FAILURE if result.result_type is ResultType.FAILURE else _PUT_RESULT
+        self._database.execute(statement, {"key": key, **_result_row(result)})
+
+    def get_result(self, key: str) -> JudgeResult | None:
+        row = self._database.row(tables.judge_results, key=key)
+        return self._database.unpacked(row["body"], _RESULT, f"judge result {key}") if row else None
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _rubric(self, row: RowMapping) -> Rubric:
+        return self._database.unpacked(row["body"], _RUBRIC, f"rubric {row['id']} version {row['version']}")
+
+    def _label_sets(self, connection: Connection, collection_id: str) -> tuple[LabelSet, ...]:
+        require_collection(connection, collection_id)
+        rows = _rows(connection, _LABEL_SETS, collection_id=collection_id)
+        return tuple(self._database.unpacked(row["body"], _LABELS, f"label set {row['id']}") for row in rows)
+
+
+def require_collection(connection: Connection, collection_id: str) -> None:
+    if _first(connection, _COLLECTION, id=collection_id) is None:
+        there = [row["id"] for row in _rows(connection, _COLLECTIONS)]
+        raise _missing(f"no collection {collection_id!r}", there)
+
+
+def _held(connection: Connection, collection_id: str) -> str:
+    """`2 runs, 1 rubric`, or nothing."""
+    of = {"collection_id": collection_id}
+    numbers = {kind: connection.scalar(count, of) or 0 for kind, count in _HELD.items()}
+    return ", ".join(pluralise(number, kind) for kind, number in numbers.items() if number)
+
+
+def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
+    key = {"collection_id": latest["collection_id"], "id": latest["id"]}
+    # The number may be any, and SQLite takes 64 bits.
+    row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
+    if row is None:
+        raise _missing(f"no version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])
+    return row
+
+
+def _insert_rubric(connection: Connection, collection_id: str, rubric: Rubric) -> None:
+    key = {"collection_id": collection_id, "id": rubric.id, "version": rubric.version}
+    connection.execute(insert(_versions), {**key, "digest": rubric.digest, "body": pack(rubric)})
+
+
+def _result_row(result: JudgeResult) -> dict[str, Any]:
+    said = ("agent_run_id", "rubric_id", "rubric_version", "judge", "output", "reason", "confidence")
+    named = {name: getattr(result, name) for name in said}
+    return {"kind": result.result_type.value, **named, "cost_usd": result.usage.cost_usd, "body": pack(result)}
+
+
+def _first(connection: Connection, statement: Select[Any], **values: object) -> RowMapping | None:
+    return connection.execute(statement, values).mappings().first()
+
+
+def _rows(connection: Connection, statement: Select[Any], **values: object) -> Sequence[RowMapping]:
+    return connection.execute(statement, values).mappings().all()
+
+
+def _missing(what: str, there: Iterable[str]) -> NotFoundError:
+    return NotFoundError(f"there is {what}; there is: {join_first(list(there), MOST_NAMES) or 'none yet'}")

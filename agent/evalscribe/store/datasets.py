@@ -1,0 +1,239 @@
+"""Store datasets with their drafts and versions."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, RowMapping, Select, Table, bindparam, delete, func, insert, literal, select
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.model.dataset import Dataset, DatasetVersion, Item, Provenance
+from evalscribe.model.storage import AddedCounts
+from evalscribe.store import tables
+from evalscribe.store.contents import Texts, json_of
+from evalscribe.store.database import Database
+from evalscribe.store.definitions import all_rows, by_id_or_name, first_row, in_parts, next_number, require_free
+from evalscribe.store.statements import by_key, execute_many, insert_or_change, matching, without_nul
+
+_ITEM_ADAPTER = TypeAdapter(Item)
+_PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "source")
+
+
+def whole(table: Table) -> Select[Any]:
+    """Items with their texts."""
+    texts = tables.texts
+    return select(table.c.item_key, table.c.number, table.c.source, texts.c.body).join(
+        texts, texts.c.digest == table.c.digest
+    )
+
+
+def page(table: Table, owner: str, size: int) -> Select[Any]:
+    """At most `size` items of `of`, the next after the number `after`."""
+    mine = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("after"))
+    return mine.order_by(table.c.number).limit(size)
+
+
+def item_in(database: Database, row: RowMapping) -> Item:
+    """Raises `DataError` for a damaged one."""
+    item = database.unpacked(row["body"], _ITEM_ADAPTER, f"item {row['item_key']}")
+    return item.model_copy(update={"source": row["source"]}) if row["source"] else item
+
+
+class DraftItems:
+    """Items on their way into a draft, made into rows before anything is locked."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        """Of several with one key the last is meant. Raises `DataError` naming the item that cannot be stored."""
+        self._texts = Texts()
+        self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
+        self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
+
+    def put(self, connection: Connection, dataset_id: str, first: int) -> None:
+        """Those that are new come at the end, from the number `first`."""
+        self._texts.put(connection)
+        numbered = [{"dataset_id": dataset_id, "number": n, **row} for n, row in enumerate(self._rows, first)]
+        execute_many(connection, _PUT, numbered)
+
+    def _row(self, item: Item) -> dict[str, Any]:
+        if "\x00" in item.key:
+            raise DataError(f"item {item.key!r} cannot be stored: its key holds NUL")
+        text = json_of(item.model_dump(mode="json", exclude={"source"}), f"item {item.key!r}")
+        return {
+            "item_key": item.key,
+            "digest": self._texts.add(text),
+            "likeness": item.likeness,
+            "content": item.digest,
+            "source": without_nul(json_of(item.source, f"the source of item {item.key!r}")),
+        }
+
+
+AT_ONCE = 500
+"""Items that are read or looked up in one go."""
+
+_datasets, _drafts, _versions, _items = (
+    tables.datasets,
+    tables.draft_items,
+    tables.dataset_versions,
+    tables.version_items,
+)
+_FIND = by_id_or_name(_datasets)
+_ALL = select(_datasets).order_by(_datasets.c.number)
+_DRAFT_PAGE = page(_drafts, "dataset_id", AT_ONCE)
+_ITEMS_PAGE = page(_items, "version_id", AT_ONCE)
+_ITEM = whole(_items).where(_items.c.version_id == bindparam("of"), _items.c.item_key == bindparam("item_key"))
+_OF_DRAFT = _drafts.c.dataset_id == bindparam("of")
+_SIZE = select(func.count()).select_from(_drafts).where(_OF_DRAFT)
+_LAST = select(func.max(_drafts.c.number)).where(_OF_DRAFT)
+_CONTENTS = select(_drafts.c.content).where(_OF_DRAFT).order_by(_drafts.c.number)
+_THERE = select(_drafts.c.item_key, _drafts.c.content).where(
+    _OF_DRAFT, _drafts.c.item_key.in_(bindparam("keys", expanding=True))
+)
+_DROP = delete(_drafts).where(_OF_DRAFT, _drafts.c.item_key.in_(bindparam("keys", expanding=True)))
+_CLEAR = delete(_drafts).where(_OF_DRAFT)
+_VERSION = by_key(_versions)
+_VERSIONS = matching(_versions, "dataset_id").order_by(_versions.c.number)
+_SAME = ("item_key", "digest", "likeness", "content", "source")
+"""Columns that an item has in a draft and in a version."""
+
+
+class SqlDatasets:
+    """An `evalscribe.model.experiment_storage.Datasets`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, dataset: Dataset) -> None:
+        with self._database.writing() as connection:
+            require_free(connection, _FIND, "dataset", dataset.name)
+            connection.execute(insert(_datasets), dataset.model_dump())
+
+    def find(self, named: str) -> Dataset | None:
+        with self._database.reading() as connection:
+            row = first_row(connection, _FIND, named=named)
+            return None if row is None else _dataset(row)
+
+    def all(self) -> tuple[Dataset, ...]:
+        with self._database.reading() as connection:
+            return tuple(map(_dataset, all_rows(connection, _ALL)))
+
+    def draft(self, dataset_id: str) -> Iterator[Item]:
+        return self._pages(_DRAFT_PAGE, dataset_id)
+
+    def draft_size(self, dataset_id: str) -> int:
+        with self._database.reading() as connection:
+            return connection.scalar(_SIZE, {"of": dataset_id}) or 0
+
+    def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
+        given = DraftItems(items)
+        with self._database.writing() as connection:
+            there = _contents(connection, dataset_id, list(given.contents))
+            last = connection.scalar(_LAST, {"of": dataset_id})
+            given.put(connection, dataset_id, 0 if last is None else last + 1)
+        same = sum(given.contents[key] == content for key, content in there.items())
+        return AddedCounts(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
+
+    def drop(self, dataset_id: str, keys: Sequence[str]) -> int:
+        with self._database.writing() as connection:
+            return sum(
+                connection.execute(_DROP, {"of": dataset_id, "keys": some}).rowcount for some in in_parts(keys, AT_ONCE)
+            )
+
+    def restore(self, version_id: str) -> None:
+        with self._database.writing() as connection:
+            row = _required(connection, version_id)
+            connection.execute(_CLEAR, {"of": row["dataset_id"]})
+            kept = select(literal(row["dataset_id"]), _items.c.number, *(_items.c[name] for name in _SAME))
+            chosen = kept.where(_items.c.version_id == version_id)
+            connection.execute(insert(_drafts).from_select(["dataset_id", "number", *_SAME], chosen))
+
+    def publish(
+        self,
+        dataset_id: str,
+        now: str,
+        *,
+        description: str = "",
+        provenance: Provenance = "published",
+        parent_run_id: str | None = None,
+    ) -> DatasetVersion:
+        with self._database.writing() as connection:
+            digests = tuple(connection.scalars(_CONTENTS, {"of": dataset_id}))
+            if not digests:
+                raise UsageError("the draft has no items: there is nothing to publish.\nPut some in first.")
+            version_id = DatasetVersion.id_of(dataset_id, digests)
+            if (row := first_row(connection, _VERSION, id=version_id)) is not None:
+                return _version(row)
+            version = DatasetVersion(
+                id=version_id,
+                dataset_id=dataset_id,
+                number=next_number(connection, _versions, "dataset_id", dataset_id),
+                items=len(digests),
+                provenance=provenance,
+                parent_run_id=parent_run_id,
+                description=description,
+                created_at=now,
+            )
+            _freeze(connection, version)
+        return version
+
+    def version(self, version_id: str) -> DatasetVersion | None:
+        with self._database.readable():
+            row = self._database.row(_versions, id=version_id)
+            return None if row is None else _version(row)
+
+    def versions(self, dataset_id: str) -> tuple[DatasetVersion, ...]:
+        with self._database.reading() as connection:
+            return tuple(map(_version, all_rows(connection, _VERSIONS, dataset_id=dataset_id)))
+
+    def items(self, version_id: str) -> Iterator[Item]:
+        return self._pages(_ITEMS_PAGE, version_id)
+
+    def item(self, version_id: str, key: str) -> Item | None:
+        with self._database.reading() as connection:
+            row = first_row(connection, _ITEM, of=version_id, item_key=key)
+            return None if row is None else item_in(self._database, row)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _pages(self, statement: Select[Any], of: str) -> Iterator[Item]:
+        after, more = -1, True
+        while more:
+            with self._database.reading() as connection:
+                found = all_rows(connection, statement, of=of, after=after)
+                page = [item_in(self._database, row) for row in found]
+            yield from page
+            more = len(found) == AT_ONCE
+            after = found[-1]["number"] if found else after
+
+
+def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:
+    """Content ids of those that are in the draft."""
+    found: dict[str, str] = {}
+    for some in in_parts(keys, AT_ONCE):
+        found.update(
+            (row.item_key, row.content) for row in connection.execute(_THERE, {"of": dataset_id, "keys": some})
+        )
+    return found
+
+
+def _freeze(connection: Connection, version: DatasetVersion) -> None:
+    connection.execute(insert(_versions), version.model_dump())
+    number = (func.row_number().over(order_by=_drafts.c.number) - 1).label("number")
+    kept = select(literal(version.id), number, *(_drafts.c[name] for name in _SAME))
+    chosen = kept.where(_drafts.c.dataset_id == version.dataset_id)
+    connection.execute(insert(_items).from_select(["version_id", "number", *_SAME], chosen))
+
+
+def _required(connection: Connection, version_id: str) -> RowMapping:
+    row = first_row(connection, _VERSION, id=version_id)
+    if row is None:
+        raise UsageError(f"there is no version {version_id} of a dataset")
+    return row
+
+
+def _dataset(row: RowMapping) -> Dataset:
+    return Dataset(**{name: row[name] for name in Dataset.model_fields})
+
+
+def _version(row: RowMapping) -> DatasetVersion:
+    return DatasetVersion(**{name: row[name] for name in DatasetVersion.model_fields})

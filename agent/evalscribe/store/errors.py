@@ -1,0 +1,76 @@
+"""Translate errors of the database into ours."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import disk_usage
+
+from sqlalchemy.exc import DBAPIError
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, write_error
+
+NO_PERMISSION = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")
+FOR_NOW = (
+    *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
+    "SQLITE_CONSTRAINT",
+)
+"""The last: two wrote the same row at once, and the database kept one."""
+NEVER = "SQLITE_CONSTRAINT_TRIGGER"
+"""A trigger of ours keeps what never changes."""
+ROOM = 1 << 20
+"""Bytes; a disk with less is as good as full."""
+
+
+@contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Database and file errors inside become an `EvalscribeError` about the database at `path`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explain(path, error.orig) from error
+    except sqlite3.Error as error:
+        raise _explain(path, error) from error
+    except UnicodeEncodeError as error:
+        raise unstorable() from error
+    except OSError as error:
+        raise write_error(f"the store {path} cannot be used", error, _ADVICE) from error
+
+
+_ADVICE = "Make its folder writable, or work in another one."
+
+
+def damaged(path: Path, what: str) -> DataError:
+    return DataError(
+        f"the store {path} is damaged: {what}.\n"
+        "Move it away and start again: reports are not in it, evidence and verdicts are fetched and asked anew;\n"
+        "versions of rubrics begin again at 1."
+    )
+
+
+def write_refused(shown: str, words: str) -> DataError:
+    return DataError(f"the store {shown} refuses: {words}.\nNothing was changed.")
+
+
+def unstorable() -> DataError:
+    return DataError("this cannot be stored: a text in it holds half a character (a lone surrogate)")
+
+
+def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name == NEVER:
+        return write_refused(str(path), str(error))
+    if name.startswith(FOR_NOW):
+        return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: {_next(path)}.")
+    if name.startswith(NO_PERMISSION):
+        return AccessError(f"the store {path} cannot be used: {error}.\n{_ADVICE}")
+    return damaged(path, str(error))
+
+
+def _next(path: Path) -> str:
+    """SQLite calls a full disk an error of the disk like any other."""
+    try:
+        full = disk_usage(path.parent).free < ROOM
+    except OSError:
+        full = False
+    return "make room on its disk and try again" if full else "try again"

@@ -1,0 +1,424 @@
+"""Store runs of experiments with their items and scores."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, RowMapping, Select, bindparam, func, insert, or_, select, tuple_, update
+
+from evalscribe.errors import NotFoundError, UnavailableError, UsageError
+from evalscribe.ids import RUN_ID_PREFIX, canonical_json
+from evalscribe.model.chat import Usage
+from evalscribe.model.experiment import ExperimentRun, ItemTrial, ItemVerdict, RunItem, RunState
+from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns, ScoreQuery
+from evalscribe.model.score import Score, ScoreEvidence
+from evalscribe.model.transcript import Transcript
+from evalscribe.store import tables
+from evalscribe.store.contents import Texts, json_of
+from evalscribe.store.database import Database, open_database
+from evalscribe.store.datasets import SqlDatasets
+from evalscribe.store.definitions import SqlDefinitions, all_rows, by_id_or_name, first_row
+from evalscribe.store.statements import StoredJson, execute_many, matching, unless_there, without_nul
+
+_texts = tables.texts
+_PUT_ITEM, _PUT_SCORE = unless_there(tables.run_items, unique=True), insert(tables.scores)
+_BODIES: Select[Any] = select(_texts.c.digest, _texts.c.body).where(
+    _texts.c.digest.in_(bindparam("digests", expanding=True))
+)
+_ITEM_TEXTS = ("output", "transcript", "state", "log")
+_SCORE_TEXTS = ("input", "output", "evidence")
+_EMPTY = StoredJson("{}")
+
+
+class AttemptRows:
+    """Attempts and scores on their way into the store, made into rows before anything is locked."""
+
+    def __init__(self) -> None:
+        self._texts = Texts()
+        self._scores: list[dict[str, Any]] = []
+        self._input: tuple[JsonValue, str | None] = (None, None)
+
+    def item_row(self, attempt: ItemTrial) -> dict[str, Any]:
+        """Raises `DataError` naming the item for what cannot be stored."""
+        item, of = attempt.item, f"of item {attempt.item.item_key!r}"
+        row = {**vars(item)}
+        row["usage"] = None if item.usage is None else StoredJson(item.usage.model_dump_json())
+        row["cost_usd"] = 0.0 if item.usage is None else item.usage.cost_usd
+        row["output"] = self._json(attempt.output, f"the output {of}")
+        row["transcript"] = attempt.transcript and self._transcript(attempt.transcript, of)
+        row["state"] = self._json(attempt.state or None, f"the state {of}")
+        row["log"] = self._texts.add(attempt.log) if attempt.log else None
+        return row
+
+    def score(self, score: Score, evidence: ScoreEvidence) -> None:
+        """Raises `DataError` naming scorer and item for what cannot be stored."""
+        of = f"of scorer {score.scorer!r} for item {score.item_key!r}"
+        row = {**vars(score)}
+        if evidence.scorer_input is not self._input[0]:  # Scorers of one try share it, and it is most of their text.
+            self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of}")
+        row["input"] = self._input[1]
+        row["output"] = self._json(evidence.scorer_output, f"the output {of}")
+        row["evidence"] = self._json(evidence.evidence, f"the evidence {of}")
+        held = evidence.metadata
+        row["metadata_json"] = without_nul(json_of(held, f"the metadata {of}")) if held else _EMPTY
+        self._scores.append(row)
+
+    def put(self, connection: Connection) -> None:
+        self._texts.put(connection)
+        execute_many(connection, _PUT_SCORE, self._scores)
+
+    def _json(self, value: JsonValue, what: str) -> str | None:
+        return None if value is None else self._texts.add(json_of(value, what))
+
+    def _transcript(self, transcript: Transcript, of: str) -> str:
+        return self._texts.add(json_of(transcript.model_dump(mode="json"), f"the transcript {of}"))
+
+
+def put_item(connection: Connection, row: dict[str, Any]) -> bool:
+    """Whether it was not there yet."""
+    return execute_many(connection, _PUT_ITEM, [row]) > 0
+
+
+def item_in(row: RowMapping) -> RunItem:
+    named = {name: row[name] for name in RunItem.model_fields if name != "usage"}
+    return RunItem(**named, usage=None if row["usage"] is None else Usage(**row["usage"]))
+
+
+def score_in(row: RowMapping) -> Score:
+    return Score(**{name: row[name] for name in Score.model_fields})
+
+
+def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMapping]) -> list[ItemTrial]:
+    """Raises `DataError` for a damaged one."""
+    told = _bodies(connection, database, (row[name] for row in rows for name in _ITEM_TEXTS))
+    return [_attempt(database, row, told) for row in rows]
+
+
+def evidence_in(connection: Connection, database: Database, row: RowMapping) -> ScoreEvidence:
+    """Raises `DataError` for a damaged one."""
+    told = _bodies(connection, database, (row[name] for name in _SCORE_TEXTS))
+    given, output, evidence = (_value(database, told, row[name]) for name in _SCORE_TEXTS)
+    return ScoreEvidence.model_construct(
+        scorer_input=given,
+        scorer_output=output,
+        evidence=evidence,
+        metadata=row["metadata_json"],
+    )
+
+
+def _bodies(connection: Connection, database: Database, digests: Iterable[str | None]) -> dict[str, bytes]:
+    wanted = sorted({digest for digest in digests if digest})
+    rows = connection.execute(_BODIES, {"digests": wanted}).all() if wanted else []
+    return {row.digest: database.unzip(row.body) for row in rows}
+
+
+def _attempt(database: Database, row: RowMapping, told: dict[str, bytes]) -> ItemTrial:
+    transcript = _value(database, told, row["transcript"])
+    return ItemTrial.model_construct(
+        item=item_in(row),
+        output=_value(database, told, row["output"]),
+        transcript=None if transcript is None else Transcript.model_validate(transcript),
+        state=_value(database, told, row["state"]) or {},
+        log=told[row["log"]].decode() if row["log"] in told else "",
+    )
+
+
+def _value(database: Database, told: dict[str, bytes], digest: str | None) -> Any:
+    if digest is None:
+        return None
+    try:
+        return json.loads(told[digest])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise database.place.damaged(f"the text {digest} cannot be read") from error
+
+
+_scores_table, _items_table, _versions = tables.scores, tables.run_items, tables.scorer_versions
+
+
+def select_scores(query: ScoreQuery, size: int) -> Select[Any]:
+    """The scores of the run `run_id` with the number of their item as `place`: at most `size`, the next after `place`,
+    `repetition` and `number`."""
+    place = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
+    after = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
+    found = (
+        select(_scores_table, _items_table.c.number.label("place"))
+        .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
+        # The first is implied by the second; an index is used for it.
+        .where(_items_table.c.run_id == bindparam("run_id"), _items_table.c.number >= bindparam("place"), place > after)
+        .order_by(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
+    )
+    return _filtered(found, query).limit(size)
+
+
+def _filtered(found: Select[Any], query: ScoreQuery) -> Select[Any]:
+    for name in ("run_item_id", "scorer_version_id", "passed", "status"):
+        if (value := getattr(query, name)) is not None:
+            found = found.where(_scores_table.c[name] == value)
+    if query.scorer is not None:
+        versions = select(_versions.c.id).where(_versions.c.scorer_id == query.scorer)
+        found = found.where(
+            or_(_scores_table.c.scorer == query.scorer, _scores_table.c.scorer_version_id.in_(versions))
+        )
+    if query.since is not None:
+        found = found.where(_scores_table.c.created_at >= query.since)
+    if query.until is not None:
+        found = found.where(_scores_table.c.created_at < query.until)
+    return found if query.superseded else found.where(_scores_table.c.current)
+
+
+PAGE = 500
+"""Items or scores that are read in one go."""
+WHOLE_PAGE = 50
+"""Attempts that are: each may be large."""
+
+_runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
+_FIND = by_id_or_name(_runs)
+_BEGINNING = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("beginning"))
+_ALL = select(_runs).order_by(_runs.c.number)
+_OF_EXPERIMENT = matching(_runs, "experiment_id").order_by(_runs.c.number)
+_RUN = matching(_runs, "id")
+_CHANGE = update(_runs).where(_runs.c.id == bindparam("of_id"))
+_GATE = select(_runs.c.gate_passed).where(_runs.c.id == bindparam("run_id"), _runs.c.gate_key == bindparam("key"))
+_OF_RUN = _items.c.run_id == bindparam("run_id")
+_DONE = select(_items.c.item_key, _items.c.repetition).where(_OF_RUN)
+_TALLY = select(_items.c.verdict, func.count().label("n")).where(_OF_RUN).group_by(_items.c.verdict)
+_SPENT = tuple(
+    select(func.coalesce(func.sum(table.c.cost_usd), 0.0)).where(table.c.run_id == bindparam("run_id"))
+    for table in (_items, _scores)
+)
+_NEXT = (
+    select(_items)
+    .where(_OF_RUN, _items.c.number >= bindparam("number"))
+    .where(tuple_(_items.c.number, _items.c.repetition) > tuple_(bindparam("number"), bindparam("repetition")))
+    .order_by(_items.c.number, _items.c.repetition)
+)
+_ITEM = matching(_items, "id")
+_SCORE = matching(_scores, "id")
+_SUPERSEDED = update(_scores).where(_scores.c.id == bindparam("of_id"), _scores.c.current).values(current=False)
+_SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(verdict=bindparam("new"))
+
+
+class SqlExperimentRuns:
+    """An `evalscribe.model.experiment_storage.ExperimentRuns`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, run: ExperimentRun) -> None:
+        self._database.execute(insert(_runs), run.model_dump())
+
+    def run(self, named: str) -> ExperimentRun | None:
+        with self._database.reading() as connection:
+            row = first_row(connection, _FIND, named=named)
+            found = [_run(one) for one in ([row] if row is not None else _beginning(connection, named))]
+        if len(found) > 1:
+            ids = ", ".join(one.id for one in found)
+            raise UsageError(f"several runs begin with {named!r}: {ids}.\nGive more of the id.")
+        return found[0] if found else None
+
+    def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
+        with self._database.reading() as connection:
+            of = {} if experiment_id is None else {"experiment_id": experiment_id}
+            return tuple(map(_run, all_rows(connection, _OF_EXPERIMENT if of else _ALL, **of)))
+
+    def claim(self, run_id: str) -> AbstractContextManager[bool]:
+        return self._database.claimed(f"experiment-{run_id}")
+
+    def begin(self, run_id: str, worker: str, now: str) -> ExperimentRun:
+        began = {
+            "state": "running",
+            "worker": worker,
+            "heartbeat_at": now,
+            "started_at": func.coalesce(_runs.c.started_at, now),
+            "revision": _runs.c.revision + 1,
+        }
+        fresh = {"ended_at": None, "reason": None, "cancelling": False, "archived": False}
+        return self._change(run_id, **began, **fresh)
+
+    def beat(self, run_id: str, now: str) -> bool:
+        self._database.place.check()
+        return self._change(run_id, heartbeat_at=now).cancelling
+
+    def end(self, run_id: str, state: RunState, now: str, reason: str | None = None) -> ExperimentRun:
+        return self._change(run_id, state=state, ended_at=now, reason=reason)
+
+    def gate(self, run_id: str, key: str) -> bool | None:
+        with self._database.reading() as connection:
+            found: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
+        return found
+
+    def keep_gate(self, run_id: str, key: str, passed: bool) -> None:
+        self._change(run_id, gate_key=key, gate_passed=passed)
+
+    def ask_cancel(self, run_id: str) -> None:
+        self._change(run_id, cancelling=True)
+
+    def set_archived(self, run_id: str, archived: bool) -> None:
+        self._change(run_id, archived=archived)
+
+    def set_budget(self, run_id: str, budget_usd: float | None) -> None:
+        self._change(run_id, budget_usd=budget_usd)
+
+    def put(self, attempt: ItemTrial, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
+        kept = AttemptRows()
+        row = kept.item_row(attempt)
+        for score, evidence in scores:
+            kept.score(score, evidence)
+        with self._database.writing() as connection:
+            if put_item(connection, row):
+                kept.put(connection)
+
+    def rescore(
+        self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
+    ) -> None:
+        """Raises `UnavailableError`, and changes nothing, where another one superseded the same scores meanwhile."""
+        kept = AttemptRows()
+        for score, evidence in scores:
+            kept.score(score, evidence)
+        with self._database.writing() as connection:
+            for score, _ in scores:
+                _supersede(connection, score)
+            kept.put(connection)
+            if verdicts:
+                connection.execute(_SET_VERDICT, [{"of_id": item, "new": new} for item, new in verdicts.items()])
+            again = {"archived": False, "revision": _runs.c.revision + 1}
+            connection.execute(_CHANGE.values(**again), {"of_id": run_id})
+
+    def done(self, run_id: str) -> frozenset[tuple[str, int]]:
+        with self._database.reading() as connection:
+            return frozenset((row.item_key, row.repetition) for row in connection.execute(_DONE, {"run_id": run_id}))
+
+    def tally(self, run_id: str) -> Mapping[ItemVerdict, int]:
+        with self._database.reading() as connection:
+            return Counter({row["verdict"]: row["n"] for row in all_rows(connection, _TALLY, run_id=run_id)})
+
+    def spent(self, run_id: str) -> float:
+        with self._database.reading() as connection:
+            return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
+
+    def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
+        statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
+        number, repetition, more = 0, 0, True
+        while more:
+            with self._database.reading() as connection:
+                found = all_rows(connection, statement.limit(PAGE), run_id=run_id, number=number, repetition=repetition)
+                page = list(map(item_in, found))
+            yield from page
+            more = len(found) == PAGE
+            if found:
+                number, repetition = found[-1]["number"], found[-1]["repetition"]
+
+    def attempt(self, run_item_id: str) -> ItemTrial | None:
+        with self._database.reading() as connection:
+            found = all_rows(connection, _ITEM, id=run_item_id)
+            return next(iter(attempts_in(connection, self._database, found)), None)
+
+    def attempts(self, run_id: str) -> Iterator[ItemTrial]:
+        number, repetition, more = 0, 0, True
+        while more:
+            with self._database.reading() as connection:
+                found = all_rows(
+                    connection, _NEXT.limit(WHOLE_PAGE), run_id=run_id, number=number, repetition=repetition
+                )
+                whole = attempts_in(connection, self._database, found)
+            yield from whole
+            more = len(found) == WHOLE_PAGE
+            if found:
+                number, repetition = found[-1]["number"], found[-1]["repetition"]
+
+    def scores(self, query: ScoreQuery) -> Iterator[Score]:
+        statement = select_scores(query, PAGE)
+        for run_id in self._asked(query):
+            after, more = {"place": 0, "repetition": 0, "number": 0}, True
+            while more:
+                with self._database.reading() as connection:
+                    found = all_rows(connection, statement, run_id=run_id, **after)
+                    page = list(map(score_in, found))
+                yield from page
+                more = len(found) == PAGE
+                if found:
+                    after = {name: found[-1][name] for name in after}
+
+    def score(self, score_id: str) -> Score | None:
+        with self._database.reading() as connection:
+            row = first_row(connection, _SCORE, id=score_id)
+            return None if row is None else score_in(row)
+
+    def evidence(self, score_id: str) -> ScoreEvidence | None:
+        with self._database.reading() as connection:
+            row = first_row(connection, _SCORE, id=score_id)
+            return None if row is None else evidence_in(connection, self._database, row)
+
+    def scores_digest(self, run_id: str) -> str:
+        digest = hashlib.sha256()
+        for item in self.items(run_id):
+            digest.update(canonical_json([item.item_key, item.repetition, item.verdict]).encode())
+        for score in self.scores(ScoreQuery(run_id=run_id)):
+            said = (
+                score.id,
+                score.scorer,
+                score.scorer_version_id,
+                score.status,
+                score.value,
+                score.passed,
+                score.label,
+            )
+            digest.update(canonical_json(said).encode())
+        return f"sha256:{digest.hexdigest()}"
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _asked(self, query: ScoreQuery) -> tuple[str, ...]:
+        """Ids of the runs whose scores may be among those."""
+        if query.run_item_id is not None and query.run_id is None:
+            with self._database.reading() as connection:
+                row = first_row(connection, _ITEM, id=query.run_item_id)
+            return () if row is None else (row["run_id"],)
+        return (query.run_id,) if query.run_id is not None else tuple(run.id for run in self.runs())
+
+    def _change(self, run_id: str, **values: Any) -> ExperimentRun:
+        with self._database.writing() as connection:
+            connection.execute(_CHANGE.values(**values), {"of_id": run_id})
+            row = first_row(connection, _RUN, id=run_id)
+            if row is None:
+                raise NotFoundError(f"there is no run {run_id!r} of an experiment")
+            return _run(row)
+
+
+def _beginning(connection: Connection, named: str) -> Sequence[RowMapping]:
+    if len(named) < RUN_ID_PREFIX:
+        return ()
+    return all_rows(connection, _BEGINNING, length=len(named), beginning=named)
+
+
+def _supersede(connection: Connection, score: Score) -> None:
+    if score.supersedes is None:
+        return
+    if not connection.execute(_SUPERSEDED, {"of_id": score.supersedes}).rowcount:
+        raise UnavailableError(
+            f"score {score.supersedes} of item {score.item_key!r} was superseded meanwhile: nothing was changed.\n"
+            "Score the run again."
+        )
+
+
+def _run(row: RowMapping) -> ExperimentRun:
+    return ExperimentRun(**{name: row[name] for name in ExperimentRun.model_fields})
+
+
+def open_datasets(place: Path | str) -> Datasets:
+    """Raises as `open_database` does, as all of these."""
+    return SqlDatasets(open_database(place))
+
+
+def open_definitions(place: Path | str) -> Definitions:
+    return SqlDefinitions(open_database(place))
+
+
+def open_experiment_runs(place: Path | str) -> ExperimentRuns:
+    return SqlExperimentRuns(open_database(place))

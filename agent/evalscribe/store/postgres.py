@@ -1,0 +1,397 @@
+"""Open a Postgres server, hold locks on it, and translate its errors."""
+
+import hashlib
+import os
+import re
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.json import set_json_dumps, set_json_loads
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.settings.database import without_password
+from evalscribe.store.errors import unstorable, write_refused
+from evalscribe.store.lock import busy
+from evalscribe.store.statements import json_text, load_sorted
+
+FORBIDDEN = ("28", "42501", "25006")
+"""How SQLSTATE begins: who we are, what we may do, where nothing may be written."""
+FOR_NOW = ("08", "23", "40", "53", "55", "57", "58")
+"""Connections, rows that two wrote at once, other transactions, room, locks, stops, and the server's own machine."""
+NEVER = "P0001"
+"""A trigger of ours keeps what never changes."""
+TOO_MUCH = ("22", "54")
+"""Values that cannot be."""
+REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
+"""Words of a refused connection, which comes without a SQLSTATE."""
+
+
+@contextmanager
+def translate_server_errors(shown: str) -> Iterator[None]:
+    """Errors of the database inside become an `EvalscribeError` about the one that is called `shown`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explain(shown, error.orig) from error
+    except psycopg.Error as error:
+        raise _explain(shown, error) from error
+    except UnicodeEncodeError as error:
+        raise unstorable() from error
+
+
+def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
+    state = getattr(error, "sqlstate", None) or ""
+    words = _words(error)
+    if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return _without_state(shown, error, words)
+    if state == NEVER:
+        return write_refused(shown, words)
+    if state.startswith(FORBIDDEN):
+        return _refused(shown, words)
+    if state.startswith(FOR_NOW):
+        return _gone(shown, words)
+    if state.startswith(TOO_MUCH):
+        return DataError(f"this cannot be stored: {words}")
+    return DataError(
+        f"the store {shown} is damaged: {words}.\nRestore it, or start again with a new database: createdb NAME."
+    )
+
+
+def _without_state(shown: str, error: BaseException | None, words: str) -> EvalscribeError:
+    """Before a connection stands, libpq has words only; some are the server's, in its language."""
+    connection = getattr(error, "pgconn", None)
+    if "database" in words and "does not exist" in words:
+        return NotFoundError(f"there is no such database: {shown}.\nMake it on that server: createdb NAME.")
+    if any(word in words for word in REFUSED) or (connection and connection.needs_password):
+        return _refused(shown, words)
+    return _gone(shown, words)
+
+
+def _refused(shown: str, words: str) -> AccessError:
+    return AccessError(
+        f"the store {shown} refuses: {words}.\n"
+        "A password is set in EVALSCRIBE_STORE_URL; PGPASSWORD and ~/.pgpass are for an address of the environment's."
+    )
+
+
+def _gone(shown: str, words: str) -> UnavailableError:
+    return UnavailableError(f"the store {shown} does not answer: {words}.\nNothing is lost: try again.")
+
+
+def _words(error: BaseException | None) -> str:
+    """The first line, without the value that it may go on to print."""
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
+    return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
+
+
+NAME = "evalscribe"
+"""Of our connections, as the server lists them."""
+_HOLDER = re.compile(rf"{NAME} (\d+) (\S+) (\d+)")
+_WHO_HOLDS = """
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND objsubid = 1
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (classid::bigint << 32) | objid::bigint = %s
+"""
+_END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
+"""A connection of our own that the server does not know to be broken yet."""
+NOTICED_S = 5
+"""Until a server has ended the session of a process that is gone; it takes milliseconds, where it is not busy."""
+LOCK_PAUSE_S = 0.01
+
+
+class ServerLock:
+    """A lock that was tried to take once; where its connection breaks it is taken again, if nobody else was quicker."""
+
+    def __init__(self, name: str, connect: Callable[[str], psycopg.Connection]) -> None:
+        """`connect`: with a name for the connection, to a session that commits by itself."""
+        self.name = name
+        self._connect = connect
+        self._signed = _signature()
+        self._guard = threading.Lock()
+        self._connection = connect(self._signed)
+        self._pid = self._connection.info.backend_pid
+        try:
+            self.mine = self._taken()
+        except BaseException:
+            self.close()
+            raise
+
+    def holder(self) -> str | None:
+        """Who else has it; None for one that is gone already, or says nothing of itself."""
+        signed = _HOLDER.fullmatch(self._holding() or "")
+        if signed is None:
+            return None
+        since = datetime.fromtimestamp(int(signed[3]), UTC).isoformat(sep=" ", timespec="seconds")
+        return f"process {signed[1]} on {signed[2]} since {since}"
+
+    def check(self) -> None:
+        """Costs nothing while the server has nothing to say. Raises `UnavailableError` where another one has it."""
+        with self._guard:
+            if self._broken():
+                self.mine = self._taken_again()
+            if not self.mine:
+                raise UnavailableError(
+                    f"the connection to the store broke, and meanwhile {self.holder() or 'another process'} began "
+                    f"with the same ({self.name}).\nEverything answered until then is stored; wait for that process."
+                )
+
+    def close(self) -> None:
+        """Gives it back first: the server learns only later that a connection was closed."""
+        with suppress(psycopg.Error):
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
+        self._connection.close()
+
+    def _taken(self) -> bool:
+        until = time.monotonic() + NOTICED_S
+        while not self._tried():
+            if time.monotonic() > until or not self._abandoned():
+                return False
+            time.sleep(LOCK_PAUSE_S)
+        return True
+
+    def _tried(self) -> bool:
+        return self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key(self.name)]).fetchone() == (True,)
+
+    def _holding(self) -> str | None:
+        """The name of the connection that has it."""
+        row = self._connection.execute(_WHO_HOLDS, [key(self.name)]).fetchone()
+        return str(row[0]) if row else None
+
+    def _abandoned(self) -> bool:
+        """Given back by now, or held by a process of this machine that is gone."""
+        name = self._holding()
+        signed = _HOLDER.fullmatch(name or "")
+        return name is None or (signed is not None and signed[2] == _host() and not _alive(int(signed[1])))
+
+    def _taken_again(self) -> bool:
+        self._connection.close()
+        self._connection = self._connect(self._signed)
+        self._connection.execute(_END, [self._pid, self._signed])
+        self._pid = self._connection.info.backend_pid
+        return self._taken()
+
+    def _broken(self) -> bool:
+        """A server that ends a connection says so, and the kernel where the server went without a word."""
+        if self._connection.closed:
+            return True
+        watched = select.poll()
+        watched.register(self._connection.fileno(), select.POLLIN)
+        if not watched.poll(0):
+            return False
+        with suppress(psycopg.Error):
+            self._connection.execute("SELECT 1")
+        return self._connection.closed
+
+
+def key(name: str) -> int:
+    """Locks have numbers; they are the database's own."""
+    digest = hashlib.sha256(f"{NAME} {name}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _signature() -> str:
+    """At most 63 letters; read by whoever does not get the lock."""
+    return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "", socket.gethostname())[:24] or "-"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as refused:
+        return not isinstance(refused, ProcessLookupError)
+    return True
+
+
+BUSY_S = 120
+"""How long an operation waits for those that write before it: many machines may."""
+OLDEST = 14
+"""Of the server's versions."""
+GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
+"""After so many seconds the server lets a machine go that went without a word, and its locks."""
+GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+"""And we a server; the last is in milliseconds."""
+PAUSE_S = 0.25
+PATIENCE_S = 30
+"""How long a server that answered once may be away, as one is that is started again: what is to be stored was paid."""
+_BY_CODE_POINT = """
+SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
+  'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
+FROM information_schema.columns
+WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
+GROUP BY table_name
+"""
+"""Texts are compared and sorted as SQLite does, whatever the language of the server."""
+
+
+def server_at(url: str) -> "DatabaseServer":
+    """Raises `UsageError` for what is no address."""
+    try:
+        options(url)
+    except psycopg.ProgrammingError:
+        raise UsageError("the store's address cannot be read: it is postgresql://USER@HOST/DATABASE") from None
+    return DatabaseServer(url)
+
+
+@dataclass(frozen=True)
+class DatabaseServer:
+    """An `evalscribe.store.database.DatabasePlace`."""
+
+    url: str = field(repr=False)
+    """May hold a password."""
+    _held: list[ServerLock] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def shown(self) -> str:
+        return without_password(self.url)
+
+    def engine(self) -> Engine:
+        return create_engine(
+            "postgresql+psycopg://",
+            creator=_Patient(self._connect),
+            pool_size=2,
+            max_overflow=8,
+            pool_pre_ping=True,
+            use_native_hstore=False,
+        )
+
+    def version(self, engine: Engine) -> str:
+        with engine.connect() as connection:
+            return f"Postgres {connection.exec_driver_sql('SHOW server_version').scalar_one()}"
+
+    def explained(self) -> AbstractContextManager[None]:
+        return translate_server_errors(self.shown)
+
+    def damaged(self, what: str) -> DataError:
+        return DataError(
+            f"the store {self.shown} is damaged: {what}.\n"
+            "Restore it, or start again with a new database: reports are not in it, evidence and verdicts are fetched "
+            "and asked anew."
+        )
+
+    def foreign(self) -> DataError:
+        return DataError(
+            f"the database {self.shown} has tables of another program, and was left as it is.\n"
+            "Make one for evalscribe alone: createdb NAME."
+        )
+
+    @contextmanager
+    def upgrading(self, engine: Engine) -> Iterator[Connection]:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+            _wait_for_turn(connection, "upgrade")
+            yield connection
+            for alteration in connection.exec_driver_sql(_BY_CODE_POINT).scalars().all():
+                connection.exec_driver_sql(alteration)
+
+    def begin_reading(self, connection: Connection) -> None:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+
+    def begin_writing(self, connection: Connection) -> None:
+        _wait_for_turn(connection, "writing")
+
+    def give_back(self, engine: Engine) -> int:  # noqa: ARG002
+        """The server does so itself."""
+        return 0
+
+    @contextmanager
+    def run_lock(self, run_id: str) -> Iterator[None]:
+        with self._locked(f"run {run_id}") as lock:
+            if not lock.mine:
+                raise UnavailableError(busy(run_id, lock.holder()))
+            yield
+
+    @contextmanager
+    def claimed(self, name: str) -> Iterator[bool]:
+        with self._locked(f"claim {name}") as lock:
+            yield lock.mine
+
+    def problem(self) -> str | None:
+        """Return None: a Postgres server enforces the types of its columns."""
+        return None
+
+    def check(self) -> None:
+        for lock in tuple(self._held):
+            lock.check()
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[ServerLock]:
+        connect = _Patient(self._connect)
+        lock = ServerLock(name, lambda signature: connect(application_name=signature, autocommit=True))
+        held = [lock] if lock.mine else []
+        try:
+            self._held.extend(held)
+            yield lock
+        finally:
+            for one in held:
+                self._held.remove(one)
+            lock.close()
+
+    def _connect(self, **more: Any) -> psycopg.Connection:
+        connection = psycopg.connect(**{**options(self.url), **more})
+        try:
+            _check(connection)
+            set_json_dumps(json_text, connection)
+            set_json_loads(load_sorted, connection)
+            settings = {"lock_timeout": f"{BUSY_S}s", **GONE}
+            connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()).encode())
+            connection.commit()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def options(url: str) -> dict[str, Any]:
+    """What a connection is made with; a value of the address wins. Raises `psycopg.Error` for no address at all."""
+    ours = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
+    return {**ours, **conninfo_to_dict(url)}
+
+
+class _Patient:
+    """Connects, and once it has it waits for a server that is away."""
+
+    def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
+        self._connect = connect
+        self._stood = False
+
+    def __call__(self, **given: Any) -> psycopg.Connection:
+        until = time.monotonic() + (PATIENCE_S if self._stood else 0)
+        while True:
+            try:
+                connection = self._connect(**given)
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE_S)
+            else:
+                self._stood = True
+                return connection
+
+
+def _check(connection: psycopg.Connection) -> None:
+    info = connection.info
+    if info.server_version < OLDEST * 10_000:
+        raise UnavailableError(f"the store is on Postgres {info.server_version // 10_000}; {OLDEST} or newer is needed")
+    if info.parameter_status("server_encoding") != "UTF8":
+        raise DataError("the store's database is not in UTF-8: make one with createdb --encoding=UTF8 NAME")
+
+
+def _wait_for_turn(connection: Connection, what: str) -> None:
+    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (key(what),))

@@ -1,0 +1,153 @@
+"""Run checked queries over the Postgres store in read-only transactions."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.types.string import TextLoader
+from pydantic import JsonValue
+
+from evalscribe.errors import UsageError
+from evalscribe.model.storage import QueryRows
+from evalscribe.query.result import json_value
+from evalscribe.store.postgres import options, translate_server_errors
+from evalscribe.store.queries import overdue
+from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
+
+READER = "pg_read_all_data"
+"""A role that every server has, which may read tables and nothing else: no files, no writing, no large objects."""
+AT_A_TIME = 500
+"""Rows."""
+SETTINGS = {
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+    "datestyle": "ISO, YMD",
+    "timezone": "UTC",
+    "intervalstyle": "postgres",
+    "work_mem": "64MB",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    "lock_timeout": "10s",
+}
+OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
+MOST_DIGITS = 300
+"""Digits of a number that a float can hold."""
+_JSON = (114, 3802)
+"""Object ids of json and jsonb."""
+_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz", "date", "time", "interval")
+_USERS_FAULT = ("22", "21", "42", "0A", "54")
+"""How SQLSTATE begins: values, rows in place of a value, names and types, what is not supported, limits."""
+
+
+class _Number(Loader):
+    """Reads numeric, the type of sums and averages, as a plain number."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() and len(text) < MOST_DIGITS else float(text)
+
+
+class PostgresTables:
+    """A `Tables`."""
+
+    dialect: Literal["sqlite", "postgres"] = "postgres"
+
+    def __init__(self, url: str, shown: str) -> None:
+        """`shown`: what messages call it, without a password."""
+        self._url = url
+        self._shown = shown
+
+    def select(
+        self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
+    ) -> QueryRows:
+        with translate_server_errors(self._shown), psycopg.connect(**options(self._url)) as connection:
+            try:
+                return self._rows(connection, statement, values, most_rows, timeout_s)
+            except psycopg.errors.QueryCanceled:
+                raise overdue(timeout_s) from None
+            except psycopg.Error as error:
+                if (error.sqlstate or "").startswith(_USERS_FAULT):
+                    raise UsageError(f"the query failed: {_server_message(error)}") from None
+                raise
+            finally:
+                connection.rollback()
+
+    def close(self) -> None:
+        """Nothing is open between queries."""
+
+    def _rows(
+        self,
+        connection: psycopg.Connection,
+        statement: str,
+        values: Mapping[str, str | float],
+        most_rows: int,
+        timeout_s: float,
+    ) -> QueryRows:
+        _only_reading(connection, timeout_s)
+        for name in _AS_TEXT:
+            connection.adapters.register_loader(name, TextLoader)
+        connection.adapters.register_loader("numeric", _Number)
+        with connection.cursor(name="evalscribe_query") as cursor:
+            cursor.execute(statement.encode(), dict(values))
+            return _fetched(cursor, most_rows)
+
+
+def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
+    """The schema is asked first: afterwards nothing but it and the server's own is looked into."""
+    connection.read_only = True
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
+    path = f"pg_catalog, {row[0] if row else 'public'}"
+    wanted = {**SETTINGS, "search_path": path, "statement_timeout": str(math.ceil(timeout_s * 1000))}
+    _set(connection, wanted)
+    for some in (OWNERS_SETTINGS, {"role": READER}):
+        _attempt(connection, some)
+
+
+def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
+    """Until the transaction ends."""
+    calls = sql.SQL(", ").join(sql.SQL("set_config({}, {}, true)").format(*pair) for pair in settings.items())
+    connection.execute(sql.SQL("SELECT {}").format(calls))
+
+
+def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
+    """What we may not set we go without: the statement was checked, and the transaction only reads."""
+    try:
+        with connection.transaction():
+            _set(connection, settings)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue):
+        return
+
+
+def _fetched(cursor: psycopg.ServerCursor[Any], most_rows: int) -> QueryRows:
+    rows: list[tuple[JsonValue, ...]] = []
+    size = 0
+    while some := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
+        of_json = [column.type_code in _JSON for column in cursor.description or ()]
+        for row in some:
+            cells = tuple(map(_cell, row))
+            size += sum(len(cell) for cell in cells if isinstance(cell, str))
+            if len(rows) == most_rows or size > MOST_CHARACTERS:
+                return QueryRows(columns=(), rows=tuple(rows), truncated=True)
+            rows.append(tuple(map(_parsed, cells, of_json)))
+    return QueryRows(columns=(), rows=tuple(rows))
+
+
+def _parsed(cell: JsonValue, is_json: bool) -> JsonValue:
+    return json_value(cell) if is_json and isinstance(cell, str) else cell
+
+
+def _cell(value: Any) -> JsonValue:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError("the query failed: value out of range: overflow")
+    if value is None or isinstance(value, bool | int | float | str):
+        return cut(value) if isinstance(value, str) and len(value) > LONGEST_CELL else value
+    raise UsageError("the query failed: a column holds no text")
+
+
+def _server_message(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error)).splitlines()[0]

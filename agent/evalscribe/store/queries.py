@@ -1,0 +1,92 @@
+"""Run checked queries over the store, on SQLite in a process of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.model.storage import QueryRows, Tables
+from evalscribe.settings.database import without_password
+from evalscribe.store.sqlite import FILE
+
+GRACE_S = 5.0
+"""How much longer than the query's own time its process is waited for."""
+_QUIET = ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS")
+
+
+class SqliteTables:
+    """A `Tables`. Beside writers it reads what was there when the query began."""
+
+    dialect: Literal["sqlite", "postgres"] = "sqlite"
+
+    def __init__(self, path: Path, grace_s: float = GRACE_S) -> None:
+        """Raises `NotFoundError` where there is no database."""
+        if not path.is_file():
+            raise NotFoundError(f"there is no store {path}: nothing was imported or analysed here yet")
+        self._path = path
+        self._grace_s = grace_s
+
+    def select(
+        self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
+    ) -> QueryRows:
+        asked = {
+            "path": str(self._path),
+            "statement": statement,
+            "values": dict(values),
+            "most_rows": most_rows,
+            "timeout_s": timeout_s,
+        }
+        told = _told(asked, timeout_s + self._grace_s)
+        if "error" in told:
+            raise _error(told, timeout_s)
+        rows = tuple(map(tuple, told["rows"]))
+        return QueryRows(columns=(), rows=rows, truncated=told["truncated"])
+
+    def close(self) -> None:
+        """Nothing is open between queries."""
+
+
+def _told(asked: dict[str, Any], patience_s: float) -> dict[str, Any]:
+    environment = {name: value for name, value in os.environ.items() if name not in _QUIET}
+    command = [sys.executable, "-P", "-m", "evalscribe.store.query_process"]
+    try:
+        ended = subprocess.run(
+            command,
+            input=json.dumps(asked).encode(),
+            capture_output=True,
+            timeout=patience_s,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": "overdue"}
+    if ended.returncode:
+        last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        return {"error": "unavailable", "message": f"the query's process ended: {' '.join(last)}"}
+    told: dict[str, Any] = json.loads(ended.stdout)
+    return told
+
+
+def _error(told: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
+    if told["error"] == "overdue":
+        return overdue(timeout_s)
+    if told["error"] == "unavailable":
+        return UnavailableError(f"{told['message']}: ask for less, or for fewer rows at once")
+    return UsageError(f"the query failed: {told['message']}")
+
+
+def overdue(timeout_s: float) -> EvalscribeError:
+    return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more time")
+
+
+def open_tables(place: Path | str) -> Tables:
+    """Of the store in a folder or at a postgresql:// URL. Raises `NotFoundError` where there is none."""
+    if isinstance(place, Path):
+        return SqliteTables(place / FILE)
+    from evalscribe.store.postgres_queries import PostgresTables
+
+    return PostgresTables(place, without_password(place))

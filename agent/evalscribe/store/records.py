@@ -1,0 +1,445 @@
+"""Store whole runs in collections: every eval with its transcripts and documents."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter
+from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, func, insert, select
+
+from evalscribe.errors import DataError
+from evalscribe.model.evidence import Document, FailureFingerprint, Role, files_digest
+from evalscribe.model.record import GradedEval, Record
+from evalscribe.model.run import EvalStatus, Run, Step
+from evalscribe.model.storage import AddedCounts, SweptRows
+from evalscribe.model.transcript import ChatMessage, Transcript
+from evalscribe.store import analyses, contents
+from evalscribe.store.analyses import EvalCounts, SqlStore, counts_of_status
+from evalscribe.store.collections import require_collection
+from evalscribe.store.contents import SHORT, digest_of
+from evalscribe.store.database import Database, open_database
+from evalscribe.store.errors import unstorable
+from evalscribe.store.gc import sweep
+from evalscribe.store.statements import StoredJson, execute_many, unless_there, upsert, without_nul
+from evalscribe.store.tables import collection_runs, evals, evidence, runs, steps, texts, transcripts
+from evalscribe.store.tables import documents as document_rows
+from evalscribe.store.tables import runs as runs_table
+
+Key = tuple[str, str]
+"""Run and eval id."""
+
+_JSON = TypeAdapter[JsonValue](JsonValue)
+_MESSAGES = TypeAdapter[tuple[ChatMessage, ...]](tuple[ChatMessage, ...])
+_PUT, _PUT_STEP, _PUT_TRANSCRIPT = upsert(evals), insert(steps), insert(transcripts)
+_NO_NAMES, _NO_PARTS = StoredJson("{}"), StoredJson("[]")
+
+
+def _of_eval(table: Table) -> tuple[Any, Any]:
+    return table.c.run_id == bindparam("run_id"), table.c.eval_id == bindparam("eval_id")
+
+
+def _of_several(chosen: Select[Any], table: Table) -> Select[Any]:
+    mine = chosen.where(table.c.run_id == bindparam("run_id"), table.c.eval_id.in_(bindparam("ids", expanding=True)))
+    return mine.order_by(table.c.eval_id, table.c.number)
+
+
+_FORGET = tuple(delete(table).where(*_of_eval(table)) for table in (steps, transcripts))
+_STEPS, _TRANSCRIPTS = (_of_several(select(table), table) for table in (steps, transcripts))
+_DOCUMENTS = _of_several(
+    select(document_rows, texts.c.body)
+    .join(texts, texts.c.digest == document_rows.c.digest)
+    .where(document_rows.c.number >= 0),
+    document_rows,
+)
+
+
+class RecordRows:
+    """A record as the rows it becomes, made before anything is locked."""
+
+    def __init__(self, record: Record) -> None:
+        self.key: Key = (record.run_id, record.eval.id)
+        self.status = record.eval.status
+        self.eval = _eval_row(record)
+        self.steps = [_step_row(step) for step in record.steps]
+        self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
+        self.documents = record.documents
+        said = [[one.role, one.path, digest_of(one.text)] for one in record.documents]
+        talks = [{**row, "messages": _hashed(row["messages"])} for row in self.transcripts]
+        self.eval["digest"] = self.digest = f"sha256:{_hashed(json.dumps([self.eval, self.steps, talks, said]))}"
+
+
+def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
+    """Every record at its number; what was imported of the same evals before is gone already."""
+    execute_many(connection, _PUT, [{**one.eval, "number": numbers[one.key]} for one in records])
+    execute_many(connection, _PUT_STEP, _numbered((one.key, one.steps) for one in records))
+    execute_many(connection, _PUT_TRANSCRIPT, _numbered((one.key, one.transcripts) for one in records))
+    kept = contents.PackedDocuments()
+    for one in records:
+        kept.add(*one.key, one.documents, first=0)
+    kept.put(connection)
+
+
+def _numbered(rows: Iterable[tuple[Key, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    return [
+        {"run_id": run_id, "eval_id": eval_id, "number": number, **row}
+        for (run_id, eval_id), several in rows
+        for number, row in enumerate(several)
+    ]
+
+
+def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
+    """What was imported of these evals, but for the evals themselves."""
+    if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
+        for statement in _FORGET:
+            connection.execute(statement, values)
+        contents.delete_documents(connection, keys, recorded=True)
+
+
+def load_records(connection: Connection, database: Database, rows: Sequence[Row[Any]]) -> list[Record]:
+    """The records of these rows of `evals`, all of one run, in their order. Raises `DataError` for damaged ones."""
+    if not rows:
+        return []
+    which = {"run_id": rows[0].run_id, "ids": [row.eval_id for row in rows]}
+    done, talks, files = (_by_eval(connection, statement, which) for statement in (_STEPS, _TRANSCRIPTS, _DOCUMENTS))
+    return [
+        Record.model_construct(
+            run_id=row.run_id,
+            eval=analyses.eval_in(row),
+            metadata=row.metadata_json,
+            transcripts=tuple(transcript_in(part) for part in talks[row.eval_id]),
+            steps=tuple(Step(name=part.name, status=part.status, error=part.error) for part in done[row.eval_id]),
+            documents=tuple(_document(database, part) for part in files[row.eval_id]),
+            missing=tuple(row.missing),
+        )
+        for row in rows
+    ]
+
+
+def transcript_in(row: Row[Any]) -> Transcript:
+    messages = _MESSAGES.validate_python(row.messages)
+    return Transcript.model_construct(id=row.id, name=row.name, messages=messages, metadata=row.metadata_json)
+
+
+def _by_eval(connection: Connection, statement: Select[Any], which: dict[str, Any]) -> dict[str, list[Row[Any]]]:
+    found: dict[str, list[Row[Any]]] = defaultdict(list)
+    for row in connection.execute(statement, which):
+        found[row.eval_id].append(row)
+    return found
+
+
+def _document(database: Database, row: Row[Any]) -> Document:
+    return Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.body).decode())
+
+
+def _eval_row(record: Record) -> dict[str, Any]:
+    return {
+        **analyses.eval_values(record.run_id, record.eval),
+        "task_digest": _files(record.documents, "task"),
+        "grader_digest": _files(record.documents, "grader"),
+        "metadata_json": _json(_JSON, record.metadata) if record.metadata else _NO_NAMES,
+        "missing": _json(_JSON, list(record.missing)) if record.missing else _NO_PARTS,
+    }
+
+
+def _step_row(step: Step) -> dict[str, Any]:
+    return {"name": step.name, "status": step.status, "error": step.error}
+
+
+def _transcript_row(transcript: Transcript) -> dict[str, Any]:
+    return {
+        "id": transcript.id,
+        "name": transcript.name,
+        "messages": _json(_MESSAGES, transcript.messages),
+        "metadata_json": _json(_JSON, transcript.metadata) if transcript.metadata else _NO_NAMES,
+    }
+
+
+def _files(given: Sequence[Document], role: Role) -> str | None:
+    files = tuple((one.path, one.text) for one in given if one.role == role)
+    if not files:
+        return None
+    short = sum(len(text) for _, text in files) <= SHORT
+    return (_digest_of_short if short else _digest)(files, role)
+
+
+def _digest(files: Iterable[tuple[str, str]], role: Role) -> str | None:
+    return files_digest((Document.model_construct(role=role, path=path, text=text) for path, text in files), role)
+
+
+_digest_of_short = lru_cache(1_000)(_digest)
+"""The task of many trials."""
+
+
+def _hashed(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _json(shape: TypeAdapter[Any], value: object) -> StoredJson:
+    """Its names sorted, since Postgres keeps no order of them: one text, of one digest, on both engines.
+
+    Raises `DataError` for half a character.
+    """
+    try:
+        return without_nul(json.dumps(json.loads(shape.dump_json(value)), ensure_ascii=False, sort_keys=True))
+    except ValueError as error:
+        raise unstorable() from error
+
+
+_STATE: Select[Any] = select(evals.c.eval_id, evals.c.digest, evals.c.status, evals.c.number).where(
+    evals.c.run_id == bindparam("run_id"), evals.c.eval_id.in_(bindparam("ids", expanding=True))
+)
+_LAST = select(func.max(evals.c.number)).where(evals.c.run_id == bindparam("run_id"))
+_THERE = select(runs.c.run_id).where(runs.c.run_id.in_(bindparam("ids", expanding=True)))
+_JOIN = unless_there(collection_runs)
+_LAST_JOINED = select(func.max(collection_runs.c.number)).where(
+    collection_runs.c.collection_id == bindparam("collection_id")
+)
+_FORGET_EVIDENCE = delete(evidence).where(
+    evidence.c.run_id == bindparam("run_id"), evidence.c.eval_id == bindparam("eval_id")
+)
+
+
+class Addition:
+    """One batch of runs and records, and what becomes of it."""
+
+    def __init__(self, database: Database, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> None:
+        self._database = database
+        self._collection_id = collection_id
+        self._runs = runs
+        self._records = {(rows := RecordRows(record)).key: rows for record in records}
+
+    def made(self) -> AddedCounts:
+        """All of it or nothing. Raises as `Archive.add` does."""
+        with self._database.writing() as connection:
+            require_collection(connection, self._collection_id)
+            self._put_runs(connection)
+            self._require_runs(connection)
+            there = self._states(connection)
+            self._put(connection, [rows for key, rows in self._records.items() if not self._same(key, there)], there)
+        return self._added(there)
+
+    def _put_runs(self, connection: Connection) -> None:
+        joining = {"collection_id": self._collection_id}
+        last = connection.scalar(_LAST_JOINED, joining)
+        for number, run in enumerate(self._runs, 0 if last is None else last + 1):
+            analyses.save_run(connection, self._database, run)
+            connection.execute(_JOIN, {**joining, "run_id": run.id, "number": number})
+
+    def _require_runs(self, connection: Connection) -> None:
+        wanted = {run_id for run_id, _ in self._records}
+        known = set(connection.scalars(_THERE, {"ids": sorted(wanted)}))
+        if missing := sorted(wanted - known):
+            raise DataError(f"a record of run {missing[0]!r} came without its run")
+
+    def _put(self, connection: Connection, fresh: Sequence[RecordRows], there: dict[Key, Row[Any]]) -> None:
+        written = [rows.key for rows in fresh]
+        replaced = [key for key in written if key in there and there[key].digest is not None]
+        delete_records(connection, replaced)
+        self._forget_evidence(connection, replaced)
+        insert_records(connection, fresh, self._numbers(connection, written, there))
+        for run_id, (recorded, change) in self._changes(written, there).items():
+            analyses.add_counts(connection, self._database, run_id, recorded, change)
+
+    def _forget_evidence(self, connection: Connection, replaced: Sequence[Key]) -> None:
+        """What was gathered from a record that is another one now."""
+        if replaced:
+            connection.execute(
+                _FORGET_EVIDENCE, [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in replaced]
+            )
+            contents.delete_documents(connection, replaced, recorded=False)
+
+    def _numbers(self, connection: Connection, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[Key, int]:
+        """A record that was there keeps its place; the others come after all, in the order of their file."""
+        numbers: dict[Key, int] = {}
+        following: dict[str, int] = {}
+        for key in written:
+            if key in there and there[key].digest is not None:
+                numbers[key] = there[key].number
+                continue
+            if key[0] not in following:
+                last = connection.scalar(_LAST, {"run_id": key[0]})
+                following[key[0]] = 0 if last is None else last + 1
+            numbers[key] = following[key[0]]
+            following[key[0]] += 1
+        return numbers
+
+    def _changes(self, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
+        """Per run how many more records it has, and by how much its counts differ."""
+        more: dict[str, Counter[str]] = defaultdict(Counter)
+        recorded: Counter[str] = Counter()
+        for key in written:
+            more[key[0]][self._records[key].status] += 1
+            if key in there and there[key].digest is not None:
+                more[key[0]][there[key].status] -= 1
+            else:
+                recorded[key[0]] += 1
+        return {
+            run_id: (
+                recorded[run_id],
+                sum((counts_of_status(status, n) for status, n in by_status.items()), EvalCounts()),
+            )
+            for run_id, by_status in more.items()
+        }
+
+    def _states(self, connection: Connection) -> dict[Key, Row[Any]]:
+        """What is known of those of the evals that are there. Asked while nobody else writes or forgets."""
+        wanted: dict[str, list[str]] = defaultdict(list)
+        for run_id, eval_id in self._records:
+            wanted[run_id].append(eval_id)
+        there: dict[Key, Row[Any]] = {}
+        for run_id, ids in wanted.items():
+            rows: Sequence[Row[Any]] = connection.execute(_STATE, {"run_id": run_id, "ids": ids}).all()
+            there |= {(run_id, row.eval_id): row for row in rows}
+        return there
+
+    def _same(self, key: Key, there: dict[Key, Row[Any]]) -> bool:
+        return key in there and there[key].digest == self._records[key].digest
+
+    def _added(self, there: dict[Key, Row[Any]]) -> AddedCounts:
+        same = sum(self._same(key, there) for key in self._records)
+        changed = sum(row.digest is not None for row in there.values()) - same
+        return AddedCounts(new=len(self._records) - same - changed, changed=changed, same=same)
+
+
+AT_ONCE = 100
+"""Records that are read in one go."""
+
+_IN = collection_runs.c.collection_id == bindparam("collection_id")
+_RUNS = (
+    select(runs_table)
+    .join(collection_runs, collection_runs.c.run_id == runs_table.c.run_id)
+    .where(_IN)
+    .order_by(collection_runs.c.number)
+)
+_RUN = select(runs_table).where(runs_table.c.run_id == bindparam("run_id"))
+_LEAVE = delete(collection_runs).where(_IN, collection_runs.c.run_id == bindparam("run_id"))
+_ITS_RUNS = select(collection_runs.c.run_id).where(_IN)
+_OF_RUN = evals.c.run_id == bindparam("run_id")
+_LONG = ("metadata_json", "missing")
+_GRADED: Select[Any] = (
+    select(*(c for c in evals.c if c.name not in _LONG), evals.c.metadata_json["scores"].label("scores"))
+    .where(_OF_RUN)
+    .order_by(evals.c.number, evals.c.eval_id)
+)
+_WHOLE = select(evals).where(evals.c.digest.is_not(None))
+_NEXT = _WHOLE.where(_OF_RUN, evals.c.number > bindparam("after")).order_by(evals.c.number).limit(AT_ONCE)
+_EVAL = _WHOLE.where(evals.c.eval_id == bindparam("eval_id")).order_by(evals.c.run_id).limit(1)
+_EVAL_OF_RUN = _WHOLE.where(_OF_RUN, evals.c.eval_id == bindparam("eval_id"))
+_TRANSCRIPT = (
+    select(transcripts)
+    .where(transcripts.c.id == bindparam("id"))
+    .order_by(transcripts.c.run_id, transcripts.c.eval_id, transcripts.c.number)
+    .limit(1)
+)
+
+
+def open_collection_records(place: Path | str) -> "SqlRecords":
+    """The archive of the store at `place`. Raises as `open_database` does."""
+    return SqlRecords(open_database(place))
+
+
+class SqlRecords:
+    """An `evalscribe.model.storage.EvalStore`; usable by many processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
+        return Addition(self._database, collection_id, runs, records).made()
+
+    def runs(self, collection_id: str) -> tuple[Run, ...]:
+        with self._database.transaction() as connection:
+            require_collection(connection, collection_id)
+            rows = connection.execute(_RUNS, {"collection_id": collection_id}).all()
+            return tuple(analyses.without_failures(self._database, row) for row in rows)
+
+    def run(self, run_id: str) -> Run | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_RUN, {"run_id": run_id}).one_or_none()
+            return None if row is None else analyses.without_failures(self._database, row)
+
+    def graded(self, run_id: str) -> tuple[GradedEval, ...]:
+        with self._database.transaction() as connection:
+            rows = connection.execute(_GRADED, {"run_id": run_id}).all()
+        listed = any(row.digest is None for row in rows)
+        seen = {one.eval_id: one for one in SqlStore(self._database).sightings(run_id)} if listed else {}
+        return tuple(_graded(row, seen.get(row.eval_id)) for row in rows)
+
+    def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
+        statement = _within(_EVAL if run_id is None else _EVAL_OF_RUN, evals.c.run_id, collection_id)
+        which = {"eval_id": eval_id, "collection_id": collection_id, "run_id": run_id}
+        with self._database.reading() as connection:
+            rows = connection.execute(statement, which).all()
+            return next(iter(load_records(connection, self._database, rows)), None)
+
+    def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
+        """Those that are imported meanwhile may be among them."""
+        statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
+        after, more = -1, True
+        while more:
+            with self._database.reading() as connection:
+                rows = connection.execute(statement, {"run_id": run_id, "after": after}).all()
+                found = load_records(connection, self._database, rows)
+            yield from found
+            more = len(rows) == AT_ONCE
+            after = rows[-1].number if rows else after
+
+    def transcript(self, transcript_id: str, collection_id: str | None = None) -> Record | None:
+        statement = _within(_TRANSCRIPT, transcripts.c.run_id, collection_id)
+        with self._database.reading() as connection:
+            values = {"id": transcript_id, "collection_id": collection_id}
+            found = connection.execute(statement, values).one_or_none()
+            if found is None:
+                return None
+            key = {"run_id": found.run_id, "eval_id": found.eval_id}
+            rows = connection.execute(_EVAL_OF_RUN, key).all()
+            record = next(iter(load_records(connection, self._database, rows)), None)
+        if record is None:  # Its eval is being forgotten.
+            return None
+        return record.model_copy(update={"transcripts": (transcript_in(found),)})
+
+    def documents(self, run_id: str, eval_id: str) -> tuple[Document, ...]:
+        with self._database.reading() as connection:
+            whole = connection.execute(_EVAL_OF_RUN, {"run_id": run_id, "eval_id": eval_id}).first()
+            found = contents.load_documents(connection, self._database, run_id, eval_id, recorded=whole is not None)
+        return tuple(document for document in found if document.role != "transcript")
+
+    def remove(self, collection_id: str, run_id: str) -> None:
+        with self._database.writing() as connection:
+            require_collection(connection, collection_id)
+            connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
+
+    def sweep(self, *, dry_run: bool) -> tuple[SweptRows, ...]:
+        return sweep(self._database, dry_run=dry_run)
+
+    def give_back(self) -> int:
+        return self._database.give_back()
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:
+    """Only rows of the collection's runs."""
+    return statement if collection_id is None else statement.where(run_id.in_(_ITS_RUNS))
+
+
+def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
+    """Of a failure that was only listed, task and grader are known from its evidence."""
+    listed = row.digest is None
+    return GradedEval(
+        run_id=row.run_id,
+        eval=analyses.eval_in(row),
+        scores=_numbers(row.scores),
+        task=(seen and seen.task) if listed else row.task_digest,
+        grader=(seen and seen.grader) if listed else row.grader_digest,
+    )
+
+
+def _numbers(scores: object) -> dict[str, float]:
+    named = scores.items() if isinstance(scores, dict) else ()
+    return {name: value for name, value in named if isinstance(value, int | float)}

@@ -1,0 +1,267 @@
+"""Open, check and shrink the SQLite file of a workspace."""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+from sqlalchemy import (
+    JSON,
+    URL,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    LargeBinary,
+    Table,
+    create_engine,
+    event,
+)
+from sqlalchemy.engine.interfaces import DBAPIConnection
+
+from evalscribe.errors import AccessError, DataError, UnavailableError
+from evalscribe.ids import path_part
+from evalscribe.model.run import Eval, Step
+from evalscribe.store import errors, lock, tables
+from evalscribe.store.statements import json_text
+
+PAGES = 2_000
+"""How many pages are given back at once, so that others wait for moments only."""
+INCREMENTAL = 2
+"""What SQLite calls a file that can be made smaller page by page."""
+
+
+def give_back(engine: Engine, path: Path) -> int:
+    """Bytes; 0 where another process is at work, which uses the room itself later."""
+    before = _size(path)
+    raw = engine.raw_connection()
+    try:
+        cursor = raw.cursor()
+        _shrink(cursor)
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.OperationalError as error:
+        if not str(getattr(error, "sqlite_errorname", "")).startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise
+    finally:
+        raw.close()
+    return max(0, before - _size(path))
+
+
+def _shrink(cursor: Any) -> None:
+    if _number(cursor, "auto_vacuum") != INCREMENTAL:
+        # Made by an earlier evalscribe. Writing all of it anew lets it be made smaller page by page from then on.
+        cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        cursor.execute("VACUUM")
+    while free := _number(cursor, "freelist_count"):
+        cursor.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
+        if _number(cursor, "freelist_count") >= free:
+            return
+
+
+def _number(cursor: Any, pragma: str) -> int:
+    return int(cursor.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def _size(path: Path) -> int:
+    """With the log of what is not in the file yet."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+_FOR_NOW = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_NOMEM")
+
+
+def find_damage(path: Path) -> str | None:
+    """Describe the first problem with its table and row; None if there is none or the store is gone."""
+    if not path.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            return next(
+                (wrong for table in tables.metadata.sorted_tables for wrong in _problems(connection, table)), None
+            )
+    except sqlite3.Error as error:
+        return None if (getattr(error, "sqlite_errorname", None) or "").startswith(_FOR_NOW) else str(error)
+
+
+def _problems(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
+    names = [row["name"] for row in connection.execute(f'PRAGMA table_info("{table.name}")')]
+    if missing := [column.name for column in table.c if column.name not in names]:
+        yield f"the table {table.name} has no {', '.join(missing)}"
+        return
+    for number, row in enumerate(connection.execute(f'SELECT * FROM "{table.name}"'), 1):  # noqa: S608 (ours)
+        for column in table.c:
+            if wrong := _wrong(column, row[column.name]):
+                yield f"{table.name}.{column.name} of row {number} {wrong}"
+        if wrong := _misshapen(table, row):
+            yield f"row {number} of {table.name} {wrong}"
+
+
+def _wrong(column: Column[Any], value: Any) -> str:
+    if value is None:
+        return "" if column.nullable else "is empty"
+    kind = column.type
+    if isinstance(kind, LargeBinary):
+        return "" if _unpacks(value) else "cannot be unpacked"
+    if isinstance(kind, JSON):
+        return "" if _is_json(value) else "is not JSON"
+    if isinstance(kind, Boolean):
+        return "" if value in (0, 1) else "is not a boolean"
+    if isinstance(kind, Integer):
+        return "" if isinstance(value, int) else "is not an integer"
+    if isinstance(kind, Float):
+        return "" if isinstance(value, int | float) else "is not a number"
+    return "" if isinstance(value, str) else "is not text"
+
+
+def _unpacks(value: Any) -> bool:
+    try:
+        zlib.decompress(value)
+    except (zlib.error, TypeError):
+        return False
+    return True
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.loads(value)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return isinstance(value, str)
+
+
+def _misshapen(table: Table, row: sqlite3.Row) -> str:
+    """Describe a problem in rows that are not validated when read, because there are very many."""
+    try:
+        if table is tables.evals:
+            Eval(id=row["eval_id"], **{name: row[name] for name in Eval.model_fields if name != "id"})
+        elif table is tables.steps:
+            Step(**{name: row[name] for name in Step.model_fields})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        return f"cannot be read ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+    for name, kind in _SHAPES.get(table.name, {}).items():
+        if not isinstance(json.loads(row[name]), kind):
+            return f"cannot be read ({name} has another shape)"
+    return ""
+
+
+_SHAPES: dict[str, dict[str, type]] = {
+    tables.evals.name: {"metadata_json": dict, "missing": list},
+    tables.transcripts.name: {"metadata_json": dict, "messages": list},
+    tables.scores.name: {"metadata_json": dict},
+    tables.findings.name: {"finding_json": dict},
+    tables.labels.name: {"label_json": dict},
+}
+"""Types of the values in JSON columns that are not validated when read."""
+
+
+FILE = "store.db"
+BUSY_S = 10
+"""How long an operation waits for another process that writes."""
+
+
+@dataclass(frozen=True)
+class DatabaseFile:
+    """An `evalscribe.store.database.DatabasePlace`."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / FILE
+
+    @property
+    def shown(self) -> str:
+        return str(self.path)
+
+    def engine(self) -> Engine:
+        _make(self.folder)
+        url = URL.create("sqlite", database=str(self.path))
+        engine = create_engine(url, connect_args={"timeout": BUSY_S}, json_serializer=json_text)
+        event.listen(engine, "connect", _tune)
+        return engine
+
+    def version(self, engine: Engine) -> str:  # noqa: ARG002  a server is asked
+        return f"SQLite {sqlite3.sqlite_version}"
+
+    def explained(self) -> AbstractContextManager[None]:
+        return errors.translate_errors(self.path)
+
+    def damaged(self, what: str) -> DataError:
+        return errors.damaged(self.path, what)
+
+    def foreign(self) -> DataError:
+        return DataError(
+            f"{self.path} is no store of evalscribe, and was left as it is.\nMove it away and start again."
+        )
+
+    @contextmanager
+    def upgrading(self, engine: Engine) -> Iterator[Connection]:
+        with lock.exclusive(self.path.with_suffix(".upgrade.lock")), engine.connect() as connection:
+            # Only while there is no table yet.
+            connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit()
+
+    def begin_reading(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    def begin_writing(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def give_back(self, engine: Engine) -> int:
+        return give_back(engine, self.path)
+
+    def run_lock(self, run_id: str) -> AbstractContextManager[None]:
+        return lock.run_lock(self.folder, run_id)
+
+    def claimed(self, name: str) -> AbstractContextManager[bool]:
+        return lock.claimed(self.folder / f"{path_part(name)}.lock")
+
+    def problem(self) -> str | None:
+        return find_damage(self.path)
+
+    def check(self) -> None:
+        """The kernel takes no lock away from a process that lives; but what is written into a file that somebody
+        removed is kept nowhere."""
+        if not self.path.exists():
+            raise UnavailableError(f"{self.path} was removed while it was worked with: nothing more can be kept.")
+
+
+def _make(folder: Path) -> None:
+    _refuse_link(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        _refuse_link(path)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+    if (folder / FILE).is_dir():
+        raise DataError(f"{folder / FILE} is a folder, not a store.\nMove it away and start again.")
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+
+
+def _refuse_link(path: Path) -> None:
+    """Whoever made the folder that we run in may have planted a link to what is not the store's to write."""
+    if path.is_symlink():
+        raise AccessError(f"{path} is a symbolic link, which may lead anywhere: the store is not used.\nRemove it.")
+
+
+def _tune(connection: DBAPIConnection, _record: object) -> None:
+    """In WAL mode NORMAL never damages the database; a power cut may cost the last moment, a kill costs nothing."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()

@@ -1,0 +1,539 @@
+"""Define the tables of the newest revision; older databases are described by `migrations/versions`."""
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+HEAD = "0010"
+"""Newest revision; a test holds it against the scripts."""
+
+metadata = MetaData()
+JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
+"""Text on SQLite. Users read these columns in SQL."""
+
+JSON_OR_NULL = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+"""What is not there is null to SQL too."""
+
+revisions = Table("alembic_version", MetaData(), Column("version_num", String, primary_key=True))
+
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("provider", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("experiment", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("passed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("recorded", Integer, nullable=False),
+    Column("url", String),
+    Column("body", LargeBinary, nullable=False),
+)
+"""`body` is the run as its source tells of it, without its failures, which are rows of `evals`. `recorded` is how many
+of these were imported: once they are as many as the source counts, the counts are theirs, until then the source's."""
+
+evals = Table(
+    "evals",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("category", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("trial", Integer, nullable=False),
+    Column("trials", Integer, nullable=False),
+    Column("path", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("failed_step", String),
+    Column("reason", Text),
+    Column("url", String),
+    Column("task_digest", String),
+    Column("grader_digest", String),
+    Column("metadata_json", JSON_TEXT, nullable=False),
+    Column("missing", JSON_TEXT, nullable=False),
+    Column("digest", String),
+    Index("evals_by_id", "eval_id"),
+    Index("evals_in_order", "run_id", "number"),
+)
+"""`number` keeps the source's order; `digest` is null where the eval was not imported, but listed as a failure."""
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("error", Text),
+)
+"""Of imported evals; those of a failure that was only listed are in its evidence."""
+
+transcripts = Table(
+    "transcripts",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", String, nullable=False, index=True),
+    Column("name", String),
+    Column("messages", JSON_TEXT, nullable=False),
+    Column("metadata_json", JSON_TEXT, nullable=False),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("role", String, nullable=False),
+    Column("path", String, nullable=False),
+    Column("digest", String, nullable=False, index=True),
+)
+"""What is known of an eval. `number` counts from 0 what was imported with it; what was gathered as its evidence ends
+at -1, so that neither touches the other."""
+
+texts = Table(
+    "texts",
+    metadata,
+    Column("digest", String, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Texts of documents by their content id, each kept once."""
+
+collection_runs = Table(
+    "collection_runs",
+    metadata,
+    Column("collection_id", String, primary_key=True),
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+)
+"""Which runs a collection has, in the order they were added."""
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
+    Column("digest", String),
+    Column("body", LargeBinary, nullable=False),
+)
+"""`body` is the evidence without its documents, which are rows of `documents`. Where the evidence is unreadable,
+`digest` is null and `body` is the reason."""
+
+collections = Table(
+    "collections",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False),
+)
+"""`number` keeps the order in which they were made."""
+
+
+findings = Table(
+    "findings",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("eval_id", String),
+    Column("path", String, nullable=False),
+    Column("step", String),
+    Column("classification", String),
+    Column("cause", String),
+    Column("cause_kind", String),
+    Column("confidence", Float),
+    Column("uncertain", Boolean),
+    Column("judge", String),
+    Column("error", Text),
+    Column("reasoning", Text),
+    Column("recurrence", String),
+    Column("finding_json", JSON_TEXT, nullable=False),
+)
+"""What the last report of a run says, one row for each failed eval; `finding_json` has all of it."""
+
+verdicts = Table(
+    "verdicts",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+reports = Table(
+    "reports",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("path", String, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
+rubric_versions = Table(
+    "rubric_versions",
+    metadata,
+    Column("collection_id", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("digest", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+label_sets = Table(
+    "label_sets",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("collection_id", String, nullable=False),
+    Column("id", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("collection_id", "id"),
+)
+
+judge_results = Table(
+    "judge_results",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("agent_run_id", String, nullable=False, index=True),
+    Column("rubric_id", String, nullable=False),
+    Column("rubric_version", Integer, nullable=False),
+    Column("judge", String, nullable=False),
+    Column("output", JSON_TEXT, nullable=False),
+    Column("reason", Text),
+    Column("confidence", Float),
+    Column("cost_usd", Float, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""`kind` is the result's type: one that was paid for is never replaced by a failure."""
+
+batch_intents = Table(
+    "batch_intents",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("created", String, nullable=False),
+    Column("batch_id", String),
+)
+"""`created` in ISO 8601 with its zone; `batch_id` is null until the service has named it."""
+
+batch_items = Table(
+    "batch_items",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("intent_id", String, nullable=False, index=True),
+    Column("body", LargeBinary),
+    Column("taken", Boolean, nullable=False, server_default=false()),
+)
+"""`body` is what the batch said of the question, null until then; `taken` once somebody had and counted it."""
+
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""All failures of a run as they are compared with those of other models: nobody ever asks for one of them, and one
+row is read ten times as fast as ten thousand."""
+
+labels = Table(
+    "labels",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("eval", String, nullable=False),
+    Column("label", String),
+    Column("reviewer", String),
+    Column("label_json", JSON_TEXT, nullable=False),
+)
+"""What people said of a run's failures, as git tells it; `label_json` has all of it."""
+
+proposals = Table(
+    "proposals",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Changes that models proposed, by what they were asked."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("recommendation", String, primary_key=True),
+    Column("patch", String, nullable=False),
+)
+"""Patches that were shown to a person who has not answered yet: one for each recommendation, by its digest."""
+
+result_sets = Table(
+    "result_sets",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("collection_id", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("output_schema", JSON_OR_NULL),
+    Column("created_at", String, nullable=False),
+    UniqueConstraint("collection_id", "name"),
+)
+
+results = Table(
+    "results",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("result_set_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("request", String, nullable=False),
+    Column("prompt", JSON_TEXT, nullable=False),
+    Column("user_metadata", JSON_TEXT, nullable=False),
+    Column("model", String, nullable=False),
+    Column("effort", String),
+    Column("key", String, index=True),
+    Column("output", JSON_OR_NULL),
+    Column("error", Text),
+    Column("final", Boolean, nullable=False),
+    Column("input_tokens", Integer, nullable=False),
+    Column("output_tokens", Integer, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("created_at", String, nullable=False),
+    UniqueConstraint("result_set_id", "number"),
+)
+"""What was asked and what became of it: neither output nor error while it waits. `key` is the content id of the whole
+question, once it was asked; `created_at` in ISO 8601, UTC."""
+
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("description", Text, nullable=False),
+    Column("created_at", String, nullable=False),
+)
+"""Times of all tables below are in ISO 8601, UTC."""
+
+draft_items = Table(
+    "draft_items",
+    metadata,
+    Column("dataset_id", String, primary_key=True),
+    Column("item_key", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("digest", String, nullable=False, index=True),
+    Column("likeness", String, nullable=False),
+    Column("content", String, nullable=False),
+    Column("source", JSON_TEXT, nullable=False),
+    Index("draft_items_in_order", "dataset_id", "number"),
+)
+"""The only items that change. `digest` names the text (`texts`) that holds all of the item but its source; `likeness`
+and `content` are the item's own content ids."""
+
+dataset_versions = Table(
+    "dataset_versions",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("dataset_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("items", Integer, nullable=False),
+    Column("provenance", String, nullable=False),
+    Column("parent_run_id", String),
+    Column("description", Text, nullable=False),
+    Column("created_at", String, nullable=False),
+    UniqueConstraint("dataset_id", "number"),
+)
+"""Triggers refuse to change or delete rows of this table, of `version_items`, `deployments`, `prompt_versions`,
+`scorer_versions` and `experiment_versions`."""
+
+version_items = Table(
+    "version_items",
+    metadata,
+    Column("version_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("item_key", String, nullable=False),
+    Column("digest", String, nullable=False, index=True),
+    Column("likeness", String, nullable=False),
+    Column("content", String, nullable=False),
+    Column("source", JSON_TEXT, nullable=False),
+    UniqueConstraint("version_id", "item_key"),
+)
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+target_prompts = Table(
+    "target_prompts",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("created_at", String, nullable=False),
+)
+
+prompt_versions = Table(
+    "prompt_versions",
+    metadata,
+    Column("prompt_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+scorers = Table(
+    "scorers",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("created_at", String, nullable=False),
+)
+
+scorer_versions = Table(
+    "scorer_versions",
+    metadata,
+    Column("scorer_id", String, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""`body` is the whole `Scorer`."""
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("type", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("collection_id", String, nullable=False),
+    Column("latest_version_id", String, nullable=False),
+    Column("created_at", String, nullable=False),
+)
+
+experiment_versions = Table(
+    "experiment_versions",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("experiment_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("dataset_id", String, nullable=False),
+    Column("dataset_version_id", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("experiment_id", "number"),
+)
+
+experiment_runs = Table(
+    "experiment_runs",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("experiment_id", String, nullable=False, index=True),
+    Column("experiment_version_id", String, nullable=False),
+    Column("dataset_version_id", String, nullable=False),
+    Column("deployment_id", String),
+    Column("name", String, index=True),
+    Column("state", String, nullable=False),
+    Column("reason", Text),
+    Column("repetitions", Integer, nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("budget_usd", Float),
+    Column("items", Integer, nullable=False),
+    Column("created_at", String, nullable=False),
+    Column("started_at", String),
+    Column("ended_at", String),
+    Column("heartbeat_at", String),
+    Column("worker", String),
+    Column("cancelling", Boolean, nullable=False, server_default=false()),
+    Column("archived", Boolean, nullable=False, server_default=false()),
+    Column("revision", Integer, nullable=False, server_default=text("0")),
+    Column("gate_key", String),
+    Column("gate_passed", Boolean),
+)
+"""`gate_passed` holds where `gate_key` is what the gate rests on now."""
+
+
+def _texts_of(table: str, *columns: str) -> list[Index]:
+    """So that texts nobody refers to are found."""
+    there = {column: text(f"{column} IS NOT NULL") for column in columns}
+    return [
+        Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
+        for column, where in there.items()
+    ]
+
+
+run_items = Table(
+    "run_items",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("run_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("item_key", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("verdict", String, nullable=False),
+    Column("error", Text),
+    Column("duration_ms", Float, nullable=False),
+    Column("usage", JSON_OR_NULL),
+    Column("cost_usd", Float, nullable=False),
+    Column("model", String),
+    Column("output", String),
+    Column("transcript", String),
+    Column("state", String),
+    Column("log", String),
+    Column("created_at", String, nullable=False),
+    UniqueConstraint("run_id", "number", "repetition"),
+    *_texts_of("run_items", "output", "transcript", "state", "log"),
+)
+"""One row for each try that is done. `output`, `transcript`, `state` and `log` name texts; null where there is none."""
+
+scores = Table(
+    "scores",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("run_id", String, nullable=False),
+    Column("run_item_id", String, nullable=False, index=True),
+    Column("item_key", String, nullable=False),
+    Column("repetition", Integer, nullable=False),
+    Column("scorer", String, nullable=False),
+    Column("scorer_version_id", String, nullable=False),
+    Column("required", Boolean, nullable=False),
+    Column("status", String, nullable=False),
+    Column("value", Float),
+    Column("passed", Boolean),
+    Column("label", String),
+    Column("explanation", Text, nullable=False),
+    Column("error_type", String),
+    Column("cost_usd", Float, nullable=False),
+    Column("supersedes", String),
+    Column("current", Boolean, nullable=False),
+    Column("reason", Text),
+    Column("created_at", String, nullable=False),
+    Column("input", String),
+    Column("output", String),
+    Column("evidence", String),
+    Column("metadata_json", JSON_TEXT, nullable=False),
+    Index("scores_of_run", "run_id", "current"),
+    *_texts_of("scores", "input", "output", "evidence"),
+)
+"""`input`, `output` and `evidence` name texts. A trigger refuses every change but of `current`."""

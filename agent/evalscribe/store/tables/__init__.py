@@ -1,1 +1,0 @@
-"""The tables of the newest revision. What older databases look like is in `migrations/versions`, never edited."""

@@ -1,1 +1,0 @@
-"""Components as `Target`: Python functions in a process of their own, addresses over HTTP, and commands."""
