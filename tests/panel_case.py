@@ -5,8 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.subjects import Subject, agent_run_subject
 from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.rubric import Rubric
@@ -38,7 +37,7 @@ Step = Reply | Exception | Callable[[Request], Reply]
 
 
 def subject() -> Subject:
-    return of_agent_run(RUN)
+    return agent_run_subject(RUN)
 
 
 def rubric(**fields: Any) -> Rubric:

@@ -11,7 +11,7 @@ from evalscribe.app.doctor import Check
 from evalscribe.app.judging.labelled import parsed
 from evalscribe.app.reports.discuss import Discussion
 from evalscribe.cli.display import finish
-from evalscribe.judging.subject.agent_runs import of_own_run
+from evalscribe.judging.subjects import redacted_run_subject
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.reports import ReportTools
 from evalscribe.mcp.resources import WorkspaceResources
@@ -51,7 +51,7 @@ def test_a_labelled_subject() -> None:
 
 def test_an_agent_run_made_in_python() -> None:
     run = AgentRun.model_validate({"transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]})
-    text = "\n".join(item.text for item in of_own_run(run).items)
+    text = "\n".join(item.text for item in redacted_run_subject(run).items)
     assert "use [redacted:vault-token]" in text
     assert KEY not in text
 

@@ -10,8 +10,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evalscribe.cli import run
+from evalscribe.judging.rubrics import parse_rubric
 from evalscribe.model.transcript import parse_agent_run
-from evalscribe.rubric_file import parse_rubric
 from messages_server import Answer, Call, MessagesServer, says
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from evalscribe.client.client import Client
     from evalscribe.client.service import BaseLLMService, build_judge
     from evalscribe.experiments.scorers.custom_scorer import ScorerContext, scorer
-    from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+    from evalscribe.judging.rubric_judge import JudgeResultWithCitations
     from evalscribe.model.result import (
         AgentRunRef,
         JudgeResult,
@@ -72,7 +72,7 @@ _ADDRESSES = (
     "evalscribe.experiments.scorers.custom_scorer.scorer",
     "evalscribe.model.result.JudgeResult",
     "evalscribe.model.result.ResultType",
-    "evalscribe.judging.rubric.cited.JudgeResultWithCitations",
+    "evalscribe.judging.rubric_judge.JudgeResultWithCitations",
     "evalscribe.model.result.AgentRunRef",
     "evalscribe.model.result.LLMRequest",
     "evalscribe.model.result.Prompt",

@@ -19,8 +19,8 @@ from evalscribe.app.judging.judge import estimated
 from evalscribe.app.judging.judges import ByRubric, Loaded
 from evalscribe.app.judging.subjects import Waiting
 from evalscribe.gather.pack import pack
-from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.rubric.question import asked
+from evalscribe.judging.rollout import build_request
+from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.settings import Options
 from evalscribe.signature import locate
@@ -38,7 +38,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "matched": diff.pairs,
     "diffed": diff.hunks,
     "rules run": RulesJudge.decide,
-    "requests built": asked,
+    "requests built": build_request,
 }
 
 

@@ -23,10 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
 from evalscribe.judging.calibration import Calibration, LabelPair
-from evalscribe.judging.cite import fold, verify
-from evalscribe.judging.rules.decision import Rule
+from evalscribe.judging.quotations import fold_line, verify_citation
 from evalscribe.judging.rules.engine import RULES, RulesJudge
-from evalscribe.judging.rules.facts import Facts
+from evalscribe.judging.rules.facts import Facts, Rule
 from evalscribe.model.evidence import Evidence, PackedEvidence
 from evalscribe.model.finding import CLASSIFICATIONS, Failure, Precedent, Verdict
 from evalscribe.model.repository import ReportFile
@@ -135,17 +134,19 @@ def model_or_not(of: Sequence[Judged]) -> float:
 
 def cites_the_place(one: Judged) -> bool | None:
     """Whether a citation covers a line the maintainers quote; None where they quote nothing that is there."""
-    quoted = [fold(line) for line in (one.gold.get("modelSnippet") or "").split("\n")]
+    quoted = [fold_line(line) for line in (one.gold.get("modelSnippet") or "").split("\n")]
     quoted = [line for line in quoted if len(line) > 8]
     documents = one.evidence.of("output", "log")
-    places = {(d.role, d.path, n) for d in documents for n, text in enumerate(d.lines, 1) if _holds(fold(text), quoted)}
+    places = {
+        (d.role, d.path, n) for d in documents for n, text in enumerate(d.lines, 1) if _holds(fold_line(text), quoted)
+    }
     cited = {(c.role, c.path, n) for c in one.verdict.citations for n in range(c.first, c.last + 1)}
     return bool(places & cited) if places else None
 
 
 def unverified(of: Iterable[Judged]) -> int:
     """Citations that do not stand verified in the evidence."""
-    return sum(verify(c, one.evidence).status != "verified" for one in of for c in one.verdict.citations)
+    return sum(verify_citation(c, one.evidence).status != "verified" for one in of for c in one.verdict.citations)
 
 
 def line(name: str, of: Sequence[Judged]) -> str:

@@ -95,9 +95,9 @@ def judged(make: Make, kind: str, cases: int, lanes: int) -> None:
     os.chdir(tempfile.mkdtemp())
     settings = load(Options(budget=1_000_000), Path.cwd(), os.environ)
     recipe, budget = Recipe.of(settings, Prompts()), Budget(usd=1_000_000)
-    from evalscribe.judging.failure_rubric import shipped_rubric
+    from evalscribe.judging.rubrics import default_rubric
 
-    seat = Seat(kind="rules") if kind == "rules" else Seat(kind="judge", model=MODEL, rubric=shipped_rubric())
+    seat = Seat(kind="rules") if kind == "rules" else Seat(kind="judge", model=MODEL, rubric=default_rubric())
     piece = CasePiece(seat=seat, case=a_case())
     engine = make(lanes)
     crew = partial(engine.crew, recipe, partial(serve_budget, budget))

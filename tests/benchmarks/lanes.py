@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.classify import JudgeQueue
+from evalscribe.judging.verdicts import JudgeQueue
 from evalscribe.model.storage import Store
 from evalscribe.store.analyses import open_store
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow

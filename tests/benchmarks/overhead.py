@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import chat_server
 import messages_server
-from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.model.protocols import Model

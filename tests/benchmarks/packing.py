@@ -17,8 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe import tokens
 from evalscribe.gather.pack import pack
+from evalscribe.judging import prompt_text
 from evalscribe.model.evidence import Evidence, PackedEvidence
 from real_runs import gold, payloads, run_folders
 
@@ -68,7 +68,7 @@ def measure(data: Path) -> dict[str, Any]:
             count, lacking = missing(evidence, packed, verdicts[evidence.eval.id])
             rows["quoted"] += count
             rows["missing"] += [f"{folder.name} {evidence.eval.path}: {line}" for line in lacking]
-            whole = tokens.estimate(json.dumps(json.loads(raw), ensure_ascii=False))
+            whole = prompt_text.estimate_tokens(json.dumps(json.loads(raw), ensure_ascii=False))
             ratios.append(packed.tokens / whole)
             sizes = [sizes[0] + packed.tokens, sizes[1] + whole]
         rows["runs"][folder.name] = (len(ratios), sum(ratios) / len(ratios), sizes[0] / sizes[1], max(ratios))

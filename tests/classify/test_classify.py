@@ -4,21 +4,21 @@ import asyncio
 
 import pytest
 
-from evalscribe.classify import Answer, Terms, classify
 from evalscribe.errors import AccessError
+from evalscribe.judging.verdicts import FailureVerdict, JudgingOptions, classify
 from evalscribe.model.chat import Usage
 from evalscribe.model.finding import Failure, Unclassified, Verdict
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of, verdict
 
 RUN = run_of(1)
 CASE = cases_of(RUN)(groups_of(RUN)[0])
-TERMS = Terms(timeout_s=5)
+TERMS = JudgingOptions(timeout_s=5)
 KEY = "scripted@1 basics/00000"
 FINAL = Unclassified(reason="refused", judge="scripted@1", final=True)
 PASSING = Unclassified(reason="overloaded", judge="scripted@1", usage=Usage(calls=2))
 
 
-async def answer(judge: ScriptedJudge, store: MemoryStore, terms: Terms = TERMS) -> Answer:
+async def answer(judge: ScriptedJudge, store: MemoryStore, terms: JudgingOptions = TERMS) -> FailureVerdict:
     return await classify(CASE, judge, store, terms)
 
 
@@ -31,13 +31,13 @@ def saying(said: Verdict | Unclassified) -> ScriptedJudge:
 
 async def test_a_verdict_is_stored() -> None:
     store = MemoryStore()
-    assert await answer(ScriptedJudge(), store) == Answer(verdict=verdict())
+    assert await answer(ScriptedJudge(), store) == FailureVerdict(verdict=verdict())
     assert store.verdicts == {KEY: verdict()}
 
 
 async def test_so_is_a_reason_why_there_is_none() -> None:
     store = MemoryStore()
-    assert await answer(saying(PASSING), store) == Answer(verdict=PASSING, undecided=PASSING)
+    assert await answer(saying(PASSING), store) == FailureVerdict(verdict=PASSING, undecided=PASSING)
     assert store.verdicts == {KEY: PASSING}
 
 
@@ -55,8 +55,8 @@ async def test_what_is_settled_is_not_asked_again(known: Verdict | Unclassified 
 async def test_fresh_asks_whatever_is_known() -> None:
     store = MemoryStore()
     store.put_verdict(KEY, verdict(why="old"))
-    given = await answer(ScriptedJudge(), store, Terms(timeout_s=5, fresh=True))
-    assert given == Answer(verdict=verdict())
+    given = await answer(ScriptedJudge(), store, JudgingOptions(timeout_s=5, fresh=True))
+    assert given == FailureVerdict(verdict=verdict())
     assert store.verdicts == {KEY: verdict()}
 
 
@@ -64,7 +64,7 @@ async def test_fresh_asks_whatever_is_known() -> None:
 async def test_missing_verdict_keeps_the_stored_one(said: Verdict | Unclassified) -> None:
     store = MemoryStore()
     store.put_verdict(KEY, verdict(why="old"))
-    given = await answer(saying(said), store, Terms(timeout_s=5, fresh=True))
+    given = await answer(saying(said), store, JudgingOptions(timeout_s=5, fresh=True))
     assert (given.verdict, given.cached) == (verdict(why="old"), True)
     assert given.undecided == (said if isinstance(said, Unclassified) else None)
     assert store.verdicts == {KEY: verdict(why="old")}
@@ -99,7 +99,7 @@ async def test_a_time_out_is_asked_again_on_the_next_run() -> None:
         await asyncio.sleep(60)
 
     store = MemoryStore()
-    given = await answer(ScriptedJudge(script), store, Terms(timeout_s=0.01))
+    given = await answer(ScriptedJudge(script), store, JudgingOptions(timeout_s=0.01))
     assert given.verdict == Unclassified(reason="no verdict within 0.01 s", judge="scripted@1", cause="service")
     assert (await answer(ScriptedJudge(), store)).verdict == verdict()
 

@@ -8,7 +8,7 @@ import pytest
 
 from evalscribe.app.judging.judges import not_judged
 from evalscribe.collections.clusters import Clustering, build_clusters, cluster_observations
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.subjects import Subject
 from evalscribe.model.exploration import Member, Observation
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric

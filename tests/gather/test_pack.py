@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe import tokens
 from evalscribe.gather.collect import gathered
 from evalscribe.gather.pack import pack
 from evalscribe.gather.pieces import merged
+from evalscribe.judging import prompt_text
 from evalscribe.model.evidence import Document, Evidence, Role
 from evalscribe.model.run import Eval, Step
 from evalscribe.signature import locate
@@ -141,7 +141,9 @@ def test_the_budget_is_never_exceeded(budget: int) -> None:
     packed = pack(given, budget)
     assert packed.tokens <= budget
     printed = "\n".join(e.text for e in packed.excerpts)
-    assert tokens.estimate(printed) + tokens.estimate(packed.differences) <= packed.tokens + len(packed.excerpts)
+    assert prompt_text.estimate_tokens(printed) + prompt_text.estimate_tokens(
+        packed.differences
+    ) <= packed.tokens + len(packed.excerpts)
     assert any(phrase.startswith("task TASK.txt") for phrase in packed.left_out)
 
 
@@ -192,7 +194,7 @@ def test_near_ranges_are_joined(ranges: list[tuple[int, int]], joined: list[tupl
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 1), ("abcd", 2), ("日本", 2), ("\ud800", 1)])
 def test_tokens_are_estimated_by_bytes(text: str, count: int) -> None:
-    assert tokens.estimate(text) == count
+    assert prompt_text.estimate_tokens(text) == count
 
 
 @pytest.mark.benchmark

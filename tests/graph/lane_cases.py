@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.classify import Counts, JudgeQueue
 from evalscribe.graph.analysis import run_graph
+from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Evidence, FailureFingerprint, PackedEvidence, UnreadableEvidence

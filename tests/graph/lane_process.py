@@ -14,9 +14,9 @@ from pathlib import Path
 
 from lane_cases import ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 
-from evalscribe.classify import Counts, JudgeQueue
 from evalscribe.errors import EvalscribeError
 from evalscribe.interrupts import run_until_signal
+from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.store.analyses import open_store
 
 

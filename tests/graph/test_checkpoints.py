@@ -10,10 +10,10 @@ import ormsgpack
 import psycopg
 import pytest
 
-from evalscribe.classify import JudgeQueue
 from evalscribe.errors import AccessError, DataError
 from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.graph.saver import SCHEMA
+from evalscribe.judging.verdicts import JudgeQueue
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 
 

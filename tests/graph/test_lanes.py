@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.classify import Counts, Judged, JudgeQueue
+from evalscribe.judging.verdicts import Counts, Judged, JudgeQueue
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.classify import JudgeQueue
+from evalscribe.judging.verdicts import JudgeQueue
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 from machine_speed import cpu_below
 

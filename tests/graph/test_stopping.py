@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.classify import Counts, Judged, JudgeQueue
 from evalscribe.errors import AccessError, EvalscribeError
+from evalscribe.judging.verdicts import Counts, Judged, JudgeQueue
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, FailureGroup, Unclassified, Verdict
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of

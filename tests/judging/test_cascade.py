@@ -9,13 +9,12 @@ import pytest
 from classifier_case import QUOTE, case
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import content_id
-from evalscribe.judging.cascade.cases import CaseCascade
-from evalscribe.judging.cascade.subjects import SubjectCascade, first_pass
-from evalscribe.judging.classifier.first_pass import FirstPass
-from evalscribe.judging.failure_rubric import shipped_rubric
-from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.cascade import FailureCascade, SubjectCascade, first_pass_rubric
+from evalscribe.judging.classifier import FirstPass
+from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.rubrics import default_rubric
 from evalscribe.judging.rules.engine import RulesJudge
-from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.llm.scripted import ScriptedModel, text_reply, tool_reply
 from evalscribe.model.cascade import Tag
 from evalscribe.model.chat import CallFailed, Reply, Usage
@@ -86,14 +85,14 @@ GONE = Unclassified(reason="gone.", judge="dear", usage=SPENT)
 
 def stages(
     first: Verdict | Unclassified, closer: Verdict | Unclassified | Exception | None = None, **options: Any
-) -> tuple[CaseCascade, Scripted, Scripted, Scripted]:
+) -> tuple[FailureCascade, Scripted, Scripted, Scripted]:
     closer = closer or verdict(judge="dear")
     cheap, fair, dear = Scripted("cheap", first), Scripted("fair", closer), Scripted("dear", closer)
     tagged = {"unfair": fair, "flaky": Scripted("flaky", closer)}
-    return CaseCascade(cheap, tagged, dear, **options), cheap, fair, dear
+    return FailureCascade(cheap, tagged, dear, **options), cheap, fair, dear
 
 
-async def outcome(cascade: CaseCascade) -> Verdict:
+async def outcome(cascade: FailureCascade) -> Verdict:
     found = await cascade.judge(case())
     assert isinstance(found, Verdict)
     return found
@@ -174,7 +173,7 @@ def test_the_key_is_that_of_every_stage() -> None:
     keys = [
         stages(SURE)[0].key(case()),
         stages(SURE, rules=RulesJudge())[0].key(case()),
-        CaseCascade(one.first, {}, one.alone).key(case()),
+        FailureCascade(one.first, {}, one.alone).key(case()),
     ]
     assert one.key(case()) == keys[0]
     assert len(set(keys)) == 3
@@ -184,7 +183,7 @@ SUBMITTED = {**VERDICT, "tags": [], "sure": True, "citations": [QUOTE]}
 
 
 async def first(*replies: Reply | Exception, tags: Sequence[Tag] = (UNFAIR, FLAKY)) -> Verdict | Unclassified:
-    return await FirstPass(ScriptedModel(replies, "a/cheap"), Prompts(), shipped_rubric(), tags).judge(case())
+    return await FirstPass(ScriptedModel(replies, "a/cheap"), Prompts(), default_rubric(), tags).judge(case())
 
 
 async def test_a_proven_answer_of_the_first_pass_is_sure() -> None:
@@ -234,7 +233,7 @@ async def test_a_first_pass_that_fails_is_a_reason(reply: Reply | Exception, fin
 
 async def test_the_first_pass_is_told_every_tag_and_asked_once() -> None:
     model = ScriptedModel([tool_reply(("submit", SUBMITTED))])
-    await FirstPass(model, Prompts(), shipped_rubric(), (UNFAIR, FLAKY)).judge(case())
+    await FirstPass(model, Prompts(), default_rubric(), (UNFAIR, FLAKY)).judge(case())
     (request,) = model.requests
     assert "- `unfair`: the check may be unfair\n- `flaky`: it may pass when run again\n" in request.system
     assert "false positives included" in request.system
@@ -260,7 +259,7 @@ RUN = AgentRun(
         Transcript(messages=(UserMessage(content="What is 2 + 2?"), AssistantMessage(content="It is 5, my friend."))),
     ),
 )
-SUBJECT = of_agent_run(RUN)
+SUBJECT = agent_run_subject(RUN)
 MATCH = {"label": "match", "explanation": "[T0B1:<RANGE>It is 5</RANGE>]"}
 
 
@@ -339,17 +338,17 @@ async def test_a_tag_whose_judge_fails_is_a_failure() -> None:
 
 
 def test_a_first_pass_wraps_the_schema_and_keeps_the_prompt() -> None:
-    asked = first_pass(HELPFUL, (UNFAIR,), Prompts())
+    asked = first_pass_rubric(HELPFUL, (UNFAIR,), Prompts())
     assert asked.output_schema["properties"]["answer"] == HELPFUL.output_schema
     assert asked.output_schema["properties"]["tags"]["items"]["enum"] == ["unfair"]
     assert asked.rubric_text.startswith("Is it helpful?\n\n# This is a first pass")
-    assert "tags" not in first_pass(HELPFUL, (), Prompts()).output_schema["properties"]
+    assert "tags" not in first_pass_rubric(HELPFUL, (), Prompts()).output_schema["properties"]
     assert asked.id == "helpful-first-pass", "what is kept of it is no result of the rubric"
     assert (asked.prompt_templates, asked.n_rollouts_per_input) == (HELPFUL.prompt_templates, 1)
 
 
 def test_equal_cascades_have_equal_keys() -> None:
     assert Over([]).cascade.key(SUBJECT) == Over([]).cascade.key(SUBJECT)
-    other = of_agent_run(RUN.model_copy(update={"metadata": {"seed": 1}}))
+    other = agent_run_subject(RUN.model_copy(update={"metadata": {"seed": 1}}))
     assert Over([]).cascade.key(SUBJECT) != Over([]).cascade.key(other)
     assert set(Over([]).cascade.estimates(SUBJECT)) == {"tag", "judge"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.judging import cite
+from evalscribe.judging import quotations
 from evalscribe.model.evidence import Citation, Document, Evidence
 from evalscribe.model.run import Eval
 from real_runs import failures
@@ -44,7 +44,7 @@ def lines(first: int, last: int, text: str = CODE) -> str:
 
 
 def test_a_true_quotation_is_verified() -> None:
-    assert cite.verify(claim(lines(5, 7), 5, 7), evidence()) == claim(lines(5, 7), 5, 7).model_copy(
+    assert quotations.verify_citation(claim(lines(5, 7), 5, 7), evidence()) == claim(lines(5, 7), 5, 7).model_copy(
         update={"status": "verified"}
     )
 
@@ -59,23 +59,23 @@ def test_a_true_quotation_is_verified() -> None:
     ids=["without indentation", "tabs and blanks", "blank lines around"],
 )
 def test_white_space_may_differ_and_the_documents_own_text_is_returned(text: str) -> None:
-    found = cite.verify(claim(text, 5, 5), evidence())
+    found = quotations.verify_citation(claim(text, 5, 5), evidence())
     assert (found.status, found.text) == ("verified", lines(5, 5))
 
 
 def test_shifted_lines_are_relocated() -> None:
-    found = cite.verify(claim(lines(5, 7), 25, 27), evidence())
+    found = quotations.verify_citation(claim(lines(5, 7), 25, 27), evidence())
     assert (found.status, found.first, found.last, found.text) == ("relocated", 5, 7, lines(5, 7))
 
 
 def test_of_several_places_the_nearest_counts() -> None:
-    found = cite.verify(claim("}", 9, 9), evidence("}\nx\n}\ny\ny\ny\n}"))
+    found = quotations.verify_citation(claim("}", 9, 9), evidence("}\nx\n}\ny\ny\ny\n}"))
     assert (found.status, found.first) == ("relocated", 7)
 
 
 def test_blank_lines_around_may_be_claimed_but_no_others() -> None:
-    assert cite.verify(claim(lines(2, 2), 2, 3), evidence()).status == "verified"
-    assert cite.verify(claim(lines(2, 2), 1, 2), evidence()).status == "relocated"
+    assert quotations.verify_citation(claim(lines(2, 2), 2, 3), evidence()).status == "verified"
+    assert quotations.verify_citation(claim(lines(2, 2), 1, 2), evidence()).status == "relocated"
 
 
 NEAR_MISSES = [
@@ -97,26 +97,28 @@ NEAR_MISSES = [
 
 @pytest.mark.parametrize(("text", "why"), NEAR_MISSES, ids=[why for _, why in NEAR_MISSES])
 def test_near_misses_are_unverified(text: str, why: str) -> None:
-    found = cite.verify(claim(text, 5, 5), evidence())
+    found = quotations.verify_citation(claim(text, 5, 5), evidence())
     assert (found.status, found.text) == ("unverified", text)
 
 
 def test_an_unknown_path_is_unverified() -> None:
-    assert cite.verify(claim(lines(5, 5), 5, 5, "src/../src/list.ts"), evidence()).status == "unverified"
+    assert quotations.verify_citation(claim(lines(5, 5), 5, 5, "src/../src/list.ts"), evidence()).status == "unverified"
 
 
 def test_terminal_codes_in_a_log_do_not_hinder() -> None:
     log = Document(role="log", path="run.log", text="\x1b[31mE   boom\x1b[0m\nnext")
     given = evidence().model_copy(update={"documents": (log,)})
-    found = cite.verify(Citation(role="log", path="run.log", first=1, last=1, text="E   boom"), given)
+    found = quotations.verify_citation(Citation(role="log", path="run.log", first=1, last=1, text="E   boom"), given)
     assert (found.status, found.text) == ("verified", "\x1b[31mE   boom\x1b[0m")
 
 
 def test_cite_is_cut_to_the_lines_that_there_are() -> None:
     document = evidence().documents[0]
-    assert cite.cite(document, 9, 99) == claim(lines(9, 10), 9, 10).model_copy(update={"status": "verified"})
-    assert cite.cite(document, -5, 1).first == 1
-    assert cite.cite(document, 50, 40).last == 10
+    assert quotations.cite_lines(document, 9, 99) == claim(lines(9, 10), 9, 10).model_copy(
+        update={"status": "verified"}
+    )
+    assert quotations.cite_lines(document, -5, 1).first == 1
+    assert quotations.cite_lines(document, 50, 40).last == 10
 
 
 @pytest.mark.parametrize(
@@ -129,22 +131,22 @@ def test_cite_is_cut_to_the_lines_that_there_are() -> None:
     ],
 )
 def test_find_gives_the_whole_lines_that_hold_a_snippet(text: str, place: tuple[int, int]) -> None:
-    found = cite.find(evidence(), text)
+    found = quotations.find_citation(evidence(), text)
     assert found is not None
     assert ((found.first, found.last), found.status) == (place, "verified")
-    assert cite.verify(found, evidence()) == found
+    assert quotations.verify_citation(found, evidence()) == found
 
 
 @pytest.mark.parametrize("text", ["args.limit > 1000", "", "\n", "limit) {\nthrow", "v.number() }, handler"])
 def test_find_finds_nothing_that_is_not_there(text: str) -> None:
-    assert cite.find(evidence(), text) is None
+    assert quotations.find_citation(evidence(), text) is None
 
 
 def test_find_keeps_to_the_roles_asked_for() -> None:
-    found = cite.find(evidence(), "const expected", roles=("expected",))
+    found = quotations.find_citation(evidence(), "const expected", roles=("expected",))
     assert found is not None
     assert found.role == "expected"
-    assert cite.find(evidence(), "const expected", roles=("output",)) is None
+    assert quotations.find_citation(evidence(), "const expected", roles=("output",)) is None
 
 
 SWAPS = [("===", "!=="), ("==", "!="), ("<=", "<"), (">", "<"), ("&&", "||"), ("+", "-"), ("=", "+=")]
@@ -172,17 +174,17 @@ def test_hundreds_of_generated_near_misses_are_never_verified(real_data: Path) -
     draw, tried, wrong = random.Random(20261121), 0, []
     for given in failures(real_data):
         for document in given.documents:
-            there = {cite.fold(line) for line in document.lines}
+            there = {quotations.fold_line(line) for line in document.lines}
             for number in draw.sample(range(len(document.lines)), min(2, len(document.lines))):
                 line = document.lines[number]
                 for miss in near_misses(line, draw) if len(line) < 400 else ():
-                    if cite.fold(miss) in there or not miss.strip():
+                    if quotations.fold_line(miss) in there or not miss.strip():
                         continue
                     said = Citation(
                         role=document.role, path=document.path, first=number + 1, last=number + 1, text=miss
                     )
                     tried += 1
-                    wrong += [miss] if cite.verify(said, given).status != "unverified" else []
+                    wrong += [miss] if quotations.verify_citation(said, given).status != "unverified" else []
     assert tried > 1000
     assert wrong == []
 
@@ -192,14 +194,16 @@ def test_joined_and_foreign_lines_of_real_failures_are_never_verified(real_data:
     for given in failures(real_data):
         documents = [d for d in given.documents if len(d.lines) > 3]
         for document, other in pairwise(documents):
-            there = {cite.fold(line) for line in document.lines}
+            there = {quotations.fold_line(line) for line in document.lines}
             filled = [line for line in document.lines if line.strip()]
             joined = f"{filled[0].rstrip()} {filled[1].strip()}"
-            foreign = next((line for line in other.lines if cite.fold(line) not in there and line.strip()), "no line")
+            foreign = next(
+                (line for line in other.lines if quotations.fold_line(line) not in there and line.strip()), "no line"
+            )
             for miss in (joined, foreign):
                 said = Citation(role=document.role, path=document.path, first=1, last=1, text=miss)
                 tried += 1
-                assert cite.verify(said, given).status == "unverified"
+                assert quotations.verify_citation(said, given).status == "unverified"
     assert tried > 500
 
 
@@ -214,12 +218,12 @@ def test_true_lines_of_real_failures_are_verified_and_shifted_ones_relocated(rea
         true = Citation(
             role=document.role, path=document.path, first=n, last=n, text="  " + document.lines[n - 1] + "\t"
         )
-        assert cite.verify(true, given).status == "verified"
+        assert quotations.verify_citation(true, given).status == "verified"
         shifted = true.model_copy(update={"first": n + 10_000, "last": n + 10_000})
-        assert cite.verify(shifted, given).status == "relocated"
+        assert quotations.verify_citation(shifted, given).status == "relocated"
 
 
 def test_a_line_of_megabytes_is_compared_in_bounded_time() -> None:
     given = evidence("x " * 2_500_000 + "\nshort")
-    assert cite.verify(claim("short", 2, 2), given).status == "verified"
-    assert cite.find(given, "x x\nshort") is not None
+    assert quotations.verify_citation(claim("short", 2, 2), given).status == "verified"
+    assert quotations.find_citation(given, "x x\nshort") is not None

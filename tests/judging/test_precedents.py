@@ -1,10 +1,9 @@
 """What earlier reports say is shown by one rule, whoever asks about the failure."""
 
 from classifier_case import case, evidence
-from evalscribe.judging.classifier.question import question
-from evalscribe.judging.fence import Fence
-from evalscribe.judging.precedents import MOST, shown
-from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.classifier import render_question
+from evalscribe.judging.prompt_text import Delimiter
+from evalscribe.judging.subjects import MAX_PRECEDENTS, failure_subject, select_precedents
 from evalscribe.model.finding import Precedent
 from evalscribe.prompts.templates import Prompts
 
@@ -21,16 +20,16 @@ def person(number: int) -> Precedent:
 
 def test_people_and_actions_are_shown_and_no_conclusion_of_ours() -> None:
     acted = OURS.model_copy(update={"action": "the port is fixed"})
-    assert shown((OURS,)) == ()
-    (told,) = shown((acted,))
+    assert select_precedents((OURS,)) == ()
+    (told,) = select_precedents((acted,))
     assert (told.classification, told.cause, told.reasoning, told.action) == (None, None, None, "the port is fixed")
-    assert shown((person(1),)) == (person(1),)
+    assert select_precedents((person(1),)) == (person(1),)
 
 
 def test_every_question_about_a_failure_shows_the_same_ones() -> None:
     precedents = (OURS, *(person(number) for number in range(1, 10)))
     known = case(evidence()).model_copy(update={"precedents": precedents})
-    investigated = question(Prompts(), known, Fence.of(known))
-    judged = of_evidence("r", evidence(), precedents).text()
+    investigated = render_question(Prompts(), known, Delimiter.of(known))
+    judged = failure_subject("r", evidence(), precedents).text()
     for text in (investigated, judged):
-        assert [number for number in range(10) if f"day-{number}" in text] == list(range(1, MOST + 1))
+        assert [number for number in range(10) if f"day-{number}" in text] == list(range(1, MAX_PRECEDENTS + 1))

@@ -5,9 +5,7 @@ import tracemalloc
 
 import pytest
 
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.failures import of_evidence
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.subjects import Subject, agent_run_subject, failure_subject
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Precedent
 from evalscribe.model.result import JudgeResult, ResultType
@@ -27,7 +25,7 @@ EVAL = Eval(id="e", category="basics", name="003-schedule", failed_step="tests",
 
 
 def subject(*messages: UserMessage | AssistantMessage | ToolMessage | SystemMessage) -> Subject:
-    return of_agent_run(AgentRun(id="run", transcripts=(Transcript(id="t", messages=messages),)))
+    return agent_run_subject(AgentRun(id="run", transcripts=(Transcript(id="t", messages=messages),)))
 
 
 def tag(text: str) -> str:
@@ -68,7 +66,7 @@ def test_everything_that_was_recorded_is_shown() -> None:
             ),
         ),
     )
-    shown = of_agent_run(run).text()
+    shown = agent_run_subject(run).text()
     for part in (
         'R0M metadata of the run "the run"',
         '"reward": 0.25',
@@ -106,7 +104,7 @@ def test_hostile_text_cannot_close_its_delimiter() -> None:
             ),
         ),
     )
-    shown = of_agent_run(run).text()
+    shown = agent_run_subject(run).text()
     own = tag(shown)
     assert own != known
     outside = re.sub(rf"<{own} [TR]0[^\n]*>\n.*?\n</{own}>", "", shown, flags=re.DOTALL)
@@ -136,7 +134,7 @@ def test_documents_have_numbers_and_the_facts_of_the_failure_come_first() -> Non
         ),
         missing=("logs were never stored",),
     )
-    known = of_evidence("run1", evidence)
+    known = failure_subject("run1", evidence)
     assert known.id == "run1/basics/003-schedule"
     shown = known.text()
     own = tag(shown)
@@ -158,7 +156,7 @@ def test_only_what_people_concluded_or_did_is_a_precedent() -> None:
         Precedent(report="b.md", eval="e", classification="OVERLY_STRICT", cause="sure", by_person=True),
         Precedent(report="c.md", eval="e", classification="MODEL_FAULT", cause="idle", action="port fixed"),
     )
-    shown = of_evidence("r", Evidence(eval=EVAL), precedents).text()
+    shown = failure_subject("r", Evidence(eval=EVAL), precedents).text()
     assert "guess" not in shown
     assert 'P0 earlier report "b.md"' in shown
     assert "part: label>\nOVERLY_STRICT" in shown
@@ -177,7 +175,7 @@ def test_earlier_results_are_items() -> None:
         judge="a/b",
     )
     failed = result.model_copy(update={"result_type": ResultType.FAILURE, "output": {}, "reason": "refused"})
-    shown = of_agent_run(AgentRun(transcripts=(Transcript(),)), [result, failed]).text()
+    shown = agent_run_subject(AgentRun(transcripts=(Transcript(),)), [result, failed]).text()
     assert 'label: bad\nwhy:\nline "one"\nline two\nn:\n[\n  1\n]' in shown
     assert 'A1 earlier result about "run" by rubric "rub">\nrefused\n' in shown
 
@@ -187,7 +185,7 @@ def test_the_help_tells_of_what_is_there() -> None:
     assert "[T0B1:<RANGE>" in blocks
     assert "[role path:3-9]" not in blocks
     assert "[A0]" not in blocks
-    documents = of_evidence(
+    documents = failure_subject(
         "r", Evidence(eval=EVAL, documents=(Document(role="log", path="l", text="x"),))
     ).citation_help
     assert "[role path:3-9:<RANGE>" in documents
@@ -197,7 +195,10 @@ def test_the_help_tells_of_what_is_there() -> None:
 
 def test_the_digest_covers_what_is_seen_and_no_ids() -> None:
     base = subject(UserMessage(content="x"))
-    assert base.digest == of_agent_run(AgentRun(transcripts=(Transcript(messages=(UserMessage(content="x"),)),))).digest
+    assert (
+        base.digest
+        == agent_run_subject(AgentRun(transcripts=(Transcript(messages=(UserMessage(content="x"),)),))).digest
+    )
     changed = [
         subject(UserMessage(content="y")),
         subject(SystemMessage(content="x")),
@@ -217,11 +218,11 @@ def test_a_million_tokens_are_rendered_in_a_second_and_little_memory() -> None:
     size = sum(len(message.content) for message in messages)
     assert size > 3_800_000
     tracemalloc.start()
-    known = of_agent_run(run)
+    known = agent_run_subject(run)
     text = known.text()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     print(f"{size} characters, peak {peak / size:.1f} bytes per character")
     with cpu_below(1):
-        assert of_agent_run(run).text() == text
+        assert agent_run_subject(run).text() == text
     assert peak < 10 * size

@@ -12,6 +12,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, Prompt, Resource, Tool
 
+from evalscribe.judging.rubrics import load_rubric
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentConfig
@@ -19,7 +20,6 @@ from evalscribe.model.result import Result, ResultSet
 from evalscribe.model.score import Binding, ScorerSpec
 from evalscribe.model.target import Component, Deployment
 from evalscribe.prompts.templates import Prompts
-from evalscribe.rubric_file import load_rubric
 from evalscribe.store.collections import open_collections
 from evalscribe.store.results import open_result_sets
 from surfaces.made_experiment import NOW, Made, items

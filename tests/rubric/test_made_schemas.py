@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 
 from evalscribe.errors import RubricError
 from evalscribe.json_data import join_path
+from evalscribe.judging.rubrics import parse_rubric, to_yaml
 from evalscribe.model.output_schema import META_SCHEMA, cited_strings, provider_schema, validate_answer, validate_schema
 from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
-from evalscribe.rubric_file import parse_rubric, to_yaml
 
 Schema = dict[str, Any]
 META = Draft202012Validator(META_SCHEMA)

@@ -9,10 +9,10 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from evalscribe.errors import NotFoundError, RubricError
+from evalscribe.judging.rubrics import file_schema, load_rubric, parse_rubric, rubric_names, to_yaml
 from evalscribe.model.output_schema import validate_answer
 from evalscribe.model.rubric import ModelOption, OutputParsingMode, Rubric
 from evalscribe.prompts.templates import Prompts, shipped_folder
-from evalscribe.rubric_file import file_schema, load_rubric, parse_rubric, rubric_names, to_yaml
 
 SHIPPED = ("behaviours", "correctness", "failure", "faithfulness", "helpfulness", "regression", "unfair-check")
 BILLION = "\n".join(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.judging import cite
+from evalscribe.judging import quotations
 from evalscribe.signature import locate
 from evalscribe.signature import log as signature_log
 from evalscribe.sources.convex_payload import strip_colours
@@ -77,7 +77,7 @@ def test_a_failed_deploy_says_why_once(said: str, error: str, line: int | None) 
     found = locate.locate_all(given)
     assert [one.error for one in found] == [error]
     assert found[0].citation
-    assert cite.verify(found[0].citation, given).status == "verified"
+    assert quotations.verify_citation(found[0].citation, given).status == "verified"
     assert [place.line for place in found[0].places] == ([line] if line else [])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.judging import cite
+from evalscribe.judging import quotations
 from evalscribe.signature import locate, wording
 from evalscribe.signature import log as signature_log
 from tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
@@ -132,7 +132,7 @@ def test_the_error_is_located(
     assert (found.error, found.tool, found.code, found.severity) == (error, tool, code, "error")
     assert [place.line for place in found.places[:1]] == ([line] if line else [])
     assert found.citation
-    assert cite.verify(found.citation, given).status == "verified"
+    assert quotations.verify_citation(found.citation, given).status == "verified"
     assert locate.signature(step, found) is not None
 
 
@@ -232,7 +232,7 @@ def test_colours_line_ends_and_nul_bytes_change_nothing() -> None:
     assert found is not None
     assert found.error == "'React' is not defined (no-undef)"
     assert found.citation
-    assert cite.verify(found.citation, given).status == "verified"
+    assert quotations.verify_citation(found.citation, given).status == "verified"
 
 
 def test_a_path_that_leaves_the_folder_points_nowhere() -> None:

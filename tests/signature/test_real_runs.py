@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evalscribe.judging import cite
+from evalscribe.judging import quotations
 from evalscribe.signature import locate, wording
 from real_runs import failures
 
@@ -19,7 +19,7 @@ def test_every_located_error_is_cited_and_says_something(real_data: Path) -> Non
     assert len(located) > 150
     for evidence, one in located:
         assert not wording.is_stock(one.error)
-        assert one.citation is None or cite.verify(one.citation, evidence).status == "verified"
+        assert one.citation is None or quotations.verify_citation(one.citation, evidence).status == "verified"
         for place in one.places:
             document = evidence.document("output", place.path)
             assert document is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.judging import cite
+from evalscribe.judging import quotations
 from evalscribe.model.run import Step, StepStatus
 from evalscribe.signature import locate
 from tool_output import GO, JEST, PYTEST, UNITTEST, VITEST, evidence
@@ -23,7 +23,7 @@ def test_tests_are_counted(log: str, runner: str, passed: int, failed: int) -> N
     outcome = locate.tests(given)
     assert (outcome.runner, outcome.passed, outcome.failed) == (runner, passed, failed)
     assert len(outcome.failures) == failed
-    assert all(cite.verify(failure.citation, given).status == "verified" for failure in outcome.failures)
+    assert all(quotations.verify_citation(failure.citation, given).status == "verified" for failure in outcome.failures)
 
 
 @pytest.mark.parametrize(("status", "passed"), [("passed", True), ("failed", False)])

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from asked_runs import RUN
-from evalscribe.judging.marks.resolve import resolve
-from evalscribe.judging.requests.question import Question
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.requests import RequestPrompt
 from evalscribe.model.result import Result, ResultSet
 from evalscribe.model.rubric import Collection
 from evalscribe.store.collections import open_collections
@@ -15,7 +15,7 @@ from evalscribe.store.results import open_result_sets
 from surfaces.command import Inside
 
 WHEN = "2026-11-02T12:00:00.000+00:00"
-CITED = resolve("It gave up [T0B3].", Question.of(("Why?",), {}).subject).model_dump(mode="json")
+CITED = resolve_citations("It gave up [T0B3].", RequestPrompt.of(("Why?",), {}).subject).model_dump(mode="json")
 ANSWERS = ({"output": "Two\nlines \x1b[2J.", "citations": []}, {"cause": "lied", "why": CITED}, None, None)
 ERRORS = (None, None, "overloaded (tried 5 times)", None)
 

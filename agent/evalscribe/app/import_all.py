@@ -19,7 +19,7 @@ from evalscribe.app.runs import SAMPLE, collection_name, open_source
 from evalscribe.engine import LOCAL
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judging.lanes import in_lanes
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.protocols import AskParent, LostWork, Worker, WorkerPool
 from evalscribe.model.rubric import Collection
@@ -98,7 +98,7 @@ async def import_all(
                 _pass_over(one, error, passed_over)
 
         with seldom_collected():
-            await in_lanes(opened, one_file, workspace.settings.concurrency.value if readers else 1)
+            await run_concurrently(opened, one_file, workspace.settings.concurrency.value if readers else 1)
     imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
         raise DataError("\n".join(["no file there holds runs:", *list(passed_over.values())[:3]]))

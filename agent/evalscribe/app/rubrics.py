@@ -10,10 +10,10 @@ from typing import Literal
 
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.ids import Frozen
+from evalscribe.judging.rubrics import ENDING, FOLDER, load_rubric, rubric_names, to_yaml
 from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.rubric import Collection, Rubric
 from evalscribe.prompts.templates import Prompts
-from evalscribe.rubric_file import ENDING, FOLDER, load_rubric, rubric_names, to_yaml
 
 DEFAULT_COLLECTION = "default"
 """Where rubrics of the command line are; made when it is first needed."""

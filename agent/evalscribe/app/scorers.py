@@ -13,15 +13,11 @@ from evalscribe.app.rubrics import stored
 from evalscribe.app.unstored import require_no_secret
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.experiments.python_host import FunctionDescription, describe
+from evalscribe.experiments.scorers.catalogue import Specify, is_reserved, order_bindings, parse_binding, scorer_spec
+from evalscribe.experiments.scorers.definition import ScorerConfig, validate_config
+from evalscribe.experiments.scorers.model_specs import NAMES, RubricSources, model_spec
 from evalscribe.ids import Frozen
 from evalscribe.json_data import StrictJson
-from evalscribe.judging.scorers.bindings import Specify, binding_of
-from evalscribe.judging.scorers.catalogue import reserved
-from evalscribe.judging.scorers.config import configured
-from evalscribe.judging.scorers.kind import Configured
-from evalscribe.judging.scorers.model.specs import NAMES, Rulebook, model_spec
-from evalscribe.judging.scorers.order import in_order
-from evalscribe.judging.scorers.specs import spec
 from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.experiment_storage import Definitions
 from evalscribe.model.score import CUSTOM, Binding, Scorer, ScorerSpec
@@ -32,7 +28,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
 PYTHON = "python:"
 
 
-class Attached(Configured):
+class Attached(ScorerConfig):
     """What the JSON of a created scorer may hold where an experiment binds it."""
 
     name: str
@@ -46,9 +42,9 @@ class Made(Frozen):
     """False where its latest version says the same."""
 
 
-def rulebook(shelf: CollectionStore, prompts: Prompts) -> Rulebook:
+def rulebook(shelf: CollectionStore, prompts: Prompts) -> RubricSources:
     """Rubrics as `judge` finds them, and the workspace's own prompts before the shipped ones."""
-    return Rulebook(prompts, lambda name: stored(shelf, prompts, name))
+    return RubricSources(prompts, lambda name: stored(shelf, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
@@ -57,9 +53,9 @@ def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...
     return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
 
 
-def specify(rules: Rulebook) -> Specify:
+def specify(rules: RubricSources) -> Specify:
     """Makes specs of all built-in scorers, those that ask a model too."""
-    return lambda name, config: model_spec(name, config, rules) if name in NAMES else spec(name, config)
+    return lambda name, config: model_spec(name, config, rules) if name in NAMES else scorer_spec(name, config)
 
 
 def bound(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str] = ()) -> tuple[Binding, ...]:
@@ -77,10 +73,10 @@ def bound(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str
         workspace.store.experiments,
         specify(rulebook(workspace.store.collections, workspace.prompts)),
     )
-    attached = [binding_of(text, specified) for text in builtin]
+    attached = [parse_binding(text, specified) for text in builtin]
     for binding in attached:
         require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")
-    return in_order([*attached, *(_own(definitions, text) for text in scorer_ids)])
+    return order_bindings([*attached, *(_own(definitions, text) for text in scorer_ids)])
 
 
 async def function_spec(
@@ -117,14 +113,14 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
     )
 
 
-def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: Rulebook) -> ScorerSpec:
+def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
     """A built-in scorer with a config under a name of its own. Raises `UsageError`."""
     return specify(rules)(builtin, config).model_copy(update={"name": name})
 
 
 def check_name(name: str) -> None:
     """Raises `UsageError` for what a scorer cannot be called."""
-    if reserved(name):
+    if is_reserved(name):
         raise UsageError(f"a scorer cannot be called {name}: that is the name of a built-in one")
     if not NAME.fullmatch(name):
         raise UsageError(f"a scorer cannot be called {name[:80]!r}: a letter, then letters, digits, '_', '.' and '-'")
@@ -151,7 +147,7 @@ def found(definitions: Definitions, named: str) -> Scorer:
     """By id or name. Raises `NotFoundError` naming what there is."""
     if scorer := definitions.scorer(named):
         return scorer
-    if reserved(named):
+    if is_reserved(named):
         raise NotFoundError(
             f"there is no scorer {named!r} of `evalscribe scorers create`; "
             f"{named} is a built-in one: --builtin-scorer {named}"
@@ -173,7 +169,7 @@ def config_of(text: str | None) -> dict[str, JsonValue]:
 def _own(definitions: Definitions, text: str) -> Binding:
     attached = Attached(name=text)
     if text.lstrip().startswith("{"):
-        attached = configured(Attached, "of --scorer-id", config_of(text))
+        attached = validate_config(Attached, "of --scorer-id", config_of(text))
     scorer = found(definitions, attached.name)
     return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
 

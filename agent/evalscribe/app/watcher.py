@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from evalscribe.classify import Judged
+from evalscribe.judging.verdicts import Judged
 from evalscribe.model.run import Run
 
 

@@ -50,7 +50,7 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
     """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
     from evalscribe.app.rubrics import found
     from evalscribe.cli.display import finish
-    from evalscribe.rubric_file import to_yaml
+    from evalscribe.judging.rubrics import to_yaml
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:

@@ -25,7 +25,7 @@ def _report() -> dict[str, Any]:
 
 def _rubric() -> dict[str, Any]:
     """With the meta-schema of its `output_schema` in it."""
-    from evalscribe.rubric_file import file_schema
+    from evalscribe.judging.rubrics import file_schema
 
     return file_schema()
 

@@ -10,7 +10,7 @@ from evalscribe.cli.display.formatted import Format
 
 if TYPE_CHECKING:
     from evalscribe.app.scorers import Made
-    from evalscribe.judging.scorers.catalogue import Listed
+    from evalscribe.experiments.scorers.catalogue import ScorerInfo
     from evalscribe.model.score import Scorer
     from evalscribe.workspace import Workspace
 
@@ -76,9 +76,9 @@ def list_scorers(
     from evalscribe.cli.display.formatted import listing
 
     if builtin:
-        from evalscribe.judging.scorers.catalogue import names
+        from evalscribe.experiments.scorers.catalogue import list_scorers
 
-        listing(names(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, "")
+        listing(list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, "")
         return 0
     from evalscribe.workspace import Workspace
 
@@ -100,10 +100,10 @@ def show(
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
     from evalscribe.app.scorers import found
     from evalscribe.cli.display.formatted import document
-    from evalscribe.judging.scorers.catalogue import names
+    from evalscribe.experiments.scorers.catalogue import list_scorers
     from evalscribe.workspace import Workspace
 
-    there = next((one for one in names() if one.name == scorer), None)
+    there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
         document(there, lambda: _of_listed(there), form)
         return 0
@@ -132,11 +132,11 @@ def _of_builtin(workspace: "Workspace", name: str, builtin: str, config: str | N
     return made(workspace.store.experiments, spec, workspace.now(), description)
 
 
-def _line(one: "Listed") -> str:
+def _line(one: "ScorerInfo") -> str:
     return f"{one.line} (a setting of {one.of})" if one.of else one.line
 
 
-def _keys(one: "Listed") -> str:
+def _keys(one: "ScorerInfo") -> str:
     """Required ones first, with a star."""
     keys = [key for key in one.config_schema.get("properties", {}) if key not in one.required]
     return ", ".join([*(f"{key}*" for key in one.required), *keys])
@@ -174,7 +174,7 @@ def _of_scorer(one: "Scorer") -> Iterator[str]:
     yield from (f"{key:<10}  {fact}" for key, fact in facts.items() if fact)
 
 
-def _of_listed(one: "Listed") -> Iterator[str]:
+def _of_listed(one: "ScorerInfo") -> Iterator[str]:
     import json
 
     model = "; it asks a model" if one.needs_model else ""

@@ -26,7 +26,7 @@ from evalscribe.workspace import Workspace
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from evalscribe.judging.rubric.judge import RubricJudge
+    from evalscribe.judging.rubric_judge import RubricJudge
 
 
 class Quiet:

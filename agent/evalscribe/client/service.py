@@ -18,7 +18,7 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
-    from evalscribe.judging.rubric.judge import RubricJudge
+    from evalscribe.judging.rubric_judge import RubricJudge
 
 
 WorkResult = TypeVar("WorkResult")

@@ -6,8 +6,8 @@ from typing import Any
 
 from evalscribe.collections.clusters import ClusterNode
 from evalscribe.ids import Frozen
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations
+from evalscribe.judging.subjects import Subject, SubjectItem
 from evalscribe.model.exploration import Cluster, Member, Observation, Passage
 from evalscribe.model.result import CitationTarget, JudgeResult
 from evalscribe.model.rubric import Rubric
@@ -112,12 +112,12 @@ def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
     return Subject.of("exploration", list(items))
 
 
-def _item(number: int, cluster: Cluster, explored: int) -> Item:
+def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
     mark = f"A{number}"
     share = f"seen in {len(cluster.agent_runs)} of {pluralise(explored, 'agent run')}"
     words = (f'- "{one_line(cut(one.text, LONGEST_PASSAGE))}"' for one in cluster.passages if one.text)
     text = "\n".join([f"{cluster.name}: {cluster.text}", share, *words])
-    return Item(mark=mark, about="cluster", text=text, target=CitationTarget(kind="result", item=mark))
+    return SubjectItem(mark=mark, about="cluster", text=text, target=CitationTarget(kind="result", item=mark))
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:

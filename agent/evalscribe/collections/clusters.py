@@ -5,15 +5,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evalscribe.judging.fence import one_line
-from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.judging.prompt_text import estimate_tokens, one_line
+from evalscribe.judging.subjects import Subject, SubjectItem
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Usage
 from evalscribe.model.exploration import Cluster, ClusterShare, Member, Observation, Passage
 from evalscribe.model.result import CitationTarget, JudgeResult, ResultType
 from evalscribe.text import cut, pluralise, slug
 from evalscribe.text import one_line as on_one_line
-from evalscribe.tokens import estimate
 
 MOST_CLUSTERS = 15
 """More are put together again."""
@@ -88,7 +87,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clus
         number, nodes = numbered
         found[number] = await ask(_subject(nodes))
 
-    await in_lanes(enumerate(chunks), one, max(1, min(lanes, len(chunks))))
+    await run_concurrently(enumerate(chunks), one, max(1, min(lanes, len(chunks))))
     nodes, notes, usage = list[ClusterNode](), list(before.notes), before.usage
     for number, chunk in enumerate(chunks):
         result = found[number]
@@ -157,7 +156,7 @@ def _chunks(nodes: Sequence[ClusterNode], room: int) -> Iterator[tuple[ClusterNo
     chunk: list[ClusterNode] = []
     left = room
     for node in nodes:
-        size = estimate(node.line) + 1
+        size = estimate_tokens(node.line) + 1
         if chunk and (size > left or len(chunk) == MOST_TOGETHER):
             yield tuple(chunk)
             chunk, left = [], room
@@ -170,7 +169,7 @@ def _chunks(nodes: Sequence[ClusterNode], room: int) -> Iterator[tuple[ClusterNo
 def _subject(nodes: Sequence[ClusterNode]) -> Subject:
     target = CitationTarget(kind="result", item="observations")
     text = "\n".join(node.line for node in nodes)
-    return Subject.of("exploration", [Item(mark="observations", about="", text=text, target=target)])
+    return Subject.of("exploration", [SubjectItem(mark="observations", about="", text=text, target=target)])
 
 
 MOST_PASSAGES = 6

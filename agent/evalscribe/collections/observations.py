@@ -7,21 +7,19 @@ from functools import cached_property
 from typing import Any
 
 from evalscribe.ids import content_id
-from evalscribe.judging.fence import Fence, visible
-from evalscribe.judging.marks.written import written
+from evalscribe.judging.citations import parse_marks
+from evalscribe.judging.long_subjects import DELIMITERS, LEAST, LONGEST_PART, MARGIN
+from evalscribe.judging.prompt_text import Delimiter, estimate_tokens, show_invisible
 from evalscribe.judging.regression import without_marks
-from evalscribe.judging.requests.shown import run_items, transcripts_of
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.rubric.pieces import DELIMITERS, LEAST
-from evalscribe.judging.rubric.reader import LONGEST_PART, MARGIN
-from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.judging.requests import run_items, transcripts_of
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations
+from evalscribe.judging.subjects import Subject, SubjectItem
 from evalscribe.model.exploration import Member, Observation, Passage
 from evalscribe.model.record import Record
 from evalscribe.model.result import CitationTarget, JudgeResult
 from evalscribe.model.rubric import PromptTemplateMessage, Rubric
 from evalscribe.prompts.templates import Prompts
 from evalscribe.text import cut
-from evalscribe.tokens import estimate
 
 FOLDER = "explore"
 QUESTION = "explore/question.md.j2"
@@ -64,7 +62,7 @@ def answering_rubric(prompts: Prompts, question: str) -> Rubric:
 
 
 def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, Any]) -> Rubric:
-    fenced = Fence(content_id(question), [question]).block("question", visible(question))
+    fenced = Delimiter(content_id(question), [question]).block("question", show_invisible(question))
     message = prompts.render(template, most=MOST_OBSERVED)
     return Rubric(
         id=template.removesuffix(".md.j2").replace("/", "-"),
@@ -91,7 +89,9 @@ def batch_tokens(window: int) -> int:
 
 def run_tokens(record: Record) -> int:
     """Tokens of an agent run as it is shown, estimated."""
-    return sum(estimate(item.text) + estimate(item.about) + DELIMITERS for item in run_items(0, 0, record))
+    return sum(
+        estimate_tokens(item.text) + estimate_tokens(item.about) + DELIMITERS for item in run_items(0, 0, record)
+    )
 
 
 def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
@@ -120,7 +120,7 @@ class ObservedBatch:
 
     @classmethod
     def of(cls, together: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
-        items: list[Item] = []
+        items: list[SubjectItem] = []
         starts = [0]
         for number, (_, record) in enumerate(together):
             items += run_items(number, starts[-1], record)
@@ -172,7 +172,7 @@ def _observation(said: Mapping[str, Any], shown: ObservedBatch) -> Observation:
 
 def _named(text: str, shown: ObservedBatch) -> dict[int, str | None]:
     """By where a citation begins: the agent run that it names."""
-    return {mark.start: mark.item.target.agent_run_id for mark in written(text, shown.subject) if mark.item}
+    return {mark.start: mark.item.target.agent_run_id for mark in parse_marks(text, shown.subject) if mark.item}
 
 
 def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatch) -> Passage | None:

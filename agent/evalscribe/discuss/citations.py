@@ -13,8 +13,8 @@ from io import StringIO
 from evalscribe.discuss.answer import Cited
 from evalscribe.discuss.dossier import REPORT, Dossier
 from evalscribe.discuss.lookalike import BARE, NAMED, NUMBERED, OPENING, START, UNDECIDED, forged, inert, seen
-from evalscribe.judging.marks.resolve import resolve
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.subjects import Subject
 from evalscribe.model.result import CitationTarget, ResolvedCitation
 from evalscribe.report_markdown.inline import code
 from evalscribe.text import cut, one_line
@@ -148,7 +148,7 @@ class Resolver:
         number, rest = (begins[1], part[begins.end() :]) if begins else (None, part)
         n, subject = self._number(number, rest), self._subject(number, rest) or _NOTHING
         bracket = _with_range(rest)
-        citations = resolve(bracket, subject).citations
+        citations = resolve_citations(bracket, subject).citations
         if not citations and number is None and "<RANGE>" not in bracket:
             return f"[{inert(part)}{']' if closed else ''}"
         if not closed or not citations or _left(bracket, citations):

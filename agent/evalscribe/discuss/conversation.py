@@ -11,12 +11,11 @@ from evalscribe.discuss.dossier import Dossier
 from evalscribe.discuss.history import Exchange, History
 from evalscribe.discuss.tools import TOOLS, Tools
 from evalscribe.ids import canonical_json
-from evalscribe.judging.fence import numbered
-from evalscribe.judging.turns import TurnBounds, Turns, echoed, likely, served
+from evalscribe.judging.prompt_text import estimate_tokens, number_lines
+from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, echo, estimate_conversation
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
 from evalscribe.model.protocols import Estimate, Model, OnText
 from evalscribe.prompts.templates import Prompts
-from evalscribe.tokens import estimate
 
 FOLDER = "discuss"
 LAST = "This is your last turn for this question: answer now, with what you know, and call no tool."
@@ -58,7 +57,10 @@ class Conversation:
         self._cost = cost
         self._tools = Tools(dossier)
         room = (
-            model.context_tokens - self._bounds.answer_tokens - estimate(self._system) - estimate(canonical_json(TOOLS))
+            model.context_tokens
+            - self._bounds.answer_tokens
+            - estimate_tokens(self._system)
+            - estimate_tokens(canonical_json(TOOLS))
         )
         self._history = History(self._opening(), room * 9 // 10)
 
@@ -70,8 +72,10 @@ class Conversation:
 
     def estimate(self) -> Estimate:
         """What the next question is likely to take."""
-        first = estimate(self._system) + estimate(canonical_json(TOOLS)) + self._history.tokens
-        return likely(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER)
+        first = estimate_tokens(self._system) + estimate_tokens(canonical_json(TOOLS)) + self._history.tokens
+        return estimate_conversation(
+            first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER
+        )
 
     async def ask(self, question: str, on_text: OnText) -> Answer:
         """What concerns this question only is told in the answer; raises `EvalscribeError` for what concerns all.
@@ -111,7 +115,7 @@ class Conversation:
         room = self._model.context_tokens // REPORT_SHARE
         shown, used = 0, 0
         while shown < len(lines) and used <= room:
-            used += estimate(lines[shown]) + 2
+            used += estimate_tokens(lines[shown]) + 2
             shown += 1
         fence = self._dossier.fence
         missing = "\n".join(f"{n}: {reason}" for n, reason in self._dossier.missing())
@@ -119,7 +123,7 @@ class Conversation:
             f"{FOLDER}/opening.md.j2",
             tag=fence.tag,
             report=fence.block(
-                f"the report, lines 1 to {shown} of {len(lines)}", numbered(1, "\n".join(lines[:shown]))
+                f"the report, lines 1 to {shown} of {len(lines)}", number_lines(1, "\n".join(lines[:shown]))
             ),
             missing=fence.block("findings without evidence here", missing) if missing else "",
         ).strip()
@@ -186,10 +190,10 @@ class _Asked:
             return True, GAVE_UP[reply.stop]
         if reply.stop == "max_tokens":
             return True, f"the answer was cut off at {self._bounds.answer_tokens} tokens"
-        self.exchange.turns += echoed(reply)
+        self.exchange.turns += echo(reply)
         if reply.stop == "pause":
             return False, None
         if reply.tool_calls:
-            self.exchange.turns.append(served(reply, self._tools.answer))
+            self.exchange.turns.append(answer_calls(reply, self._tools.answer))
             return False, None
         return True, None if self.written.strip() else "the model gave no answer"

@@ -5,10 +5,9 @@ from functools import cached_property
 from itertools import islice
 
 from evalscribe.ids import Frozen, canonical_json, content_id
-from evalscribe.judging.classifier.tools import Toolbox
-from evalscribe.judging.fence import Fence
-from evalscribe.judging.subject.failures import of_evidence
-from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.judging.classifier_tools import EvidenceTools
+from evalscribe.judging.prompt_text import Delimiter
+from evalscribe.judging.subjects import Subject, SubjectItem, failure_subject
 from evalscribe.model.analysis import Analysis, FindingSummary, RecommendationSummary
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.result import CitationTarget
@@ -59,7 +58,7 @@ class Dossier:
         self.said = said
         self.topics = {topic.n: topic for topic in _topics(said)}
         # The report is younger than the evidence, which can therefore hardly hold a hash of it; yet see `_found`.
-        self.fence = Fence(content_id(["discussion", text]), (text,))
+        self.fence = Delimiter(content_id(["discussion", text]), (text,))
         self._store = store
         self._evidence: dict[int, Evidence | Absent] = {}
         self._subjects: dict[int, Subject] = {}
@@ -86,9 +85,9 @@ class Dossier:
         """Findings without evidence here, and why; only the first ones are looked at."""
         return tuple((n, reason) for n in islice(self.topics, MOST_LOOKED_AT) if (reason := self._reason(n)))
 
-    def toolbox(self, n: int) -> Toolbox:
+    def toolbox(self, n: int) -> EvidenceTools:
         """Raises `Absent`."""
-        return Toolbox(self.evidence(n), self.fence)
+        return EvidenceTools(self.evidence(n), self.fence)
 
     def subject(self, n: int | None) -> Subject | None:
         """What citations of a finding are resolved against, of the report for None; None where nothing is known."""
@@ -99,7 +98,7 @@ class Dossier:
         except Absent:
             return None
         if n not in self._subjects:
-            self._subjects[n] = of_evidence(self.said.run.id or "", evidence)
+            self._subjects[n] = failure_subject(self.said.run.id or "", evidence)
         return self._subjects[n]
 
     def recommendation(self, id: str) -> RecommendationSummary | None:
@@ -118,7 +117,7 @@ class Dossier:
     @cached_property
     def _report(self) -> Subject:
         target = CitationTarget(kind="document", item=REPORT)
-        return Subject.of(self.name, [Item(mark=REPORT, about="", text=self.text, target=target)])
+        return Subject.of(self.name, [SubjectItem(mark=REPORT, about="", text=self.text, target=target)])
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:

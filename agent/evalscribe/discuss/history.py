@@ -1,8 +1,8 @@
 """What was said so far, kept within the model's window: reading is forgotten first, then whole questions."""
 
 from evalscribe.ids import canonical_json
+from evalscribe.judging.prompt_text import estimate_tokens
 from evalscribe.model.chat import Message
-from evalscribe.tokens import estimate
 
 BROKEN_OFF = "[broken off]"
 
@@ -25,7 +25,7 @@ class Exchange:
 
     @property
     def tokens(self) -> int:
-        return estimate(canonical_json(self.messages()))
+        return estimate_tokens(canonical_json(self.messages()))
 
 
 class History:
@@ -37,7 +37,7 @@ class History:
 
     @property
     def tokens(self) -> int:
-        return estimate(self._opening) + sum(exchange.tokens for exchange in self._past)
+        return estimate_tokens(self._opening) + sum(exchange.tokens for exchange in self._past)
 
     def begin(self, question: str) -> Exchange:
         return Exchange(question)

@@ -5,7 +5,7 @@ from itertools import islice
 
 from evalscribe.discuss.dossier import Dossier
 from evalscribe.ids import Frozen
-from evalscribe.judging.subject.failures import document_mark
+from evalscribe.judging.subjects import document_mark
 
 AROUND = 2
 """Lines of context on each side, and how far apart words may stand to be found together."""

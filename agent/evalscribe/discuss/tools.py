@@ -7,9 +7,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from evalscribe.discuss.dossier import Absent, Dossier
 from evalscribe.discuss.search import search
-from evalscribe.judging.classifier.tools import READING
-from evalscribe.judging.fence import numbered, one_line, quoted
-from evalscribe.judging.tool_fields import Fields, misuse, tool_of
+from evalscribe.judging.classifier_tools import READING_TOOLS
+from evalscribe.judging.prompt_text import number_lines, one_line, quote_json
+from evalscribe.judging.tool_loop import ToolFields, describe_misuse, tool_of
 from evalscribe.model.chat import Tool, ToolCall, ToolResult
 
 MOST_LINES = 300
@@ -17,14 +17,14 @@ MOST_HITS = 30
 _NUMBER = {"type": "integer", "description": "Number of the finding in the report."}
 
 
-class ReadReport(Fields):
+class ReadReport(ToolFields):
     """Read lines of the report, with their numbers."""
 
     first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
     last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
 
 
-class Find(Fields):
+class Find(ToolFields):
     """Find the places in the report and in the evidence of every finding that hold all of the given words."""
 
     words: Annotated[str, Field(min_length=1, max_length=200, description="Plain words, capitals or not.")]
@@ -38,8 +38,8 @@ def _of_finding(tool: Tool) -> Tool:
 
 
 OWN: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
-TOOLS = (*(tool_of(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING))
-_EVIDENCE = frozenset(tool.name for tool in READING)
+TOOLS = (*(tool_of(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING_TOOLS))
+_EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
 class Tools:
@@ -56,11 +56,11 @@ class Tools:
             return self._of_evidence(call)
         if call.name not in OWN:
             known = ", ".join(tool.name for tool in TOOLS)
-            return _refused(call, f"There is no tool {quoted(call.name[:80])}; there are {known}.")
+            return _refused(call, f"There is no tool {quote_json(call.name[:80])}; there are {known}.")
         try:
             asked = OWN[call.name].model_validate(call.input)
         except ValidationError as error:
-            return _refused(call, misuse(error))
+            return _refused(call, describe_misuse(error))
         about, lines = self._report(asked) if isinstance(asked, ReadReport) else self._found(asked)
         return ToolResult(call_id=call.id, text=self._dossier.fence.block(about, "\n".join(lines)))
 
@@ -82,14 +82,14 @@ class Tools:
         first = min(asked.first, len(lines))
         last = min(max(first, asked.last), len(lines), first + MOST_LINES - 1)
         about = f"the report, lines {first} to {last} of {len(lines)}"
-        return about, [numbered(first, "\n".join(lines[first - 1 : last]))]
+        return about, [number_lines(first, "\n".join(lines[first - 1 : last]))]
 
     def _found(self, asked: BaseModel) -> tuple[str, Iterable[str]]:
         words = asked.words.split() if isinstance(asked, Find) else []
         hits = search(self._dossier, words, MOST_HITS)
         told = [
             f"{'report' if hit.finding is None else f'finding {hit.finding}, {one_line(hit.place)}'}\n"
-            f"{numbered(hit.first, chr(10).join(hit.lines))}"
+            f"{number_lines(hit.first, chr(10).join(hit.lines))}"
             for hit in hits
         ]
         return "found", told or ["nothing holds all of these words"]

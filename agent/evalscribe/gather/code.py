@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from evalscribe import tokens
 from evalscribe.diff import Hunk, Pair, hunks
 from evalscribe.gather.pieces import Range, clipped, excerpts, fitting, is_boilerplate, shown
+from evalscribe.judging import prompt_text
 from evalscribe.model.evidence import Document, Evidence, Excerpt, LocatedError, OutputLine
 
 AROUND = 4
@@ -33,7 +33,7 @@ def differences(both: Sequence[Pair], located: Sequence[LocatedError], budget: i
     """
     pointed = {place.path for error in located for place in error.places}
     names = list(_named(both, budget // 10))
-    budget -= sum(tokens.estimate(line) + 1 for line in names)
+    budget -= sum(prompt_text.estimate_tokens(line) + 1 for line in names)
     printed: list[str] = []
     covered: dict[str, tuple[Range, ...]] = {}
     left_out: list[str] = []
@@ -42,7 +42,7 @@ def differences(both: Sequence[Pair], located: Sequence[LocatedError], budget: i
             continue
         found = hunks(pair)
         texts, kept = _fitting(pair, found, budget)
-        budget -= sum(tokens.estimate(text) + 1 for text in texts)
+        budget -= sum(prompt_text.estimate_tokens(text) + 1 for text in texts)
         printed += texts
         covered[pair.output.path] = tuple(_lines(hunk) for hunk in found[:kept])
         if kept < len(found):
@@ -79,10 +79,10 @@ def _fitting(pair: Pair, found: Sequence[Hunk], budget: int) -> tuple[list[str],
     if not found or pair.output is None or pair.expected is None:
         return [], 0
     texts = [f"--- {shown(pair.expected.path)}\n+++ {shown(pair.output.path)}"]
-    spent = tokens.estimate(texts[0]) + 1
+    spent = prompt_text.estimate_tokens(texts[0]) + 1
     for at, hunk in enumerate(found):
         text = "\n".join(["@@", *(clipped(line) for line in hunk.lines)])
-        spent += tokens.estimate(text) + 1
+        spent += prompt_text.estimate_tokens(text) + 1
         if spent > budget:
             return (texts if at else []), at
         texts.append(text)
@@ -115,9 +115,9 @@ def _named(both: Sequence[Pair], budget: int) -> Iterator[str]:
 
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
     """One line of as many names as fit, and how many more there are; nothing where not even the title fits."""
-    count = fitting(names, budget - tokens.estimate(title) - 8)
+    count = fitting(names, budget - prompt_text.estimate_tokens(title) - 8)
     more = f" and {len(names) - count} more" if count < len(names) else ""
-    if names and budget > tokens.estimate(title) + 8:
+    if names and budget > prompt_text.estimate_tokens(title) + 8:
         yield f"{title}: {', '.join(names[:count])}{more}"
 
 

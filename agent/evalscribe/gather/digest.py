@@ -3,7 +3,7 @@
 import re
 
 from evalscribe.ids import content_id
-from evalscribe.judging.rules.spoken import Spoken
+from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence, PreparedFailure
 from evalscribe.signature.locate import signature
 from evalscribe.signature.log import failed_log
@@ -30,7 +30,7 @@ def before_output(evidence: Evidence) -> bool:
     Where the source says that the harness broke, a log is the harness's.
     """
     log = () if evidence.eval.status == "error" else evidence.of("log")
-    did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Spoken(evidence).by_model
+    did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
     return not did and not any(step.status == "passed" for step in evidence.steps)
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from evalscribe import tokens
 from evalscribe.diff import Pair, at_positions, pairs, positions
 from evalscribe.gather.code import Differences, code_excerpts, differences
 from evalscribe.gather.grader import grader_excerpts
 from evalscribe.gather.log import log_excerpts
 from evalscribe.gather.pieces import excerpts, fitting, head, shown
 from evalscribe.gather.transcript import transcript_excerpts
+from evalscribe.judging import prompt_text
 from evalscribe.model.evidence import Diagnosis, Evidence, Excerpt, PackedEvidence, PreparedFailure
 from evalscribe.model.finding import Failure
 from evalscribe.signature.locate import locate_all, tests
@@ -58,13 +58,16 @@ def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | Non
     diagnosis = diagnosis or diagnose(evidence)
     both = at_positions(evidence, diagnosis.pairs)
     told = differences(both, diagnosis.errors, int(budget * SHARES["differences"]))
-    chosen, cut = _within(_chosen(evidence, diagnosis, both, told, budget), budget - tokens.estimate(told.text))
+    chosen, cut = _within(
+        _chosen(evidence, diagnosis, both, told, budget), budget - prompt_text.estimate_tokens(told.text)
+    )
     left_out = (*evidence.missing, *_untouched(evidence, chosen), *told.left_out, *cut)
     return PackedEvidence(
         excerpts=tuple(chosen),
         differences=told.text,
         left_out=_bounded(dict.fromkeys(left_out)),
-        tokens=tokens.estimate(told.text) + sum(tokens.estimate(excerpt.text) for excerpt in chosen),
+        tokens=prompt_text.estimate_tokens(told.text)
+        + sum(prompt_text.estimate_tokens(excerpt.text) for excerpt in chosen),
     )
 
 
@@ -115,7 +118,7 @@ def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Ex
             cut.append(f"output {shown(excerpt.path)}: lines {first}-{last}")
         if count:
             kept.append(excerpt.model_copy(update={"text": "\n".join(lines[:count])}))
-            budget -= sum(tokens.estimate(line) + 1 for line in lines[:count])
+            budget -= sum(prompt_text.estimate_tokens(line) + 1 for line in lines[:count])
     return kept, cut
 
 

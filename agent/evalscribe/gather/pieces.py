@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalscribe import tokens
+from evalscribe.judging import prompt_text
 from evalscribe.model.evidence import Document, Excerpt
 from evalscribe.text import cut, printable
 
@@ -65,7 +65,7 @@ def fitting(lines: Sequence[str], budget: int) -> int:
     """How many of the first lines fit into so many tokens."""
     spent = 0
     for at, line in enumerate(lines):
-        spent += tokens.estimate(clipped(line)) + 1
+        spent += prompt_text.estimate_tokens(clipped(line)) + 1
         if spent > budget:
             return at
     return len(lines)

@@ -5,7 +5,7 @@ import re
 from evalscribe.gather.digest import before_output
 from evalscribe.gather.pack import diagnose
 from evalscribe.ids import content_id
-from evalscribe.judging.rules.unreachable import came_to_the_code
+from evalscribe.judging.rules.infrastructure import came_to_the_code
 from evalscribe.model.evidence import (
     Diagnosis,
     Evidence,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from evalscribe import tokens
 from evalscribe.gather.pieces import Range, clipped, excerpts, fitting
-from evalscribe.judging.rules.spoken import Made, Said, Spoken
+from evalscribe.judging import prompt_text
+from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Document, Evidence, Excerpt
 from evalscribe.model.tool_calls import changes_state
 
@@ -22,14 +22,14 @@ def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
     whole = sum(_cost(document, (1, len(document.lines))) for document in documents)
     if whole <= budget:
         return [one for document in documents for one in excerpts(document, [(1, len(document.lines))])]
-    spoken = Spoken(evidence)
+    spoken = Transcripts(evidence)
     found: list[Excerpt] = []
     for document in documents:
         found += excerpts(document, _fitting(document, _chosen(spoken, document), budget // len(documents)))
     return found
 
 
-def _chosen(spoken: Spoken, document: Document) -> Iterator[Range]:
+def _chosen(spoken: Transcripts, document: Document) -> Iterator[Range]:
     """Most important first."""
     turns = [said for said in spoken.turns if said.document is document]
     made = [one for one in spoken.made if one.call.document is document]
@@ -42,15 +42,15 @@ def _chosen(spoken: Spoken, document: Document) -> Iterator[Range]:
     yield from (place for one in made for place in _call(one))
 
 
-def _first(turns: Iterable[Said], role: str) -> Said | None:
+def _first(turns: Iterable[LocatedTurn], role: str) -> LocatedTurn | None:
     return next((said for said in turns if said.turn.role == role), None)
 
 
-def _turn(said: Said, most: int = MOST_OF_TURN) -> Range:
+def _turn(said: LocatedTurn, most: int = MOST_OF_TURN) -> Range:
     return said.turn.first, min(said.turn.last, said.turn.first + most)
 
 
-def _call(made: Made) -> Iterator[Range]:
+def _call(made: AnsweredCall) -> Iterator[Range]:
     yield _turn(made.call, MOST_OF_CALL)
     if made.answer:
         yield _turn(made.answer, MOST_OF_ANSWER)
@@ -64,7 +64,7 @@ def _fitting(document: Document, ranges: Iterable[Range], budget: int) -> list[R
         new = [n for n in range(first, last + 1) if n not in paid]
         count = fitting([document.lines[n - 1] for n in new], budget)
         if count:
-            budget -= sum(tokens.estimate(clipped(document.lines[n - 1])) + 1 for n in new[:count])
+            budget -= sum(prompt_text.estimate_tokens(clipped(document.lines[n - 1])) + 1 for n in new[:count])
             paid.update(new[:count])
             kept.append((first, new[count - 1]))
         if count < len(new) or len(kept) >= MOST_RANGES:
@@ -73,4 +73,4 @@ def _fitting(document: Document, ranges: Iterable[Range], budget: int) -> list[R
 
 
 def _cost(document: Document, span: Range) -> int:
-    return sum(tokens.estimate(clipped(line)) + 1 for line in document.lines[span[0] - 1 : span[1]])
+    return sum(prompt_text.estimate_tokens(clipped(line)) + 1 for line in document.lines[span[0] - 1 : span[1]])

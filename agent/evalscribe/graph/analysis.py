@@ -23,9 +23,9 @@ from langgraph.types import Send
 from langsmith import tracing_context
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12, and Studio shows it
 
-from evalscribe.classify import Counts, JudgeQueue
 from evalscribe.graph.checkpoints import checkpoints
 from evalscribe.ids import Frozen
+from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.finding import Finding
 from evalscribe.model.run import Run
 from evalscribe.recall.history import History

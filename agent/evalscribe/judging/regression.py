@@ -1,12 +1,12 @@
-"""Two tries at one eval as one subject, and what a judge's answer about them comes to."""
+"""Show a judge two trials of one eval as one subject, and read why the second one differs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from evalscribe.judging.requests.shown import run_items, transcripts_of
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.requests import run_items, transcripts_of
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations
+from evalscribe.judging.subjects import Subject
 from evalscribe.model.comparison import Quote, RegressionExplanation
 from evalscribe.model.finding import CAUSE_KINDS
 from evalscribe.model.record import Record
@@ -20,7 +20,7 @@ _JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
 _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 
-def of_two(base: Record | None, candidate: Record) -> Subject:
+def pair_subject(base: Record | None, candidate: Record) -> Subject:
     """`R0` and its transcripts, then `R1` with those that follow; without a base `R1` alone, from `T0` on.
 
     The subject has the id of the candidate's agent run.
@@ -30,7 +30,7 @@ def of_two(base: Record | None, candidate: Record) -> Subject:
     return Subject.of(candidate.eval.id, [*before, *run_items(1, first, candidate)])
 
 
-def why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
+def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
     """What the judge says, its citations as quotations; `base_id`: of the base's agent run."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
     explanation = cited.output["explanation"]

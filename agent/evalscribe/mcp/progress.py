@@ -13,7 +13,7 @@ from evalscribe.redaction.redact import redact
 from evalscribe.text import one_line
 
 if TYPE_CHECKING:
-    from evalscribe.classify import Judged
+    from evalscribe.judging.verdicts import Judged
     from evalscribe.model.experiment import ExperimentRun, ItemVerdict
     from evalscribe.model.run import Run
 

@@ -98,7 +98,7 @@ def _report_schema() -> str:
 
 
 def _rubric_schema() -> str:
-    from evalscribe.rubric_file import file_schema
+    from evalscribe.judging.rubrics import file_schema
 
     return _json(file_schema())
 

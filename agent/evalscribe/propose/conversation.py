@@ -2,7 +2,7 @@
 
 from evalscribe import text as prose
 from evalscribe.errors import DataError, UnavailableError
-from evalscribe.judging.turns import TurnBounds, Turns, echoed, served
+from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, echo
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, ToolCall, ToolResult
 from evalscribe.model.protocols import Model
 from evalscribe.model.repository import Edit, Proposal
@@ -74,16 +74,16 @@ class Conversation:
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
             case "pause":
-                self._messages += echoed(reply)
+                self._messages += echo(reply)
                 return None
         if not reply.tool_calls:
-            self._messages += echoed(reply)
+            self._messages += echo(reply)
             self._nudge(NUDGE, "it submitted no patch")
             return None
-        results = served(reply, self._answer)
+        results = answer_calls(reply, self._answer)
         if isinstance(results, Proposal):
             return results
-        self._messages += [*echoed(reply), results]
+        self._messages += [*echo(reply), results]
         return None
 
     def _answer(self, call: ToolCall) -> ToolResult | Proposal:

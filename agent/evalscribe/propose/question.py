@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from evalscribe import tokens
 from evalscribe.ids import Frozen, canonical_json, content_id
-from evalscribe.judging.fence import Fence, marked, numbered, one_line, quoted
+from evalscribe.judging import prompt_text
+from evalscribe.judging.prompt_text import Delimiter, bar_lines, number_lines, one_line, quote_json
 from evalscribe.model.evidence import PackedEvidence
 from evalscribe.model.finding import Recommendation
 from evalscribe.model.report import ReportEntry
@@ -27,10 +27,10 @@ class Concern(Frozen):
     """None where its evidence is not in the store, or others were enough."""
 
 
-def fence_of(recommendation: Recommendation, concerns: Sequence[Concern], scope: Scope, files: Files) -> Fence:
+def fence_of(recommendation: Recommendation, concerns: Sequence[Concern], scope: Scope, files: Files) -> Delimiter:
     texts = [text for _, text in _shown(scope, files)]
     contents = canonical_json([recommendation, list(concerns), list(scope.files), texts])
-    return Fence(content_id(contents), (contents, *texts))
+    return Delimiter(content_id(contents), (contents, *texts))
 
 
 def instructions(prompts: Prompts) -> str:
@@ -43,7 +43,7 @@ def question(
     concerns: Sequence[Concern],
     scope: Scope,
     files: Files,
-    fence: Fence,
+    fence: Delimiter,
 ) -> str:
     group = "eval improvement" if recommendation.group == "eval" else "lint or configuration change"
     return prompts.render(
@@ -56,7 +56,7 @@ def question(
         changeable=fence.block("files that may be changed", _listed(scope.files)) if scope.files else "",
         folders=fence.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
         files=[
-            fence.block(f"file {quoted(path)}", numbered(1, text.removesuffix("\n")))
+            fence.block(f"file {quote_json(path)}", number_lines(1, text.removesuffix("\n")))
             for path, text in _shown(scope, files)
         ],
     )
@@ -75,13 +75,13 @@ def _finding(entry: ReportEntry) -> str:
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
 
 
-def _excerpts(concerns: Iterable[Concern], fence: Fence) -> Iterable[str]:
+def _excerpts(concerns: Iterable[Concern], fence: Delimiter) -> Iterable[str]:
     for concern in concerns:
         for one in concern.packed.excerpts if concern.packed else ():
-            about = f"{one.role} {quoted(one.path)} of {quoted(concern.entry.paths[0])}"
-            yield fence.block(about, numbered(one.first, one.text))
+            about = f"{one.role} {quote_json(one.path)} of {quote_json(concern.entry.paths[0])}"
+            yield fence.block(about, number_lines(one.first, one.text))
         if concern.packed and concern.packed.differences:
-            yield fence.block("differences between output and reference", marked(concern.packed.differences))
+            yield fence.block("differences between output and reference", bar_lines(concern.packed.differences))
 
 
 def _shown(scope: Scope, files: Files) -> list[tuple[str, str]]:
@@ -90,7 +90,7 @@ def _shown(scope: Scope, files: Files) -> list[tuple[str, str]]:
     found = []
     for path in scope.files[:MOST_SHOWN]:
         text = files.text(path)
-        if text is not None and (cost := tokens.estimate(text)) <= room:
+        if text is not None and (cost := prompt_text.estimate_tokens(text)) <= room:
             room -= cost
             found.append((path, text))
     return found
@@ -98,4 +98,4 @@ def _shown(scope: Scope, files: Files) -> list[tuple[str, str]]:
 
 def _listed(paths: Sequence[str]) -> str:
     more = [f"and {len(paths) - MOST_NAMED} more; see list_files"] if len(paths) > MOST_NAMED else []
-    return "\n".join([*map(quoted, paths[:MOST_NAMED]), *more])
+    return "\n".join([*map(quote_json, paths[:MOST_NAMED]), *more])

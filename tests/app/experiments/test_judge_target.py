@@ -11,10 +11,10 @@ from pydantic import JsonValue
 
 from classifier_case import case, evidence
 from evalscribe.app.experiments.tools import open_target
-from evalscribe.classify import Terms, classify
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.verdicts import JudgingOptions, classify
 from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply
 from evalscribe.model.cascade import CascadeParts
 from evalscribe.model.chat import BudgetExceeded, Usage
@@ -113,7 +113,7 @@ async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) ->
     async with opened("rules") as target:
         await target.answer(call())
     with Workspace() as stored:
-        answer = await classify(case(), RulesJudge(), stored.store.analyses, Terms(timeout_s=None))
+        answer = await classify(case(), RulesJudge(), stored.store.analyses, JudgingOptions(timeout_s=None))
     assert answer.cached
 
 

@@ -7,8 +7,7 @@ import anthropic  # noqa: F401  (so that no patience below is spent on importing
 import pytest
 
 from classifier_case import Judged, case
-from evalscribe.judging.classifier.investigation import Bounds
-from evalscribe.judging.classifier.judge import ModelJudge
+from evalscribe.judging.classifier import InvestigationLimits, ModelJudge
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.finding import Failure, Unclassified, Verdict
@@ -22,7 +21,7 @@ async def judged() -> AsyncIterator[Judged]:
     async with AsyncExitStack() as stack:
 
         async def ask(
-            script: Script | None = None, of: Failure | None = None, bounds: Bounds | None = None
+            script: Script | None = None, of: Failure | None = None, bounds: InvestigationLimits | None = None
         ) -> tuple[Verdict | Unclassified, MessagesServer]:
             server = stack.enter_context(MessagesServer(script))
             attempt = AnthropicModel("claude-opus-5-5", "key", server.url, timeout_s=60)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from classifier_case import QUOTE, Judged, case
-from evalscribe.judging.classifier.investigation import Bounds
-from evalscribe.judging.classifier.judge import ModelJudge
+from evalscribe.judging.classifier import InvestigationLimits, ModelJudge
 from evalscribe.llm.scripted import ScriptedModel, Step, tool_reply
 from evalscribe.llm.scripted import text_reply as answers
 from evalscribe.model.chat import CallFailed
@@ -220,7 +219,7 @@ async def test_nothing_said_at_all_is_nudged_too(judged: Judged) -> None:
 
 
 async def test_a_tool_loop_has_an_end_and_the_last_turn_is_announced(judged: Judged) -> None:
-    outcome, server = await judged(use(("list_documents", {})), bounds=Bounds(turns=5))
+    outcome, server = await judged(use(("list_documents", {})), bounds=InvestigationLimits(turns=5))
     assert isinstance(outcome, Unclassified)
     assert "within 5 turns" in outcome.reason
     assert ["last turn" in told(call) for call in server.calls] == [False] * 4 + [True]
@@ -234,7 +233,7 @@ async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: Judge
         stop="tool_use",
         usage={"input_tokens": 30_000, "output_tokens": 1000},
     )
-    outcome, server = await judged(hungry, bounds=Bounds(tokens=150_000))
+    outcome, server = await judged(hungry, bounds=InvestigationLimits(tokens=150_000))
     assert isinstance(outcome, Unclassified)
     assert outcome.usage.input_tokens + outcome.usage.output_tokens <= 150_000
     assert "last turn" in told(server.calls[-1])
@@ -250,7 +249,7 @@ async def test_an_answer_that_is_none_leaves_the_failure_unclassified(judged: Ju
 
 
 async def test_a_model_that_hangs_is_left(judged: Judged) -> None:
-    outcome, _ = await judged(replace(submit(), held=True), bounds=Bounds(seconds=0.3))
+    outcome, _ = await judged(replace(submit(), held=True), bounds=InvestigationLimits(seconds=0.3))
     assert isinstance(outcome, Unclassified)
     assert outcome.reason == "no verdict within 0.3 s"
 

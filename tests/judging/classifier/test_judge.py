@@ -6,11 +6,9 @@ import pytest
 
 from classifier_case import case, evidence
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.judging.classifier.investigation import Bounds
-from evalscribe.judging.classifier.judge import ModelJudge
-from evalscribe.judging.classifier.question import instructions
-from evalscribe.judging.classifier.tools import TOOLS
-from evalscribe.judging.failure_rubric import shipped_rubric
+from evalscribe.judging.classifier import InvestigationLimits, ModelJudge, render_instructions
+from evalscribe.judging.classifier_tools import TOOLS
+from evalscribe.judging.rubrics import default_rubric
 from evalscribe.llm.budget import Budget, BudgetedModel, price_of
 from evalscribe.llm.scripted import ScriptedModel, tool_reply
 from evalscribe.model.chat import CallFailed, Usage
@@ -43,7 +41,7 @@ def test_it_has_the_shape_of_a_judge() -> None:
 
 def test_equal_questions_have_equal_keys() -> None:
     assert judge().key(case()) == judge().key(case())
-    assert judge(bounds=Bounds(seconds=1)).key(case()) == judge().key(case())
+    assert judge(bounds=InvestigationLimits(seconds=1)).key(case()) == judge().key(case())
 
 
 def test_another_question_has_another_key(tmp_path: Path) -> None:
@@ -96,7 +94,7 @@ def test_an_estimate_has_tokens_and_where_there_is_a_price_a_cost() -> None:
 
 
 def test_the_order_of_decision_and_every_label_stand_in_the_prompt() -> None:
-    text = instructions(Prompts(), shipped_rubric())
+    text = render_instructions(Prompts(), default_rubric())
     order = [text.index(f"\n{n}. {words}") for n, words in enumerate(["The provider", "A `known_gaps`", "The ref"])]
     order += [text.index("\n3. The task's own words"), text.index("\n4. Else: MODEL_FAULT")]
     assert order == sorted(order)

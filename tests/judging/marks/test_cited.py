@@ -2,8 +2,8 @@
 
 from copy import deepcopy
 
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations, count, resolved
-from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations, count_citations, resolve_output
+from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 
@@ -40,12 +40,14 @@ def result(**changed: object) -> JudgeResult:
 
 
 def test_only_strings_that_may_cite_are_counted() -> None:
-    assert count(OUTPUT, SCHEMA, of_agent_run(RUN)) == CitationCounts(verified=1, relocated=1, unverified=1)
+    assert count_citations(OUTPUT, SCHEMA, agent_run_subject(RUN)) == CitationCounts(
+        verified=1, relocated=1, unverified=1
+    )
 
 
 def test_an_answer_is_resolved_wherever_it_cites_and_nothing_is_dropped() -> None:
     before = deepcopy(OUTPUT)
-    found = resolved(OUTPUT, SCHEMA, of_agent_run(RUN))
+    found = resolve_output(OUTPUT, SCHEMA, agent_run_subject(RUN))
     assert before == OUTPUT
     assert (found["label"], found["unknown"]) == (OUTPUT["label"], OUTPUT["unknown"])
     assert found["explanation"]["text"] == OUTPUT["explanation"]
@@ -62,9 +64,9 @@ def test_a_result_with_citations_keeps_every_other_field() -> None:
     known = result()
     cited = JudgeResultWithCitations.from_judge_result(known, SCHEMA, RUN)
     assert isinstance(cited, JudgeResult)
-    assert cited.output == resolved(OUTPUT, SCHEMA, of_agent_run(RUN))
+    assert cited.output == resolve_output(OUTPUT, SCHEMA, agent_run_subject(RUN))
     assert cited.model_dump(exclude={"output"}) == known.model_dump(exclude={"output"})
-    assert JudgeResultWithCitations.from_judge_result(known, SCHEMA, of_agent_run(RUN)) == cited
+    assert JudgeResultWithCitations.from_judge_result(known, SCHEMA, agent_run_subject(RUN)) == cited
 
 
 def test_a_failure_has_nothing_to_resolve() -> None:
@@ -75,4 +77,4 @@ def test_a_failure_has_nothing_to_resolve() -> None:
 
 def test_what_does_not_fit_the_schema_stays_as_it_is() -> None:
     odd = {"explanation": 5, "issues": "none"}
-    assert resolved(odd, SCHEMA, of_agent_run(RUN)) == odd
+    assert resolve_output(odd, SCHEMA, agent_run_subject(RUN)) == odd

@@ -2,10 +2,8 @@
 
 import pytest
 
-from evalscribe.judging.marks.resolve import resolve
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.failures import of_evidence
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.subjects import Subject, agent_run_subject, failure_subject
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Precedent
 from evalscribe.model.result import JudgeResult, ResolvedCitation, ResultType
@@ -52,9 +50,9 @@ RUN = AgentRun(
         Transcript(id="t1", messages=(UserMessage(content="Another one: which host is used?"),)),
     ),
 )
-SUBJECT = of_agent_run(RUN, [EARLIER])
+SUBJECT = agent_run_subject(RUN, [EARLIER])
 CODE = "import os\n\ndef main(port):\n    host = 'localhost'\n    return host, port\n"
-FAILED = of_evidence(
+FAILED = failure_subject(
     "run",
     Evidence(
         eval=Eval(id="e", category="basics", name="003", failed_step="tests", reason="Tests failed: 2 of 3"),
@@ -71,7 +69,7 @@ FAILED = of_evidence(
 
 
 def only(text: str, subject: Subject = SUBJECT) -> ResolvedCitation:
-    cited = resolve(text, subject)
+    cited = resolve_citations(text, subject)
     assert cited.text == text
     (citation,) = cited.citations
     return citation
@@ -145,7 +143,7 @@ def test_what_is_not_there_is_told_never_dropped(mark: str) -> None:
     ],
 )
 def test_brackets_that_cite_nothing_are_left_alone(text: str) -> None:
-    assert resolve(text, SUBJECT).citations == ()
+    assert resolve_citations(text, SUBJECT).citations == ()
 
 
 @pytest.mark.parametrize(
@@ -231,7 +229,7 @@ def test_targets_carry_the_ids_of_the_run() -> None:
 
 def test_offsets_are_code_points_of_the_citing_text() -> None:
     text = "🙂🙂 [T0B0], é [T0B1:<RANGE>It is</RANGE>]"
-    assert [text[c.start_idx : c.end_idx] for c in resolve(text, SUBJECT).citations] == [
+    assert [text[c.start_idx : c.end_idx] for c in resolve_citations(text, SUBJECT).citations] == [
         "[T0B0]",
         "[T0B1:<RANGE>It is</RANGE>]",
     ]
@@ -260,7 +258,7 @@ def test_offsets_are_code_points_of_the_citing_text() -> None:
     ],
 )
 def test_several_in_one_bracket_and_broken_ones(text: str, parts: list[tuple[str, str]]) -> None:
-    citations = resolve(text, SUBJECT).citations
+    citations = resolve_citations(text, SUBJECT).citations
     assert [(text[c.start_idx : c.end_idx], c.status) for c in citations] == parts
 
 
@@ -306,7 +304,7 @@ def test_documents(text: str, status: str, lines: tuple[int | None, int | None] 
 
 
 def test_lines_of_one_document_behind_commas() -> None:
-    cited = resolve("[output src/main.py:3, 5-6, 99; expected src/main.py:1]", FAILED)
+    cited = resolve_citations("[output src/main.py:3, 5-6, 99; expected src/main.py:1]", FAILED)
     assert [c.target and (c.target.role, c.target.first, c.target.last) for c in cited.citations] == [
         ("output", 3, 3),
         ("output", 5, 6),
@@ -317,7 +315,7 @@ def test_lines_of_one_document_behind_commas() -> None:
 
 def test_of_several_places_in_a_document_the_nearest_is_told() -> None:
     text = "\n".join(["x = call(1)" if n % 10 == 0 else f"line {n}" for n in range(100)])
-    known = of_evidence(
+    known = failure_subject(
         "r",
         Evidence(eval=Eval(id="e", category="a", name="b"), documents=(Document(role="log", path="l", text=text),)),
     )

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.judging.marks.resolve import resolve
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.failures import of_evidence
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.subjects import Subject, agent_run_subject, failure_subject
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
@@ -24,11 +22,11 @@ PIECES = (
 
 def subject(*texts: str) -> Subject:
     messages = tuple(UserMessage(content=text) for text in texts)
-    return of_agent_run(AgentRun(metadata={"a": {"": [1]}}, transcripts=(Transcript(messages=messages),)))
+    return agent_run_subject(AgentRun(metadata={"a": {"": [1]}}, transcripts=(Transcript(messages=messages),)))
 
 
 SMALL = subject("one two\nthree", "[T0B0:<RANGE>one two</RANGE>]", "\x00\uffff\ud800", "")
-DOCUMENTS = of_evidence(
+DOCUMENTS = failure_subject(
     "r",
     Evidence(
         eval=Eval(id="e", category="a", name="b"),
@@ -41,8 +39,8 @@ DOCUMENTS = of_evidence(
 
 def read_twice(text: str, known: Subject) -> None:
     """Without and with an end of a quotation at its end."""
-    assert resolve(text, known).text == text
-    assert resolve(text + "</RANGE>]", known).text == text + "</RANGE>]"
+    assert resolve_citations(text, known).text == text
+    assert resolve_citations(text + "</RANGE>]", known).text == text + "</RANGE>]"
 
 
 @pytest.mark.benchmark
@@ -73,7 +71,7 @@ def test_offsets_are_in_order_and_statuses_are_honest(pieces: list[str]) -> None
     text = "".join(pieces)
     for known in (SMALL, DOCUMENTS):
         before = 0
-        for citation in resolve(text, known).citations:
+        for citation in resolve_citations(text, known).citations:
             assert before <= citation.start_idx < citation.end_idx <= len(text)
             before = citation.end_idx
             assert (citation.target is None) == (citation.status == "unverified")
@@ -99,7 +97,7 @@ def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
         for n, quote in enumerate(quotes)
     )
     with cpu_below(2):
-        statuses = [citation.status for citation in resolve(answer, known).citations]
+        statuses = [citation.status for citation in resolve_citations(answer, known).citations]
     assert statuses == ["unverified" if n % 5 == 0 else "verified" if n % 3 else "relocated" for n in range(100)]
 
 
@@ -120,7 +118,7 @@ def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
 )
 def test_texts_that_repeat_themselves_do_not_hang_the_search(text: str, quote: str) -> None:
     with cpu_below(6):
-        (citation,) = resolve(f"[T0B0:<RANGE>{quote}</RANGE>]", subject("nothing", text)).citations
+        (citation,) = resolve_citations(f"[T0B0:<RANGE>{quote}</RANGE>]", subject("nothing", text)).citations
     assert citation.status in ("relocated", "unverified")
 
 
@@ -131,5 +129,5 @@ def test_metadata_made_to_be_ambiguous_does_not_hang() -> None:
         nested = {"a": nested, "a.a": nested}
     run = AgentRun(metadata={"x": nested}, transcripts=(Transcript(),))
     with cpu_below(2):
-        (citation,) = resolve(f"[R0M.x{'.a' * 40}]", of_agent_run(run)).citations
+        (citation,) = resolve_citations(f"[R0M.x{'.a' * 40}]", agent_run_subject(run)).citations
     assert citation.status == "unverified"

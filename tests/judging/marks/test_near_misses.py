@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.judging import cite
-from evalscribe.judging.marks.resolve import resolve
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.failures import of_evidence
-from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.judging import quotations
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.subjects import Subject, SubjectItem, agent_run_subject, failure_subject
 from evalscribe.model.evidence import Citation, Document, Evidence
 from evalscribe.model.result import ResolvedCitation
 from evalscribe.model.run import Eval
@@ -127,24 +125,24 @@ def made_up(chance: random.Random, turns: int = 40) -> Subject:
             ToolMessage(content=text(), error=text()),
         )
     ]
-    return of_agent_run(AgentRun(transcripts=(Transcript(messages=tuple(messages)),)))
+    return agent_run_subject(AgentRun(transcripts=(Transcript(messages=tuple(messages)),)))
 
 
-def quotable(item: Item) -> list[tuple[int, str]]:
+def quotable(item: SubjectItem) -> list[tuple[int, str]]:
     return [(number, line) for number, line in enumerate(item.text.split("\n"), 1) if 8 <= len(line.strip()) <= 400]
 
 
 def only(text: str, subject: Subject) -> ResolvedCitation:
-    (citation,) = resolve(text, subject).citations
+    (citation,) = resolve_citations(text, subject).citations
     return citation
 
 
-def cited(item: Item, first: int, last: int, quote: str) -> str:
+def cited(item: SubjectItem, first: int, last: int, quote: str) -> str:
     where = f":{first}-{last}" if item.numbered else ""
     return f"It says [{item.mark}{where}:<RANGE>{quote}</RANGE>], so."
 
 
-def near_misses(subject: Subject, chance: random.Random, each: int) -> Iterator[tuple[str, Item, int, str]]:
+def near_misses(subject: Subject, chance: random.Random, each: int) -> Iterator[tuple[str, SubjectItem, int, str]]:
     """Lines of a subject, each with one thing changed: what was changed, where, and the line that never was."""
     lines = [(item, number, line) for item in subject.items for number, line in quotable(item)]
     for name, change in CHANGES.items():
@@ -155,7 +153,7 @@ def near_misses(subject: Subject, chance: random.Random, each: int) -> Iterator[
         yield "lines joined", item, number, f"{line.strip()} {following.strip()}"
 
 
-def missing(changed: Iterable[tuple[Item, int, str | None]]) -> Iterator[tuple[Item, int, str]]:
+def missing(changed: Iterable[tuple[SubjectItem, int, str | None]]) -> Iterator[tuple[SubjectItem, int, str]]:
     """Without those that are no miss, because it is said a second time."""
     for item, number, line in changed:
         claimed = "\n".join(item.text.split("\n")[number - 1 : number + 1]) if item.numbered else item.text
@@ -185,7 +183,7 @@ def test_no_near_miss_of_the_real_runs_is_verified(real_data: Path) -> None:
     chance = random.Random(SEED)
     counts: Counter[str] = Counter()
     for evidence in failures(real_data):
-        check(of_evidence("run", evidence), chance, 3, counts)
+        check(failure_subject("run", evidence), chance, 3, counts)
     print("near misses, real runs:", dict(counts))
     assert counts.keys() == {*CHANGES, "lines joined"}
     assert min(counts.values()) >= 100
@@ -195,12 +193,12 @@ def test_no_near_miss_of_the_real_runs_passes_as_a_quotation_of_whole_lines(real
     chance = random.Random(SEED)
     counts: Counter[str] = Counter()
     for evidence in failures(real_data):
-        for name, item, number, quote in near_misses(of_evidence("run", evidence), chance, 2):
+        for name, item, number, quote in near_misses(failure_subject("run", evidence), chance, 2):
             role, path = item.target.role, item.target.path
             if role is not None and path is not None:
                 counts[name] += 1
                 claim = Citation(role=role, path=path, first=number, last=number, text=quote)
-                assert cite.verify(claim, evidence).status != "verified", (name, item.mark, quote)
+                assert quotations.verify_citation(claim, evidence).status != "verified", (name, item.mark, quote)
     print("near misses as whole lines:", dict(counts))
     assert sum(counts.values()) > 2_000
 
@@ -235,7 +233,7 @@ def test_words_of_the_prompt_and_of_headers_are_no_quotation(seed: int) -> None:
 def test_words_of_the_prompt_about_real_failures_are_no_quotation(real_data: Path) -> None:
     tried = 0
     for evidence in list(failures(real_data))[::4]:
-        subject = of_evidence("run", evidence)
+        subject = failure_subject("run", evidence)
         known = "\n".join(item.text for item in subject.items)
         for words in list(words_of_ours(subject))[::7]:
             if len(words.strip()) > 2 and words not in known and "[" not in words:
@@ -250,12 +248,12 @@ def test_the_text_of_another_file_is_relocated_there(real_data: Path) -> None:
     chance = random.Random(SEED)
     tried = 0
     for evidence in failures(real_data):
-        subject = of_evidence("run", evidence)
+        subject = failure_subject("run", evidence)
         documents = [item for item in subject.items if item.numbered]
         for item in chance.sample(documents, min(3, len(documents))):
             other = chance.choice(documents)
             for number, line in chance.sample(quotable(item), min(3, len(quotable(item)))):
-                if cite.fold(line) not in " ".join(map(cite.fold, other.text.split("\n"))):
+                if quotations.fold_line(line) not in " ".join(map(quotations.fold_line, other.text.split("\n"))):
                     tried += 1
                     citation = only(cited(other, number, number, line.strip()), subject)
                     assert citation.status == "relocated"
@@ -270,7 +268,7 @@ def respaced(line: str, chance: random.Random) -> str:
     return f"{chance.choice(['', ' ', chr(9)])}{blanks}{chance.choice(['', '  '])}"
 
 
-def true_quotes(item: Item, chance: random.Random, each: int) -> Iterator[tuple[int, int, str]]:
+def true_quotes(item: SubjectItem, chance: random.Random, each: int) -> Iterator[tuple[int, int, str]]:
     """Whole lines, lines up to some blank, words from some blank on; white space changed throughout."""
     lines = item.text.split("\n")
     for _ in range(each):
@@ -297,7 +295,7 @@ def test_true_quotations_are_found_whatever_their_white_space_and_lines(real_dat
     chance = random.Random(SEED)
     counts: Counter[str] = Counter()
     for evidence in failures(real_data):
-        subject = of_evidence("run", evidence)
+        subject = failure_subject("run", evidence)
         for item in (item for item in subject.items if item.numbered and item.text.strip()):
             for first, last, quote in true_quotes(item, chance, 3):
                 assert only(cited(item, first, last, quote), subject).status == "verified", (item.mark, quote)
@@ -316,7 +314,7 @@ def test_true_quotations_of_a_made_up_run_are_found() -> None:
     subject = made_up(chance)
     for item in subject.items:
         for _, _, quote in true_quotes(item, chance, 5):
-            inside_one_part = any(cite.fold(quote) in cite.fold(part) for part in parts(item))
+            inside_one_part = any(quotations.fold_line(quote) in quotations.fold_line(part) for part in parts(item))
             citation = only(cited(item, 1, 1, quote), subject)
             assert (citation.status == "verified") == inside_one_part, (item.mark, quote)
             found += inside_one_part
@@ -330,7 +328,7 @@ def test_true_quotations_of_a_made_up_run_are_found() -> None:
     assert found > 300
 
 
-def parts(item: Item) -> list[str]:
+def parts(item: SubjectItem) -> list[str]:
     starts = [0, *(at for at, _ in item.labels), len(item.text) + 1]
     return [item.text[start : end - 1] for start, end in pairwise(starts) if end > start]
 
@@ -338,6 +336,6 @@ def parts(item: Item) -> list[str]:
 def test_evidence_that_another_document_repeats_is_still_cited_where_it_is_claimed() -> None:
     documents = tuple(Document(role="output", path=f"{n}.py", text="same = line(1)\n") for n in range(3))
     evidence = Evidence(eval=Eval(id="e", category="c", name="n"), documents=documents)
-    citation = only("[output 2.py:1:<RANGE>same = line(1)</RANGE>]", of_evidence("run", evidence))
+    citation = only("[output 2.py:1:<RANGE>same = line(1)</RANGE>]", failure_subject("run", evidence))
     assert citation.target is not None
     assert (citation.status, citation.target.path) == ("verified", "2.py")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from evalscribe.judging.subject.haystack import Haystack, fold
+from evalscribe.judging.quotations import Haystack, fold_text
 
 
 def holds(text: str, quote: str) -> bool:
-    return any(Haystack([text]).spans(fold(quote), 0))
+    return any(Haystack([text]).spans(fold_text(quote), 0))
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_a_later_place_counts_where_the_first_is_cut() -> None:
 )
 def test_spans_lead_back_to_the_text_itself(text: str) -> None:
     haystack = Haystack(["before  it", text, " after"])
-    for word in fold(text).split():
+    for word in fold_text(text).split():
         for start, end in haystack.spans(word, 1):
-            assert fold(text[start:end]) == word
+            assert fold_text(text[start:end]) == word
     number, start, end = next(iter(haystack.elsewhere("after", 0)))
     assert (number, " after"[start:end]) == (2, "after")
 
@@ -130,7 +130,7 @@ def test_spans_lead_back_to_the_text_itself(text: str) -> None:
 def test_no_quotation_reaches_from_one_text_into_the_next() -> None:
     haystack = Haystack(["one two", "three four", "[5] six\uffff", "seven"])
     assert [start for _, start, _ in haystack.elsewhere("[5] six", 0)] == [0]
-    assert list(haystack.elsewhere(fold("six\uffff\uffffseven"), 0)) == []
+    assert list(haystack.elsewhere(fold_text("six\uffff\uffffseven"), 0)) == []
     assert list(haystack.elsewhere("two three", 0)) == []
     assert list(haystack.elsewhere("two\nthree", 0)) == []
     assert list(haystack.spans("three", 0)) == []

@@ -7,15 +7,14 @@ import pytest
 
 from asked_runs import record
 from evalscribe.errors import AccessError, RubricError
-from evalscribe.judging.requests.answer import Answer, Questioner
-from evalscribe.judging.requests.question import Question
+from evalscribe.judging.requests import RequestAnswer, RequestModel, RequestPrompt
 from evalscribe.llm.scripted import ScriptedModel, Step, text_reply
 from evalscribe.model.chat import CallFailed, Reply, Usage
 from evalscribe.model.result import AgentRunRef
 from evalscribe.prompts.templates import Prompts
 
 REF = AgentRunRef(id="a")
-ASKED = Question.of(("Why did it fail?\n", REF), {REF: record("a")})
+ASKED = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a")})
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"label": {"type": "string", "enum": ["x", "y"]}, "why": {"type": "string", "citations": True}},
@@ -26,10 +25,10 @@ USAGE = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.5)
 
 
 async def answer(
-    *script: Step, schema: dict[str, Any] | None = None, window: int = 200_000, asked: Question = ASKED
-) -> tuple[Answer, ScriptedModel]:
+    *script: Step, schema: dict[str, Any] | None = None, window: int = 200_000, asked: RequestPrompt = ASKED
+) -> tuple[RequestAnswer, ScriptedModel]:
     model = ScriptedModel(script, context_tokens=window)
-    questioner = Questioner(model, Prompts(), schema)
+    questioner = RequestModel(model, Prompts(), schema)
     return await questioner.ask(asked, questioner.request(asked)), model
 
 
@@ -52,7 +51,7 @@ async def test_free_text_with_its_citations() -> None:
 
 
 async def test_a_prompt_of_words_alone_is_told_nothing_of_citations() -> None:
-    _, model = await answer(text_reply("Yes."), asked=Question.of(("Is it?",), {}))
+    _, model = await answer(text_reply("Yes."), asked=RequestPrompt.of(("Is it?",), {}))
     assert model.requests[0].system.endswith("Answer in your own words.")
     assert "cite" not in model.requests[0].system
 
@@ -107,7 +106,7 @@ async def test_what_concerns_all_is_raised() -> None:
 
 
 async def test_a_prompt_beyond_the_window_is_not_asked_and_says_by_how_much() -> None:
-    long = Question.of((REF,), {REF: record("a", said="word " * 20_000)})
+    long = RequestPrompt.of((REF,), {REF: record("a", said="word " * 20_000)})
     told, model = await answer(window=8_000, asked=long)
     assert told.final
     assert told.error is not None
@@ -123,23 +122,23 @@ async def test_a_secret_in_an_answer_is_not_kept() -> None:
 
 
 def test_the_key_is_that_of_the_question() -> None:
-    def key(schema: dict[str, Any] | None = None, effort: Any = None, asked: Question = ASKED) -> str:
-        questioner = Questioner(ScriptedModel([]), Prompts(), schema, effort)
+    def key(schema: dict[str, Any] | None = None, effort: Any = None, asked: RequestPrompt = ASKED) -> str:
+        questioner = RequestModel(ScriptedModel([]), Prompts(), schema, effort)
         return questioner.key(questioner.request(asked))
 
-    again = Question.of(("Why did it fail?\n", REF), {REF: record("a")})
-    other = Question.of(("Why did it fail?\n", REF), {REF: record("a", said="Bye.")})
+    again = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a")})
+    other = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a", said="Bye.")})
     assert key(asked=again) == key()
     assert len({key(), key(SCHEMA), key(effort="low"), key(asked=other)}) == 4
 
 
 def test_a_known_answer_leads_to_what_is_asked_about_now() -> None:
     """The same text may belong to a run of another id."""
-    questioner = Questioner(ScriptedModel([]), Prompts(), SCHEMA)
+    questioner = RequestModel(ScriptedModel([]), Prompts(), SCHEMA)
     known = {"label": "x", "why": {"text": "Since [T0B1].", "citations": [{"target": {"agent_run_id": "old"}}]}}
     assert questioner.again(known, ASKED)["why"]["citations"][0]["target"]["agent_run_id"] == "a"
 
 
 def test_a_schema_that_is_none() -> None:
     with pytest.raises(RubricError, match="output_schema"):
-        Questioner(ScriptedModel([]), Prompts(), {"type": "string"})
+        RequestModel(ScriptedModel([]), Prompts(), {"type": "string"})

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from asked_runs import record
-from evalscribe.judging.marks.resolve import resolve
-from evalscribe.judging.requests.question import Known, Question
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.requests import LoadedReferences, RequestPrompt
 from evalscribe.model.evidence import Document
 from evalscribe.model.record import Record
 from evalscribe.model.result import AgentRunRef, Result, ResultRef, Segment, TranscriptRef
@@ -21,7 +21,7 @@ def result(output: dict[str, object], id: str = "r1") -> Result:
     )
 
 
-KNOWN: Known = {
+KNOWN: LoadedReferences = {
     A: record("a"),
     B: record("b", "passed", parts=2),
     TranscriptRef(id="b-t1"): record("b", "passed"),
@@ -29,17 +29,17 @@ KNOWN: Known = {
 }
 
 
-def question(*segments: Segment, known: Known = KNOWN) -> Question:
-    return Question.of(segments, known)
+def question(*segments: Segment, known: LoadedReferences = KNOWN) -> RequestPrompt:
+    return RequestPrompt.of(segments, known)
 
 
-def told(*segments: Segment, known: Known = KNOWN) -> str:
+def told(*segments: Segment, known: LoadedReferences = KNOWN) -> str:
     """With a short delimiter."""
     return re.sub("evidence-[0-9a-f]{12}", "e", question(*segments, known=known).text)
 
 
-def statuses(asked: Question, text: str) -> list[str]:
-    return [one.status for one in resolve(text, asked.subject).citations]
+def statuses(asked: RequestPrompt, text: str) -> list[str]:
+    return [one.status for one in resolve_citations(text, asked.subject).citations]
 
 
 def test_a_run_is_shown_with_how_it_ended_its_metadata_and_its_messages() -> None:
@@ -64,7 +64,7 @@ def test_every_run_and_transcript_of_a_prompt_has_a_mark_of_its_own() -> None:
 
 def test_citations_lead_to_the_run_that_they_name() -> None:
     asked = question(A, B)
-    (right, wrong, nowhere, whole) = resolve(
+    (right, wrong, nowhere, whole) = resolve_citations(
         "[T1B1:<RANGE>Done by b</RANGE>] [T0B1:<RANGE>Done by b</RANGE>] [T9B1] [R1]", asked.subject
     ).citations
     assert [one.status for one in (right, wrong, nowhere, whole)] == ["verified", "relocated", "unverified", "verified"]
@@ -105,7 +105,7 @@ def test_documents_of_two_runs_with_the_same_names_are_told_apart() -> None:
 
     asked = question(A, B, known={A: with_log("a"), B: with_log("b")})
     assert '<e T1B0 log "run.log">' in told(A, B, known={A: with_log("a"), B: with_log("b")})
-    cited = resolve("[T3B0:<RANGE>b broke</RANGE>] [T1B0:<RANGE>a broke</RANGE>]", asked.subject).citations
+    cited = resolve_citations("[T3B0:<RANGE>b broke</RANGE>] [T1B0:<RANGE>a broke</RANGE>]", asked.subject).citations
     assert [(one.status, one.target and one.target.agent_run_id) for one in cited] == [
         ("verified", "b"),
         ("verified", "a"),
@@ -114,7 +114,7 @@ def test_documents_of_two_runs_with_the_same_names_are_told_apart() -> None:
 
 def test_what_an_earlier_result_cites_is_quoted_in_place_of_its_marks() -> None:
     text = "It gave up [T0B3:<RANGE>I give up</RANGE>, T0B4:<RANGE>bye</RANGE>] [T0B1], then [T0B9] left."
-    citations = resolve(text, question(A).subject).model_dump(mode="json")["citations"]
+    citations = resolve_citations(text, question(A).subject).model_dump(mode="json")["citations"]
     asked = question(EARLIER, known={EARLIER: result({"output": text, "citations": citations})})
     assert asked.subject.items[0].text == 'It gave up ("I give up", "bye"), then left.'
     assert statuses(asked, "[A0:<RANGE>It gave up</RANGE>] [A0] [T0B3]") == ["verified", "verified", "unverified"]

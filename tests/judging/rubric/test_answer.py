@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe.judging.rubric.answer import LONGEST_PROBLEM, MOST_PROBLEMS, read_answer
+from evalscribe.judging.answer_parsing import LONGEST_PROBLEM, MOST_PROBLEMS, parse_answer
 from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
 from machine_speed import cpu_below
 
@@ -121,36 +121,36 @@ BAD: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("text", "output"), READ.values(), ids=READ.keys())
 def test_good_answers(text: str, output: dict[str, Any]) -> None:
-    assert read_answer(text, XML) == output
+    assert parse_answer(text, XML) == output
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD.values(), ids=BAD.keys())
 def test_bad_answers(text: str, problem: str) -> None:
-    read = read_answer(text, XML)
+    read = parse_answer(text, XML)
     assert isinstance(read, list)
     assert problem in "\n".join(read)
 
 
 def test_constrained_decoding_reads_the_whole_text() -> None:
-    assert read_answer(GOOD, PLAIN) == PASS
-    assert read_answer(f"```json\n{GOOD}\n```", PLAIN) == PASS
-    assert read_answer(HALF, PLAIN) == ["the JSON ends inside a string"]
-    assert read_answer(tagged(GOOD, OTHER), PLAIN) == ["2 different JSON objects fit the schema: give one"]
+    assert parse_answer(GOOD, PLAIN) == PASS
+    assert parse_answer(f"```json\n{GOOD}\n```", PLAIN) == PASS
+    assert parse_answer(HALF, PLAIN) == ["the JSON ends inside a string"]
+    assert parse_answer(tagged(GOOD, OTHER), PLAIN) == ["2 different JSON objects fit the schema: give one"]
 
 
 def test_the_rubric_names_the_tag() -> None:
     message = PromptTemplateMessage(role="user", content="{agent_run} {rubric} {output_schema} <answer>")
     rubric = Rubric(rubric_text="?", output_schema=SCHEMA, response_xml_key="answer", prompt_templates=(message,))
-    assert read_answer(f"<response>{OTHER}</response><answer>{GOOD}</answer>", rubric) == PASS
+    assert parse_answer(f"<response>{OTHER}</response><answer>{GOOD}</answer>", rubric) == PASS
 
 
 def test_a_schema_that_anything_fits_does_not_let_parts_pass_for_answers() -> None:
     rubric = Rubric(rubric_text="?", output_schema=LENIENT)
-    assert read_answer('<response>{"label": {"why": {}</response>', rubric) == [
+    assert parse_answer('<response>{"label": {"why": {}</response>', rubric) == [
         "the JSON is not whole: closing brackets are missing"
     ]
     quoting = '{"label": "it says <response>{}</response>"}'
-    assert read_answer(tagged(quoting), rubric) == json.loads(quoting)
+    assert parse_answer(tagged(quoting), rubric) == json.loads(quoting)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_schema_that_anything_fits_does_not_let_parts_pass_for_answers() -> No
 @pytest.mark.benchmark
 def test_hostile_text_takes_linear_time(text: str) -> None:
     with cpu_below(2):
-        read = read_answer(text, XML)
+        read = parse_answer(text, XML)
     assert isinstance(read, list)
     assert len(read) <= MOST_PROBLEMS
     assert max(map(len, read)) <= LONGEST_PROBLEM
@@ -187,7 +187,7 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
 def test_nothing_crashes_and_only_what_fits_is_read(value: object, prose: str) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), prose, tagged(json.dumps(value) + prose)):
         for rubric in (XML, PLAIN):
-            read = read_answer(text, rubric)
+            read = parse_answer(text, rubric)
             assert isinstance(read, list)
             assert read
 
@@ -195,5 +195,5 @@ def test_nothing_crashes_and_only_what_fits_is_read(value: object, prose: str) -
 @given(why=st.text(), label=st.sampled_from(["pass", "fail"]), around=st.text(alphabet='ab {}[]`"\n<>'))
 def test_whatever_an_answer_says_it_is_read_back(why: str, label: str, around: str) -> None:
     output = {"label": label, "why": why}
-    assert read_answer(tagged(json.dumps(output)) + around, XML) == output
-    assert read_answer(tagged(f"```json\n{json.dumps(output, ensure_ascii=False)}\n```") + around, XML) == output
+    assert parse_answer(tagged(json.dumps(output)) + around, XML) == output
+    assert parse_answer(tagged(f"```json\n{json.dumps(output, ensure_ascii=False)}\n```") + around, XML) == output

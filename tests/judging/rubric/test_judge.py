@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import AccessError
-from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.subject.agent_runs import of_agent_run
+from evalscribe.judging.prompt_text import estimate_tokens
+from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
@@ -19,7 +20,6 @@ from evalscribe.model.result import ResultType
 from evalscribe.model.rubric import JudgeVariant
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 from evalscribe.prompts.templates import Prompts
-from evalscribe.tokens import estimate
 from messages_server import MessagesServer, failure
 from messages_server import says as server_says
 from panel_case import RUN, USAGE, Panelists, answer, output, rubric, subject
@@ -131,7 +131,7 @@ async def test_nothing_is_kept_when_the_work_is_cut_short() -> None:
 def test_the_key_is_of_all_that_the_answer_depends_on() -> None:
     model, other_model = Panelists(), Panelists()
     other_model.id = "scripted/other"
-    other_run = of_agent_run(AgentRun(transcripts=(Transcript(messages=(UserMessage(content="Hello"),)),)))
+    other_run = agent_run_subject(AgentRun(transcripts=(Transcript(messages=(UserMessage(content="Hello"),)),)))
     keys = {
         judge(model).key(subject()),
         judge(model, max_tokens=1000).key(subject()),
@@ -153,7 +153,7 @@ def test_the_key_is_of_all_that_the_answer_depends_on() -> None:
 def test_who_reads_a_long_subject_is_part_of_the_key() -> None:
     model, reader = Panelists(context_tokens=30_000), Panelists(context_tokens=30_000)
     reader.id = "scripted/reader"
-    long = of_agent_run(LONG)
+    long = agent_run_subject(LONG)
     assert judge(model).key(long) != judge(model, observer=reader).key(long)
 
 
@@ -221,7 +221,7 @@ async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> N
     (question,) = model.requests[0].messages
     assert "It goes on for long" in question.text
     assert len(question.text) < 22_000
-    assert judge(model).estimate(of_agent_run(LONG)).input_tokens > 20_000
+    assert judge(model).estimate(agent_run_subject(LONG)).input_tokens > 20_000
 
 
 async def test_a_window_smaller_than_it_is_said_to_be_has_the_subject_read_in_parts() -> None:
@@ -241,7 +241,7 @@ def real_window(tokens: int) -> ScriptedModel:
 
     def step(request: Request) -> Reply:
         text = request.messages[0].text
-        if estimate(text) > tokens:
+        if estimate_tokens(text) > tokens:
             return text_reply(stop="context_exceeded", usage=Usage())
         if "You read part" not in text and "Several readers" not in text:
             return answer(why="[T0B3]")
@@ -257,13 +257,13 @@ async def test_observations_are_merged_until_the_real_window_holds_them_and_part
     result = await RubricJudge(rubric(), model, max_tokens=1_000)(LONG)
     assert result.output == output(why="[T0B3]")
     asked = [request.messages[0].text for request in model.requests]
-    judged = [estimate(text) for text in asked if "You read" not in text and "Several readers" not in text]
+    judged = [estimate_tokens(text) for text in asked if "You read" not in text and "Several readers" not in text]
     assert len(judged) > 2
     assert judged == sorted(judged, reverse=True)
     assert judged[-1] <= 3_000 < judged[-2]
-    read = [text for text in asked if "You read part" in text and estimate(text) <= 3_000]
+    read = [text for text in asked if "You read part" in text and estimate_tokens(text) <= 3_000]
     assert len({text.partition("The part you read")[2] for text in read}) == len(read)
-    assert result.usage.calls == sum(estimate(text) <= 3_000 for text in asked)
+    assert result.usage.calls == sum(estimate_tokens(text) <= 3_000 for text in asked)
 
 
 async def test_a_prompt_that_one_rollout_finds_too_long_is_too_long_for_all() -> None:
@@ -279,7 +279,7 @@ async def test_a_window_that_answers_fill_too_is_found_by_asking() -> None:
 
     def step(request: Request) -> Reply:
         text = request.messages[0].text
-        if estimate(text) + request.max_tokens > 8_192:
+        if estimate_tokens(text) + request.max_tokens > 8_192:
             return text_reply(stop="context_exceeded", usage=Usage())
         return observes(request) if "You read part" in text else answer(why="[T0B3]")
 
@@ -309,7 +309,7 @@ async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path)
     await asked(LONG)
     assert all("as we like it" in request.messages[0].text for request in reader.requests)
     shipped = judge(Panelists(context_tokens=22_000), observer=reader)
-    long, short = of_agent_run(LONG), subject()
+    long, short = agent_run_subject(LONG), subject()
     assert asked.key(long) != shipped.key(long)
     assert asked.key(short) == shipped.key(short)
 

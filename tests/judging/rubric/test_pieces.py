@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe.judging.rubric.pieces import LEAST, Part, parts, piece
-from evalscribe.judging.subject.item import Item, Subject
+from evalscribe.judging.long_subjects import LEAST, Part, cut_item, split_items
+from evalscribe.judging.prompt_text import estimate_tokens
+from evalscribe.judging.subjects import Subject, SubjectItem
 from evalscribe.model.result import CitationTarget
-from evalscribe.tokens import estimate
 
 ROOM = 300
 
 
-def item(text: str, *, mark: str = "T0B0", numbered: bool = False, first: int = 1) -> Item:
+def item(text: str, *, mark: str = "T0B0", numbered: bool = False, first: int = 1) -> SubjectItem:
     target = CitationTarget(kind="block", item=mark)
-    return Item(mark=mark, about="role: user", text=text, target=target, numbered=numbered, first=first)
+    return SubjectItem(mark=mark, about="role: user", text=text, target=target, numbered=numbered, first=first)
 
 
-def whole(items: list[Item], cut: list[Part]) -> dict[int, str]:
+def whole(items: list[SubjectItem], cut: list[Part]) -> dict[int, str]:
     """What the parts hold of each item, put together again."""
     found: dict[int, str] = {}
     for span in (span for part in cut for span in part):
@@ -33,22 +33,22 @@ TEXTS = st.lists(st.text(alphabet="ab \nä汉", max_size=1500), max_size=8)
 @given(TEXTS, st.booleans())
 def test_every_character_is_in_one_part_and_every_part_fits(texts: list[str], numbered: bool) -> None:
     items = [item(text, mark=f"T0B{n}", numbered=numbered) for n, text in enumerate(texts)]
-    cut = list(parts(items, ROOM))
+    cut = list(split_items(items, ROOM))
     assert whole(items, cut) == dict(enumerate(texts))
     for part in cut:
-        shown = Subject.of("s", [piece(items, span) for span in part]).text()
-        assert estimate(shown) <= ROOM + LEAST
+        shown = Subject.of("s", [cut_item(items, span) for span in part]).text()
+        assert estimate_tokens(shown) <= ROOM + LEAST
 
 
 def test_a_subject_that_fits_is_one_part_with_its_items_as_they_are() -> None:
     items = [item("one"), item("two", mark="T0B1")]
-    (part,) = parts(items, ROOM)
-    assert [piece(items, span) for span in part] == items
+    (part,) = split_items(items, ROOM)
+    assert [cut_item(items, span) for span in part] == items
 
 
 def test_a_long_document_is_cut_between_lines_and_keeps_their_numbers() -> None:
     items = [item("\n".join(f"line {n}" for n in range(1, 501)), mark="output a.py", numbered=True)]
-    pieces = [piece(items, span) for part in parts(items, ROOM) for span in part]
+    pieces = [cut_item(items, span) for part in split_items(items, ROOM) for span in part]
     assert len(pieces) > 3
     for one in pieces:
         assert one.mark == "output a.py"
@@ -59,7 +59,7 @@ def test_a_long_document_is_cut_between_lines_and_keeps_their_numbers() -> None:
 
 def test_a_line_longer_than_a_part_is_cut_inside() -> None:
     items = [item("x" * 10_000, numbered=True)]
-    pieces = [piece(items, span) for part in parts(items, ROOM) for span in part]
+    pieces = [cut_item(items, span) for part in split_items(items, ROOM) for span in part]
     assert len(pieces) > 10
     assert {one.first for one in pieces} == {1}
     assert "".join(one.text for one in pieces) == items[0].text
@@ -67,14 +67,14 @@ def test_a_line_longer_than_a_part_is_cut_inside() -> None:
 
 def test_an_item_that_fits_a_part_is_not_cut_to_fill_the_one_before() -> None:
     items = [item("a" * 450), item("b" * 450, mark="T0B1")]
-    assert [len(part) for part in parts(items, ROOM)] == [1, 1]
+    assert [len(part) for part in split_items(items, ROOM)] == [1, 1]
 
 
 def test_our_words_for_the_parts_of_an_item_stay_where_they_belong() -> None:
     long = "\n".join(f"thought {n}" for n in range(200))
     text = f"{long}\nthe answer"
     items = [item(text).model_copy(update={"labels": ((0, "reasoning"), (len(long) + 1, "content"))})]
-    pieces = [piece(items, span) for part in parts(items, ROOM) for span in part]
+    pieces = [cut_item(items, span) for part in split_items(items, ROOM) for span in part]
     assert [one.labels for one in pieces[:-1]] == [((0, "reasoning"),)] * (len(pieces) - 1)
     assert [label for _, label in pieces[-1].labels] == ["reasoning", "content"]
     at = pieces[-1].labels[1][0]
@@ -84,20 +84,20 @@ def test_our_words_for_the_parts_of_an_item_stay_where_they_belong() -> None:
 @pytest.mark.parametrize("room", [0, 1, LEAST])
 def test_no_room_at_all_is_taken_for_the_least(room: int) -> None:
     items = [item("word " * 1000), item("", mark="T0B1")]
-    assert whole(items, list(parts(items, room))) == {0: items[0].text, 1: ""}
+    assert whole(items, list(split_items(items, room))) == {0: items[0].text, 1: ""}
 
 
 def test_parts_are_made_when_they_are_asked_for() -> None:
     """Nothing is copied before its turn."""
     asked = 0
 
-    def endless() -> Iterator[Item]:
+    def endless() -> Iterator[SubjectItem]:
         nonlocal asked
         while True:
             asked += 1
             yield item("word " * 100)
 
-    first = next(parts(Lazy(endless()), ROOM))  # type: ignore[arg-type]
+    first = next(split_items(Lazy(endless()), ROOM))  # type: ignore[arg-type]
     assert first
     assert asked <= 3
 
@@ -105,8 +105,8 @@ def test_parts_are_made_when_they_are_asked_for() -> None:
 class Lazy:
     """A sequence as far as cutting needs one."""
 
-    def __init__(self, items: Iterator[Item]) -> None:
+    def __init__(self, items: Iterator[SubjectItem]) -> None:
         self._items = items
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[SubjectItem]:
         return self._items

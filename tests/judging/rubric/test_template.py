@@ -2,7 +2,7 @@
 
 import json
 
-from evalscribe.judging.rubric.template import CLOSING, filled
+from evalscribe.judging.rollout import CLOSING, fill_templates
 from evalscribe.model.chat import Message
 from evalscribe.model.rubric import DEFAULT_SCHEMA, PromptTemplateMessage, Rubric
 
@@ -18,7 +18,7 @@ def rubric(*templates: tuple[str, str], schema: dict[str, object] = DEFAULT_SCHE
 
 
 def test_every_variable_is_filled_in_wherever_it_is_mentioned() -> None:
-    system, messages = filled(
+    system, messages = fill_templates(
         rubric(("system", "{rubric}"), ("user", "{agent_run}|{rubric}"), ("user", "{output_schema} <response>")),
         "RUN",
         "",
@@ -29,26 +29,28 @@ def test_every_variable_is_filled_in_wherever_it_is_mentioned() -> None:
 
 def test_what_is_filled_in_is_never_filled_again() -> None:
     hostile = "{rubric} {0} {{x}} {output_schema"
-    _, messages = filled(
+    _, messages = fill_templates(
         rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), text="{agent_run}"), hostile, ""
     )
     assert messages[0].text == f"{hostile}{{agent_run}}{SCHEMA}<response>"
 
 
 def test_doubled_braces_become_single_ones_and_are_never_computed() -> None:
-    _, messages = filled(rubric(("user", "{{ 7*7 }}{agent_run}{rubric}{output_schema}<response>")), "RUN", "")
+    _, messages = fill_templates(rubric(("user", "{{ 7*7 }}{agent_run}{rubric}{output_schema}<response>")), "RUN", "")
     assert messages[0].text.startswith("{ 7*7 }RUN")
 
 
 def test_how_to_cite_ends_the_last_message() -> None:
     templates = (("user", "{agent_run}{rubric}"), ("user", "{output_schema}<response>\n"))
-    _, messages = filled(rubric(*templates), "RUN", "Cite like [T0B1].")
+    _, messages = fill_templates(rubric(*templates), "RUN", "Cite like [T0B1].")
     assert messages[0].text == "RUNRULES"
     assert messages[1].text.endswith("<response>\n\nCite like [T0B1].")
 
 
 def test_how_to_cite_is_left_out_where_nothing_asks_for_citations() -> None:
-    _, messages = filled(rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=WITHOUT), "R", "Cite.")
+    _, messages = fill_templates(
+        rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=WITHOUT), "R", "Cite."
+    )
     assert "Cite." not in messages[0].text
 
 
@@ -57,21 +59,25 @@ def test_a_nested_citation_field_asks_too() -> None:
         "type": "object",
         "properties": {"list": {"type": "array", "items": {"type": "string", "citations": True}}},
     }
-    _, messages = filled(rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=schema), "R", "Cite.")
+    _, messages = fill_templates(
+        rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=schema), "R", "Cite."
+    )
     assert messages[0].text.endswith("Cite.")
 
 
 def test_the_user_has_the_last_word() -> None:
     only_system = rubric(("system", "{agent_run}{rubric}{output_schema}<response>"))
-    system, messages = filled(only_system, "RUN", "Cite.")
+    system, messages = fill_templates(only_system, "RUN", "Cite.")
     assert system.startswith("RUNRULES")
     assert messages == (Message(role="user", text=f"{CLOSING}\n\nCite."),)
-    _, messages = filled(rubric(("user", "{agent_run}{rubric}"), ("assistant", "{output_schema}<response>")), "RUN", "")
+    _, messages = fill_templates(
+        rubric(("user", "{agent_run}{rubric}"), ("assistant", "{output_schema}<response>")), "RUN", ""
+    )
     assert [message.role for message in messages] == ["user", "assistant", "user"]
 
 
 def test_the_default_prompt_holds_all_three() -> None:
-    system, (message,) = filled(Rubric(rubric_text="RULES"), "RUN", "Cite.")
+    system, (message,) = fill_templates(Rubric(rubric_text="RULES"), "RUN", "Cite.")
     assert system == ""
     assert "<rubric>\nRULES\n</rubric>" in message.text
     assert "<agent_run>\nRUN\n</agent_run>" in message.text

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.errors import AccessError
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.rubric.reflection import as_seen
-from evalscribe.judging.rubric.rollout import Rollout
-from evalscribe.judging.rubric.vote import Election, elected
+from evalscribe.judging.panel import Vote, as_seen_by_judge, count_votes
+from evalscribe.judging.rollout import Rollout
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
 from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Usage
 from evalscribe.model.result import JudgeResult, ResultType
@@ -23,13 +21,13 @@ from panel_case import RUN, SCHEMA, USAGE, Panelists, answer, output, rubric, su
 GONE = CallFailed("overloaded", USAGE)
 
 
-def voted(*labels: str | None, schema: dict[str, Any] = SCHEMA) -> Election:
+def voted(*labels: str | None, schema: dict[str, Any] = SCHEMA) -> Vote:
     """The vote of outputs with these labels; None is a failed rollout."""
     return election(*(label and output(label) for label in labels), schema=schema)
 
 
-def election(*outputs: dict[str, Any] | None, schema: dict[str, Any] = SCHEMA) -> Election:
-    found = elected([Rollout(number=n, output=one) for n, one in enumerate(outputs)], schema)
+def election(*outputs: dict[str, Any] | None, schema: dict[str, Any] = SCHEMA) -> Vote:
+    found = count_votes([Rollout(number=n, output=one) for n, one in enumerate(outputs)], schema)
     assert found is not None
     return found
 
@@ -104,7 +102,9 @@ def test_one_rollout_has_no_confidence() -> None:
 
 def test_without_a_key_to_agree_on_the_first_output_wins() -> None:
     schema = {"type": "object", "properties": {"why": {"type": "string"}}}
-    won = elected([Rollout(number=n, output=one) for n, one in enumerate([None, {"why": "b"}, {"why": "c"}])], schema)
+    won = count_votes(
+        [Rollout(number=n, output=one) for n, one in enumerate([None, {"why": "b"}, {"why": "c"}])], schema
+    )
     assert won is not None
     assert (won.winner.number, won.votes, won.confidence, won.tie) == (1, {}, None, False)
 
@@ -123,9 +123,9 @@ LABELS = st.sampled_from(["pass", "fail", "unsure", None])
 def test_the_vote_does_not_depend_on_the_order(given: list[tuple[str | None, bool | None]], random: Any) -> None:
     outputs = [label and output(label, **({} if helped is None else {"helped": helped})) for label, helped in given]
     rollouts = [Rollout(number=n, output=one) for n, one in enumerate(outputs)]
-    won = elected(rollouts, SCHEMA)
+    won = count_votes(rollouts, SCHEMA)
     random.shuffle(rollouts)
-    assert elected(rollouts, SCHEMA) == won
+    assert count_votes(rollouts, SCHEMA) == won
     assert (won is None) == (not any(outputs))
     if won and won.confidence is not None:
         assert 1 / len(given) <= won.confidence <= 1
@@ -229,7 +229,7 @@ async def test_a_reflection_may_cite_the_answers_that_it_saw_and_no_others() -> 
     first, second = [answer("fail"), answer(why="[A0] [A1:<RANGE>label: pass</RANGE>] [A2]")], [answer(), answer()]
     result, _ = await reflecting(first, second)
     assert (result.citations.verified, result.citations.unverified) == (2, 1)
-    for judged_one in (RUN, subject(), as_seen(subject(), result)):
+    for judged_one in (RUN, subject(), as_seen_by_judge(subject(), result)):
         cited = JudgeResultWithCitations.from_judge_result(result, SCHEMA, judged_one).output["why"]["citations"]
         assert [one["status"] for one in cited] == ["verified", "verified", "unverified"]
         assert [one["target"] and one["target"]["kind"] for one in cited] == ["result", "result", None]

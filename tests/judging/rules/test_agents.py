@@ -7,7 +7,7 @@ import pytest
 
 from evalscribe.gather.digest import before_output, likeness
 from evalscribe.gather.pack import BUDGET, pack, prepare
-from evalscribe.judging.cite import verify
+from evalscribe.judging.quotations import verify_citation
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure, Verdict
@@ -75,7 +75,7 @@ def evidence(
 
 def judged(found: Evidence) -> Verdict:
     verdict = RulesJudge().decide(Failure(evidence=found, packed=PackedEvidence(excerpts=())))
-    assert [verify(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
+    assert [verify_citation(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
     assert len(verdict.why) <= 90
     return verdict
 

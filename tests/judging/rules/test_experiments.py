@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.judging.cite import verify
+from evalscribe.judging.quotations import verify_citation
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure, Verdict
@@ -35,7 +35,7 @@ def unanswered(said: str) -> Evidence:
 
 def judged(found: Evidence) -> Verdict:
     verdict = RulesJudge().decide(Failure(evidence=found, packed=PackedEvidence(excerpts=())))
-    assert [verify(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
+    assert [verify_citation(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
     return verdict
 
 

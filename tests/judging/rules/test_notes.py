@@ -2,12 +2,12 @@
 
 import pytest
 
-from evalscribe.judging.rules.notes import Note, notes
+from evalscribe.judging.rules.code import GapNote, parse_notes
 from evalscribe.model.evidence import Document
 
 
 def read(text: str) -> list[str]:
-    return [note.text for note in notes((Document(role="known_gaps", path="GAPS.txt", text=text),))]
+    return [note.text for note in parse_notes((Document(role="known_gaps", path="GAPS.txt", text=text),))]
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_a_note_says_what_is_missing_and_what_should_be_there() -> None:
     assert note("uses `.impl` instead of a helper function.").preferred == "helper function"
 
 
-def note(text: str) -> Note:
-    return Note(Document(role="known_gaps", path="GAPS.txt", text=text), 1, text)
+def note(text: str) -> GapNote:
+    return GapNote(Document(role="known_gaps", path="GAPS.txt", text=text), 1, text)

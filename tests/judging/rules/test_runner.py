@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.judging.rules.unreachable import came_to_the_code
+from evalscribe.judging.rules.infrastructure import came_to_the_code
 from rules_case import decide, made, vitest_log
 
 CODE = {"convex/index.ts": "export const a = query({});\n"}

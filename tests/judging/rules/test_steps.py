@@ -1,6 +1,6 @@
 import pytest
 
-from evalscribe.judging.rules.steps import kind
+from evalscribe.judging.rules.facts import check_kind
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from evalscribe.judging.rules.steps import kind
     ],
 )
 def test_a_step_is_known_by_name_else_by_its_tool(step: str | None, tool: str | None, expected: str) -> None:
-    assert kind(step, tool) == expected
+    assert check_kind(step, tool) == expected

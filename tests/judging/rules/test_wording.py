@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.judging.rules import wording
+from evalscribe.judging.rules import quote
 
 TYPES = "Id<Tables<{ users: { document: { _id: string; name: string }; keys: 'a' | 'b' } }>>"
 
@@ -12,7 +12,7 @@ TYPES = "Id<Tables<{ users: { document: { _id: string; name: string }; keys: 'a'
     [("a  b\nc", 20, "a b c"), ("one two three", 9, "one two …"), ("one, two", 6, "one …")],
 )
 def test_cut_at_a_word(text: str, longest: int, short: str) -> None:
-    assert wording.cut(text, longest) == short
+    assert quote.cut(text, longest) == short
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_cut_at_a_word(text: str, longest: int, short: str) -> None:
     ],
 )
 def test_long_types_are_folded(said: str, brief: str) -> None:
-    assert wording.brief(said) == brief
+    assert quote.brief(said) == brief

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.experiments.scorers.catalogue import scorer_runner, scorer_spec
 from evalscribe.model.score import ScoreResult, ScorerRequest
 
 Scored = Callable[..., Awaitable[ScoreResult]]
@@ -18,7 +18,7 @@ def scored() -> Scored:
 
 
 async def _scored(name: str, config: dict[str, Any] | None = None, **fields: Any) -> ScoreResult:
-    ready = runner(spec(name, config or {}))
+    ready = scorer_runner(scorer_spec(name, config or {}))
     try:
         return await ready.score(ScorerRequest(**{"input": None, "output": None, **fields}))
     finally:

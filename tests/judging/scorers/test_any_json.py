@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.experiments.scorers.catalogue import scorer_runner, scorer_spec
 from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.model.target import ToolUse, Trace
 
@@ -37,15 +37,15 @@ TRACES = st.none() | st.builds(
 REQUESTS = st.builds(ScorerRequest, input=VALUES, output=VALUES | TEXTS, expected=VALUES | TEXTS, trace=TRACES)
 NESTED = {"$defs": {"n": {"type": ["array", "null"], "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}
 SPECS = [
-    spec("exact_match", {}),
-    spec("exact_match", {"output_field": "output.a", "case_sensitive": False}),
-    spec("contains", {"pattern": "a", "case_sensitive": False}),
-    spec("regex_match", {"pattern": "^.a?"}),
-    spec("levenshtein", {"threshold": 0.5}),
-    spec("json_valid", {}),
-    spec("json_schema", {"schema": NESTED}),
-    spec("numeric_range", {"min": 0, "max": 1, "inclusive": False}),
-    spec(
+    scorer_spec("exact_match", {}),
+    scorer_spec("exact_match", {"output_field": "output.a", "case_sensitive": False}),
+    scorer_spec("contains", {"pattern": "a", "case_sensitive": False}),
+    scorer_spec("regex_match", {"pattern": "^.a?"}),
+    scorer_spec("levenshtein", {"threshold": 0.5}),
+    scorer_spec("json_valid", {}),
+    scorer_spec("json_schema", {"schema": NESTED}),
+    scorer_spec("numeric_range", {"min": 0, "max": 1, "inclusive": False}),
+    scorer_spec(
         "structured_assertions",
         {
             "assertions": [
@@ -55,10 +55,12 @@ SPECS = [
             "score_threshold": 0.5,
         },
     ),
-    spec("tool_calls", {"called": ["a"], "in_order": ["a", "b"], "params": [{"tool": "a", "arguments": {"a": [1]}}]}),
-    spec("limits", {"max_tool_calls": 2, "max_tokens": 3}),
-    spec("no_errors", {}),
-    spec("state_equals", {"name": "a", "threshold": 0.5}),
+    scorer_spec(
+        "tool_calls", {"called": ["a"], "in_order": ["a", "b"], "params": [{"tool": "a", "arguments": {"a": [1]}}]}
+    ),
+    scorer_spec("limits", {"max_tool_calls": 2, "max_tokens": 3}),
+    scorer_spec("no_errors", {}),
+    scorer_spec("state_equals", {"name": "a", "threshold": 0.5}),
 ]
 
 
@@ -70,7 +72,7 @@ def test_every_scorer_gives_a_whole_result_for_any_json(request: ScorerRequest) 
 
 
 async def _scored(request: ScorerRequest) -> list[ScoreResult]:
-    ready = [runner(one) for one in SPECS]
+    ready = [scorer_runner(one) for one in SPECS]
     results = [await one.score(request) for one in ready]
     for one in ready:
         await one.close()
@@ -134,7 +136,7 @@ async def test_fields_lead_to_members_and_items(scored: Any, selector: str, outp
 
 @pytest.mark.parametrize("schema", [{"multipleOf": 0.1}, {"items": {"multipleOf": 0.1}}])
 async def test_a_number_beyond_every_float_is_an_error_of_its_item(schema: dict[str, Any]) -> None:
-    ready = runner(spec("json_schema", {"schema": schema}))
+    ready = scorer_runner(scorer_spec("json_schema", {"schema": schema}))
     found = await ready.score(ScorerRequest(input=None, output=10**400 if "items" not in schema else [10**400]))
     await ready.close()
     assert (found.status, found.error_type) == ("error", "input_error")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.judging.scorers.specs import spec
+from evalscribe.experiments.scorers.catalogue import scorer_spec
 
 OUTPUT = {
     "status": "done",
@@ -156,14 +156,14 @@ async def test_more_than_a_mebibyte_is_not_looked_at(scored: Any) -> None:
 )
 def test_what_is_no_assertion_is_refused_when_it_is_made(expression: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        spec("structured_assertions", config("output.ok", expression))
+        scorer_spec("structured_assertions", config("output.ok", expression))
     assert "assertions.1.expr" in str(refused.value)
     assert said in str(refused.value)
 
 
 def test_the_bounds_themselves_are_allowed() -> None:
-    spec("structured_assertions", config(" && ".join(["output.ok"] * 65)))
-    spec("structured_assertions", config("(" * 32 + "output.ok" + ")" * 32))
-    spec("structured_assertions", config(*["output.ok"] * 64))
+    scorer_spec("structured_assertions", config(" && ".join(["output.ok"] * 65)))
+    scorer_spec("structured_assertions", config("(" * 32 + "output.ok" + ")" * 32))
+    scorer_spec("structured_assertions", config(*["output.ok"] * 64))
     with pytest.raises(UsageError, match="assertions"):
-        spec("structured_assertions", config(*["output.ok"] * 65))
+        scorer_spec("structured_assertions", config(*["output.ok"] * 65))

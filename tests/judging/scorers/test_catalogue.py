@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.judging.scorers.aliases import REFUSED
-from evalscribe.judging.scorers.bindings import binding_of
-from evalscribe.judging.scorers.catalogue import names, reserved
-from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.experiments.scorers.catalogue import (
+    REFUSED,
+    is_reserved,
+    list_scorers,
+    parse_binding,
+    scorer_runner,
+    scorer_spec,
+)
 
 CANONICAL = [
     "exact_match",
@@ -29,7 +33,7 @@ CANONICAL = [
 
 
 def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
-    listed = {one.name: one for one in names()}
+    listed = {one.name: one for one in list_scorers()}
     assert [name for name, one in listed.items() if one.of is None and not one.needs_model] == CANONICAL
     assert {name for name, one in listed.items() if one.needs_model} == {"llm_judge", "correctness", "faithfulness"}
     assert listed["limits"].aliases == (
@@ -46,7 +50,7 @@ def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
 
 
 def test_every_config_is_described_as_json_schema() -> None:
-    for one in names():
+    for one in list_scorers():
         properties = one.config_schema.get("properties", {})
         assert all(key == key.strip("_") for key in properties), one.name
         if not one.needs_model:
@@ -65,26 +69,26 @@ def test_every_config_is_described_as_json_schema() -> None:
     ],
 )
 def test_another_name_is_a_setting_of_a_scorer(name: str, config: Any, canonical: str, translated: Any) -> None:
-    made = spec(name, config)
+    made = scorer_spec(name, config)
     assert (made.name, made.scorer) == (name, canonical)
     assert {key: value for key, value in made.config.items() if value is not None} == translated
 
 
 def test_defaults_are_written_out() -> None:
-    assert spec("exact_match", {}).config == {
+    assert scorer_spec("exact_match", {}).config == {
         "output_field": "output",
         "expected_field": "expected",
         "case_sensitive": True,
     }
-    assert spec("exact_match", {}).id == spec("exact_match", {"case_sensitive": True}).id
-    assert spec("exact_match", {}).id != spec("exact_match", {"case_sensitive": False}).id
+    assert scorer_spec("exact_match", {}).id == scorer_spec("exact_match", {"case_sensitive": True}).id
+    assert scorer_spec("exact_match", {}).id != scorer_spec("exact_match", {"case_sensitive": False}).id
 
 
 def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
     for name, config in (("tool_called", {"tool": "a"}), ("json_schema", {"schema": {"type": "object"}})):
-        made = spec(name, config)
+        made = scorer_spec(name, config)
         again = type(made).model_validate_json(made.model_dump_json())
-        assert (again.id, runner(again).name, runner(again).depends_on) == (made.id, name, ())
+        assert (again.id, scorer_runner(again).name, scorer_runner(again).depends_on) == (made.id, name, ())
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,7 @@ def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
 )
 def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        spec(name, config)
+        scorer_spec(name, config)
     assert str(refused.value).startswith(f"scorer {name}: ")
     assert said in str(refused.value)
 
@@ -164,22 +168,22 @@ def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, s
 )
 def test_a_name_that_is_none_says_what_to_use(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        spec(name, {})
+        scorer_spec(name, {})
 
 
 def test_names_of_scorers_are_nobody_elses() -> None:
-    assert all(reserved(name) for name in (*CANONICAL, "tool_called", "llm_judge", *REFUSED))
-    assert not reserved("polite")
+    assert all(is_reserved(name) for name in (*CANONICAL, "tool_called", "llm_judge", *REFUSED))
+    assert not is_reserved("polite")
 
 
 def test_a_bare_name_is_a_binding() -> None:
-    bound = binding_of(" json_valid ")
-    assert (bound.spec, bound.required, bound.threshold) == (spec("json_valid", {}), True, None)
+    bound = parse_binding(" json_valid ")
+    assert (bound.spec, bound.required, bound.threshold) == (scorer_spec("json_valid", {}), True, None)
 
 
 def test_a_binding_may_say_more() -> None:
     said = {"name": "contains", "config": {"pattern": "x"}, "as": "has_x", "required": False, "threshold": 0.5}
-    bound = binding_of(json.dumps(said))
+    bound = parse_binding(json.dumps(said))
     assert (bound.spec.name, bound.spec.scorer, bound.required, bound.threshold) == ("has_x", "contains", False, 0.5)
 
 
@@ -200,4 +204,4 @@ def test_a_binding_may_say_more() -> None:
 )
 def test_a_wrong_binding_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        binding_of(text)
+        parse_binding(text)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers import bounded
-from evalscribe.judging.scorers.specs import runner, spec
+from evalscribe.experiments.scorers import bounded
+from evalscribe.experiments.scorers.catalogue import scorer_runner, scorer_spec
 from evalscribe.model.score import ScorerRequest
 
 
@@ -124,7 +124,7 @@ async def test_json_schema_tells_every_problem_with_its_place(scored: Any) -> No
 
 async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "LONGEST_S", 2.0)
-    ready = runner(spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
+    ready = scorer_runner(scorer_spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
     good = await ready.score(ScorerRequest(input=None, output='"aaa"'))
     bad = await ready.score(ScorerRequest(input=None, output='"b"'))
     slow = await ready.score(ScorerRequest(input=None, output=f'"{"a" * 60}b"'))

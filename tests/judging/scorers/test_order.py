@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.judging.scorers.order import in_order
+from evalscribe.experiments.scorers.catalogue import order_bindings
 from evalscribe.model.score import Binding, ScorerSpec
 
 
@@ -15,7 +15,7 @@ def bindings(**needs: str) -> list[Binding]:
 
 
 def names(**needs: str) -> str:
-    return " ".join(binding.spec.name for binding in in_order(bindings(**needs)))
+    return " ".join(binding.spec.name for binding in order_bindings(bindings(**needs)))
 
 
 def test_each_comes_after_what_it_depends_on_and_else_as_given() -> None:
@@ -33,9 +33,9 @@ def test_each_comes_after_what_it_depends_on_and_else_as_given() -> None:
 )
 def test_circles_and_missing_ones_are_refused(needs: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        in_order(bindings(**needs))
+        order_bindings(bindings(**needs))
 
 
 def test_names_are_unique() -> None:
     with pytest.raises(UsageError, match="two scorers are called a"):
-        in_order([*bindings(a=""), *bindings(a="")])
+        order_bindings([*bindings(a=""), *bindings(a="")])

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from evalscribe.judging.scorers.result import CannotScore
-from evalscribe.judging.scorers.specs import runner, spec
-from evalscribe.judging.scorers.texts import edit_distance
+from evalscribe.experiments.scorers.catalogue import scorer_runner, scorer_spec
+from evalscribe.experiments.scorers.definition import CannotScore
+from evalscribe.experiments.scorers.text_scorers import edit_distance
 from evalscribe.model.score import ScorerRequest
 
 
@@ -117,7 +117,7 @@ async def test_levenshtein(scored: Any, config: Any, output: Any, expected: Any,
 
 
 async def test_levenshtein_by_default_passes_only_equal_texts(scored: Any) -> None:
-    assert spec("levenshtein", {}).config["threshold"] == 1.0
+    assert scorer_spec("levenshtein", {}).config["threshold"] == 1.0
     assert not (await scored("levenshtein", output="hello ", expected="hello")).passed
 
 
@@ -165,7 +165,7 @@ async def test_regex_match_searches_anywhere(scored: Any, pattern: str, output: 
 
 
 async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_scored() -> None:
-    ready = runner(spec("regex_match", {"pattern": "(a|a)+$"}))
+    ready = scorer_runner(scorer_spec("regex_match", {"pattern": "(a|a)+$"}))
     first = await ready.score(ScorerRequest(input=None, output="a" * 60 + "b"))
     second = await ready.score(ScorerRequest(input=None, output="aaa"))
     await ready.close()
@@ -174,7 +174,7 @@ async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_sc
 
 
 async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:
-    ready = runner(spec("regex_match", {"pattern": "(a|b)*c"}))
+    ready = scorer_runner(scorer_spec("regex_match", {"pattern": "(a|b)*c"}))
     await ready.score(ScorerRequest(input=None, output="c"))
     waiting = asyncio.create_task(ready.score(ScorerRequest(input=None, output="abc" * 10)))
     await asyncio.sleep(0)
@@ -186,7 +186,7 @@ async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:
 
 
 async def test_a_search_that_takes_long_leaves_the_event_loop_to_others() -> None:
-    ready = runner(spec("regex_match", {"pattern": "(a|a)+$"}))
+    ready = scorer_runner(scorer_spec("regex_match", {"pattern": "(a|a)+$"}))
     waiting = asyncio.create_task(ready.score(ScorerRequest(input=None, output="a" * 60 + "b")))
     turns = 0
     while not waiting.done():

@@ -24,9 +24,9 @@ from evalscribe.app.analysis.undecided import why_undecided, with_standing
 from evalscribe.app.judging.builder import Analyst
 from evalscribe.app.runs import SAMPLE
 from evalscribe.app.watcher import Watcher
-from evalscribe.classify import JudgeQueue
 from evalscribe.collate import collate
 from evalscribe.compose.outline import compose
+from evalscribe.judging.verdicts import JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
 from evalscribe.model.protocols import Library, RunSource

@@ -8,7 +8,7 @@ from evalscribe.app.analysis.outcomes import Advice, Plan, StagePlan
 from evalscribe.app.judging.builder import Analyst, adviser
 from evalscribe.app.watcher import Watcher
 from evalscribe.compose.saving import cascade_saving, was_spared
-from evalscribe.judging.cascade.cases import CaseCascade
+from evalscribe.judging.cascade import FailureCascade
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
 from evalscribe.model.finding import Failure, FailureGroup, Finding
 from evalscribe.model.protocols import Estimate
@@ -36,7 +36,7 @@ def _stages(analyst: Analyst, case: Failure) -> Mapping[Stage, Estimate]:
     return analyst.cascade.estimates(case) if analyst.cascade else {"judge": analyst.judge.estimate(case)}
 
 
-def _planned(cascade: CaseCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
+def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
     """The cheap stage for all that the rules are not sure of, the expensive one at its worst: for all of these too."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in asked:

@@ -13,9 +13,9 @@ from evalscribe.app.judging.workers import afar
 from evalscribe.app.runs import open_run
 from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
-from evalscribe.classify import TIMEOUT_S, Judged, JudgeQueue
 from evalscribe.gather.collect import gather
 from evalscribe.gather.pack import case_of
+from evalscribe.judging.verdicts import TIMEOUT_S, Judged, JudgeQueue
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
 from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, Verdict

@@ -7,8 +7,8 @@ from typing import Any
 from langgraph_sdk.runtime import ServerRuntime
 
 from evalscribe.app.analysis.analyze import opened_analysis
-from evalscribe.classify import Judged, JudgeQueue
 from evalscribe.graph.analysis import Start, builder
+from evalscribe.judging.verdicts import Judged, JudgeQueue
 from evalscribe.model.finding import Finding
 from evalscribe.model.run import Run
 from evalscribe.recall.history import History

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from evalscribe.app.analysis.failures import Spent
-from evalscribe.classify import JudgeQueue
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.judging.verdicts import JudgeQueue
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Finding, NoVerdictCause, Unclassified, Verdict, undecided
 from evalscribe.model.report import Report, ReportEntry

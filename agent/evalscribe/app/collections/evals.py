@@ -5,9 +5,8 @@ from pydantic import JsonValue
 from evalscribe.app.collections.query import TIMEOUT_S, select
 from evalscribe.errors import NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.judging.requests.question import Question
-from evalscribe.judging.subject.failures import of_evidence
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.requests import RequestPrompt
+from evalscribe.judging.subjects import Subject, failure_subject
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.result import AgentRunRef
 from evalscribe.model.rubric import Collection
@@ -98,7 +97,7 @@ def text_of(archive: EvalStore, store: Store, collection: Collection | None, eva
     record = archive.record(eval_id, collection.id if collection else None)
     if record is not None:
         ref = AgentRunRef(id=eval_id)
-        return Question.of([ref], {ref: record}).subject
+        return RequestPrompt.of([ref], {ref: record}).subject
     run_id, _, name = eval_id.partition("/")
     run = store.get_run(run_id) if name else None
     for eval in run.failures if run else ():
@@ -106,7 +105,7 @@ def text_of(archive: EvalStore, store: Store, collection: Collection | None, eva
             evidence = store.get_evidence(run_id, eval.id)
             if evidence is None or isinstance(evidence, UnreadableEvidence):
                 raise NotFoundError(f"the evidence of {eval_id} is not in the store: analyse its run first")
-            return of_evidence(run_id, evidence)
+            return failure_subject(run_id, evidence)
     where = f"collection {collection.name!r}" if collection else "any collection"
     raise NotFoundError(f"no eval {eval_id!r} in {where}: ids are those of list_evals, or `agent_runs.id` in SQL")
 

@@ -10,12 +10,10 @@ from evalscribe.app.judging.judges import Maker
 from evalscribe.app.kept import kept
 from evalscribe.app.watcher import Watcher
 from evalscribe.collections.divergence import first_divergence
-from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.regression import of_two, why, without_marks
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations
-from evalscribe.judging.rubric.judge import RubricJudge
-from evalscribe.judging.subject.item import Subject
-from evalscribe.judging.subject.results import result_items
+from evalscribe.judging.regression import pair_subject, parse_why, without_marks
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
+from evalscribe.judging.subjects import Subject, result_items
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.comparison import Behaviour, EvalPair, RegressionExplanation, Trial
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import Record
@@ -66,7 +64,7 @@ class _Tried:
 
     @property
     def subject(self) -> Subject:
-        return of_two(self.base, self.candidate)
+        return pair_subject(self.base, self.candidate)
 
 
 def by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[EvalPair, ...]:
@@ -119,7 +117,7 @@ async def by_judge(
         watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
 
-    await in_lanes(todo, one, min(judges.lanes, len(todo) or 1))
+    await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
     explained = tuple(
         pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
         for number, pair in enumerate(pairs)
@@ -136,7 +134,7 @@ async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResul
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
         return None, f"not judged: {result.reason}"
-    said = why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
+    said = parse_why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
     return (result, said), f"{said.behaviour}{'  (known)' if judges.knew(result) else ''}"
 
 

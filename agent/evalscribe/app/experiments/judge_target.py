@@ -13,10 +13,10 @@ from evalscribe.app.judging.builder import CASCADE, FOR_ANALYSES, JudgeBuilder
 from evalscribe.app.judging.judges import Loaded, LoadedJudge
 from evalscribe.app.judging.subjects import of_frozen, of_run
 from evalscribe.app.rubrics import stored
-from evalscribe.classify import Terms, classify
 from evalscribe.errors import DataError, UsageError
 from evalscribe.gather.pack import case_of
-from evalscribe.judging.failure_rubric import DEFAULT, labels
+from evalscribe.judging.rubrics import DEFAULT_RUBRIC, failure_labels
+from evalscribe.judging.verdicts import JudgingOptions, classify
 from evalscribe.model.cascade import CascadeParts
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import CitationStatus, Evidence, EvidenceSnapshot
@@ -54,7 +54,7 @@ class FailureTarget:
     async def _judged(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailure:
         fresh = call.repetition > 1
         judge = self.again if fresh else self.first
-        answer = await classify(case_of(evidence), judge, self.store, Terms(timeout_s=None, fresh=fresh))
+        answer = await classify(case_of(evidence), judge, self.store, JudgingOptions(timeout_s=None, fresh=fresh))
         # Every repetition needs its own answer, so a stored one cannot replace it.
         if answer.cached and answer.undecided is not None:
             return TargetFailure(reason=one_line(answer.undecided.reason), usage=answer.undecided.usage)
@@ -161,13 +161,13 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
     """Whether the rubric asks what an analysis asks of a failed eval."""
-    return rubric.id == DEFAULT if target.judge == RULES else _labels_failures(rubric)
+    return rubric.id == DEFAULT_RUBRIC if target.judge == RULES else _labels_failures(rubric)
 
 
 def _labels_failures(rubric: Rubric) -> bool:
     """Whether it classifies failed evals."""
     try:
-        labels(rubric)
+        failure_labels(rubric)
     except UsageError:
         return False
     return True

@@ -8,7 +8,7 @@ from evalscribe.app.rubrics import stored
 from evalscribe.app.target_prompts import prompt_named, version_of
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judging.failure_rubric import DEFAULT as FAILURE
+from evalscribe.judging.rubrics import DEFAULT_RUBRIC as FAILURE
 from evalscribe.model.experiment import ComponentTarget, JudgeTarget, PromptTarget, TargetSpec
 from evalscribe.settings.access import PROVIDERS
 from evalscribe.workspace import Workspace

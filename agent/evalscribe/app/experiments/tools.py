@@ -12,12 +12,10 @@ from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.app.scorers import PYTHON
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiments.python_host import PythonHost, describe
+from evalscribe.experiments.scorers.catalogue import order_bindings, scorer_runner
+from evalscribe.experiments.scorers.runners import CustomScorer, ModelScorer
 from evalscribe.experiments.targets import PromptModelTarget
 from evalscribe.experiments.trials import BudgetedModels
-from evalscribe.judging.scorers.custom import CustomScorer
-from evalscribe.judging.scorers.model.runner import ModelScorer
-from evalscribe.judging.scorers.order import in_order
-from evalscribe.judging.scorers.specs import runner
 from evalscribe.llm.budget import Budget
 from evalscribe.model.experiment import ComponentTarget, ExperimentRun, ExperimentVersion, JudgeTarget
 from evalscribe.model.experiment_storage import ScorerRunner, Target
@@ -120,7 +118,7 @@ async def open_scorers(
     """
     folders = {one.id: one.folder for one in workspace.store.experiments.scorers()}
     async with AsyncExitStack() as opened:
-        bindings = in_order(version.bindings)
+        bindings = order_bindings(version.bindings)
         makers = _Makers(workspace, models, opened, version.config.timeout_s, concurrency)
         await makers.check([one for one in bindings if one.spec.scorer == CUSTOM], folders)
         yield tuple(makers.runner(binding, folders) for binding in bindings)
@@ -152,7 +150,7 @@ class _Makers:
         if spec.scorer == CUSTOM:
             return CustomScorer(spec, self._host(_folder(binding, folders)), self._timeout_s)
         if spec.rubric is None:
-            return runner(spec)
+            return scorer_runner(spec)
         maker, made = self._judges()
         return ModelScorer(spec, maker.by_model(spec.rubric, spec.model), made.knew)
 

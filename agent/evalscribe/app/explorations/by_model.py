@@ -26,8 +26,8 @@ from evalscribe.collections import (
 from evalscribe.collections.answer import answer_subject, parse_answer
 from evalscribe.collections.observations import ObservedBatch
 from evalscribe.errors import DataError
-from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.rubric.judge import RubricJudge
+from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Usage
 from evalscribe.model.exploration import Cluster, Gap, Member, Observation
 from evalscribe.model.protocols import Estimate
@@ -177,7 +177,7 @@ async def _observed(judges: ExploreJudges, plan: Plan, read: Read, watcher: Watc
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
 
-    await in_lanes(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
+    await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, found))
     if plan.batches and all(isinstance(told, str) for told in found.values()):
         raise DataError(f"no agent run could be read: {gaps[-1].reason}")

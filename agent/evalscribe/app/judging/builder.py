@@ -7,19 +7,15 @@ from evalscribe.app.judging.judges import ByCascade, ByRubric, ByRules, LoadedJu
 from evalscribe.app.judging.workers import Afar, Seat
 from evalscribe.app.rubrics import outdated, stored
 from evalscribe.errors import AccessError, NotFoundError, UsageError
-from evalscribe.judging.cascade.cases import CaseCascade
-from evalscribe.judging.cascade.subjects import SubjectCascade
-from evalscribe.judging.classifier.first_pass import SECONDS, FirstPass
-from evalscribe.judging.classifier.investigation import Bounds
-from evalscribe.judging.classifier.judge import ModelJudge
-from evalscribe.judging.failure_rubric import DEFAULT, shipped_rubric
+from evalscribe.judging.cascade import FailureCascade, SubjectCascade
+from evalscribe.judging.classifier import FIRST_PASS_S, FirstPass, InvestigationLimits, ModelJudge
+from evalscribe.judging.rubrics import DEFAULT_RUBRIC, default_rubric, load_rubric
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.llm.budget import cost_of
 from evalscribe.model.cascade import Tag
 from evalscribe.model.protocols import Judge, Model, Models
 from evalscribe.model.rubric import DEFAULT_MODEL, Rubric
 from evalscribe.prompts.templates import Prompts
-from evalscribe.rubric_file import load_rubric
 from evalscribe.settings import RULES, Settings
 from evalscribe.settings.config import COMMAND_LINE
 from evalscribe.workspace import Workspace
@@ -40,7 +36,7 @@ class Analyst:
     """A judge of failures, and what has to be said of it."""
 
     judge: Judge
-    cascade: CaseCascade | None = None
+    cascade: FailureCascade | None = None
     """The judge, where it is a cascade."""
     asks_models: bool = False
     own_prompts: bool = False
@@ -102,7 +98,7 @@ class JudgeBuilder:
             if rubric is not None:
                 raise UsageError("--rubric needs a model: name one with --judge PROVIDER/MODEL")
             return Analyst(judge=self._led(RulesJudge(), Seat(kind="rules")))
-        question = self.rubric(rubric or DEFAULT)
+        question = self.rubric(rubric or DEFAULT_RUBRIC)
         alone = self._judge(question, models[-1])
         if len(models) == 1:
             return self._described(alone)
@@ -172,11 +168,11 @@ class JudgeBuilder:
             raise UsageError("--cascade asks models: name the expensive one with --judge, or leave --judge out")
         return name
 
-    def _cascade(self, question: Rubric, models: tuple[Model, ...], alone: Judge, *, fresh: bool) -> CaseCascade:
+    def _cascade(self, question: Rubric, models: tuple[Model, ...], alone: Judge, *, fresh: bool) -> FailureCascade:
         cheap, expensive = models
         table = self._settings.cascade
         tags = FOR_ANALYSES if table.tags is None else table.issues()
-        return CaseCascade(
+        return FailureCascade(
             self._first_pass(question, tags, cheap),
             {tag.name: self._judge(self.rubric(tag.rubric), expensive) for tag in tags},
             alone,
@@ -186,13 +182,13 @@ class JudgeBuilder:
         )
 
     def _judge(self, rubric: Rubric, model: Model) -> Judge:
-        bounds = Bounds(seconds=None) if self._batch else Bounds()
+        bounds = InvestigationLimits(seconds=None) if self._batch else InvestigationLimits()
         cost = cost_of(model, batch=self._batch)
         near = ModelJudge(model, self._workspace.prompts, rubric=rubric, bounds=bounds, cost=cost)
         return self._led(near, Seat(kind="judge", model=model.id, rubric=rubric))
 
     def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> Judge:
-        seconds = None if self._batch else SECONDS
+        seconds = None if self._batch else FIRST_PASS_S
         cost = cost_of(model, batch=self._batch)
         near = FirstPass(model, self._workspace.prompts, rubric, tags, cost=cost, seconds=seconds)
         return self._led(near, Seat(kind="tag", model=model.id, rubric=rubric, tags=tags))
@@ -200,7 +196,7 @@ class JudgeBuilder:
     def _led(self, near: Judge, seat: Seat) -> Judge:
         return self._workers.judge(near, seat) if self._workers else near
 
-    def _described(self, judge: Judge, cascade: CaseCascade | None = None) -> Analyst:
+    def _described(self, judge: Judge, cascade: FailureCascade | None = None) -> Analyst:
         templates = ("classify", "judging") if cascade else ("classify",)
         own = any(map(self._workspace.prompts.own, templates)) or any(map(_own, self._rubrics))
         return Analyst(judge=judge, cascade=cascade, asks_models=True, own_prompts=own, notes=self.notes)
@@ -219,4 +215,4 @@ def adviser() -> Judge:
     from evalscribe.llm.anthropic import AnthropicModel
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")
-    return ModelJudge(model, Prompts(), rubric=shipped_rubric(), cost=cost_of(model))
+    return ModelJudge(model, Prompts(), rubric=default_rubric(), cost=cost_of(model))

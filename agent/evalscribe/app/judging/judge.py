@@ -17,8 +17,8 @@ from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.rubric.cited import JudgeResultWithCitations
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.cascade import Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.output_schema import agreement_keys
@@ -188,7 +188,7 @@ async def judge_all(
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
         await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
 
-    await in_lanes(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
+    await run_concurrently(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
     return tuple(result for number in sorted(found) for result in found[number])
 
 

@@ -17,7 +17,7 @@ from evalscribe.app.watcher import Watcher
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.calibration import Calibration, LabelPair, LabelScore
-from evalscribe.judging.lanes import in_lanes
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Usage
 from evalscribe.model.output_schema import agreement_keys
 from evalscribe.model.result import JudgeResult, ResultType
@@ -165,7 +165,7 @@ async def _calibrated(
         watcher.say(f"{judge.name}: {len(found)}/{len(examples)}  {example.waiting.name}: {told}")
         await asyncio.sleep(0)
 
-    await in_lanes(examples, one, min(concurrency(workspace), len(examples)))
+    await run_concurrently(examples, one, min(concurrency(workspace), len(examples)))
     rows = tuple(_row(example, found[example.line], key, labels) for example in examples)
     usage = sum((one.usage for one in found.values()), Usage())
     return _counted(judge, rows, labels, usage)

@@ -7,12 +7,10 @@ from typing import Any, Protocol
 from evalscribe.errors import UsageError
 from evalscribe.gather.pack import case_of
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judging.cascade.subjects import SubjectCascade
-from evalscribe.judging.rubric.cited import count
-from evalscribe.judging.rubric.judge import TIMEOUT_S, Hear, Results, RubricJudge
+from evalscribe.judging.cascade import SubjectCascade
+from evalscribe.judging.rubric_judge import TIMEOUT_S, DecideRemotely, JudgeResultStore, RubricJudge, count_citations
 from evalscribe.judging.rules.engine import KEY_PREFIX, RulesJudge
-from evalscribe.judging.subject.failures import document_mark
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.subjects import Subject, document_mark
 from evalscribe.llm.budget import cost_of
 from evalscribe.model.cascade import Stage
 from evalscribe.model.chat import Usage
@@ -71,13 +69,13 @@ class Maker:
     models: Models
     prompts: Prompts
     """Templates for reading a subject that does not fit the window."""
-    results: Results | None = None
+    results: JudgeResultStore | None = None
     """Where results are kept."""
     fresh: bool = False
     """Ignore stored results."""
     batch: bool = False
     """Calls wait for a batch: at its price, and as long as it takes."""
-    hear: Callable[[Rubric, Model], Hear] | None = None
+    hear: Callable[[Rubric, Model], DecideRemotely] | None = None
     """Where subjects are judged; None for this process."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
@@ -130,7 +128,7 @@ class ByCascade:
 class ByRules:
     """The rules engine, for rubrics that ask for what it can say of a failed eval."""
 
-    def __init__(self, rubric: Rubric, results: Results | None = None) -> None:
+    def __init__(self, rubric: Rubric, results: JudgeResultStore | None = None) -> None:
         """`results`: where they are kept for whoever reads them; the rules are always asked."""
         self._rules = RulesJudge()
         self._results = results
@@ -154,7 +152,7 @@ class ByRules:
         return _one(result, self.rubric, loaded, "rules")
 
     def _result(self, subject: Subject, output: dict[str, Any]) -> JudgeResult:
-        citations = count(output, self.rubric.output_schema, subject)
+        citations = count_citations(output, self.rubric.output_schema, subject)
         return not_judged(subject.id, self.rubric, self._rules.id, "").model_copy(
             update={
                 "id": content_id([*KEY_PREFIX, self.rubric.digest, subject.digest]),
@@ -188,7 +186,7 @@ def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> Judg
 class Made:
     """Results as they are kept, and which of them are new: the others were known before."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: JudgeResultStore) -> None:
         self._results = results
         self._met: set[str] = set()
         self._new: set[str] = set()

@@ -9,8 +9,7 @@ from evalscribe.app.judging.judges import Loaded
 from evalscribe.app.judging.subjects import Waiting
 from evalscribe.app.kept import kept
 from evalscribe.errors import NotFoundError
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subjects import agent_run_subject, failure_subject
 from evalscribe.model.exploration import Member
 from evalscribe.model.record import evidence_of
 from evalscribe.model.storage import EvalStore, Store
@@ -42,6 +41,6 @@ def _loaded(member: Member, archive: EvalStore, store: Store) -> Loaded | str:
     if record is None:
         return "nothing is kept of it: import its run again"
     if not member.failed:
-        return Loaded(of_agent_run(record.agent_run))
+        return Loaded(agent_run_subject(record.agent_run))
     evidence = evidence_of(record)
-    return Loaded(of_evidence(member.run_id, evidence), evidence)
+    return Loaded(failure_subject(member.run_id, evidence), evidence)

@@ -13,8 +13,7 @@ from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.gather.collect import gather
 from evalscribe.ids import Frozen
-from evalscribe.judging.subject.agent_runs import of_agent_run
-from evalscribe.judging.subject.failures import of_evidence
+from evalscribe.judging.subjects import agent_run_subject, failure_subject
 from evalscribe.model.evidence import EvidenceSnapshot, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
@@ -192,19 +191,19 @@ class Finder:
                 return "its evidence is not in the store: name the run by its URL or folder"
             if isinstance(evidence, UnreadableEvidence):
                 return evidence.reason
-            return Loaded(of_evidence(run.id, evidence), evidence)
+            return Loaded(failure_subject(run.id, evidence), evidence)
 
         return Waiting(name=f"{run.id}/{eval.path}", load=load, is_eval=True, task=eval.task)
 
 
 def of_run(run: AgentRun) -> Waiting:
-    return Waiting(name=run.id, load=lambda: Loaded(of_agent_run(run)))
+    return Waiting(name=run.id, load=lambda: Loaded(agent_run_subject(run)))
 
 
 def of_frozen(value: object) -> Loaded:
     """A failed eval of a dataset. Raises `DataError` for what holds no evidence."""
     evidence = EvidenceSnapshot.read(value).evidence
-    return Loaded(of_evidence(FROZEN, evidence), evidence)
+    return Loaded(failure_subject(FROZEN, evidence), evidence)
 
 
 def agent_runs(name: str) -> Sequence[AgentRun]:

@@ -16,13 +16,12 @@ from evalscribe.app.judging.judges import Maker
 from evalscribe.engine import LOCAL
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen, content_id
-from evalscribe.judging.classifier.first_pass import FirstPass
-from evalscribe.judging.classifier.judge import ModelJudge
-from evalscribe.judging.far import Decide, FarJudge
-from evalscribe.judging.rubric.judge import Hear, RubricJudge
-from evalscribe.judging.rubric.variants import Decision, undecided
+from evalscribe.judging.classifier import FirstPass, ModelJudge
+from evalscribe.judging.panel import PanelDecision, no_decision
+from evalscribe.judging.rubric_judge import DecideRemotely, RubricJudge
 from evalscribe.judging.rules.engine import RulesJudge
-from evalscribe.judging.subject.item import Subject
+from evalscribe.judging.subjects import Subject
+from evalscribe.judging.verdicts import JudgeRemotely, RemoteJudge
 from evalscribe.llm.budget import cost_of
 from evalscribe.model.cascade import Tag
 from evalscribe.model.finding import Failure, Unclassified, Verdict
@@ -61,7 +60,7 @@ class SubjectPiece(Frozen):
 
 
 Piece = CasePiece | SubjectPiece
-Answer = Verdict | Unclassified | Decision
+Answer = Verdict | Unclassified | PanelDecision
 
 
 @dataclass(frozen=True)
@@ -156,20 +155,20 @@ class Afar:
 
     def judge(self, near: Judge, seat: Seat) -> Judge:
         """A judge that is asked there as the near one would be here."""
-        return FarJudge(near, self._decide(seat))
+        return RemoteJudge(near, self._decide(seat))
 
-    def hear(self, rubric: Rubric, model: Model) -> Hear:
+    def hear(self, rubric: Rubric, model: Model) -> DecideRemotely:
         """Where the subjects of a `RubricJudge` with this rubric and model are heard."""
         seat = Seat(kind="rubric", model=model.id, rubric=rubric)
 
-        async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> Decision:
+        async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
             piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
             answer = await self.crew.do(piece)
-            return undecided(subject, answer.reason) if isinstance(answer, LostWork) else cast(Decision, answer)
+            return no_decision(subject, answer.reason) if isinstance(answer, LostWork) else cast(PanelDecision, answer)
 
         return hear
 
-    def _decide(self, seat: Seat) -> Decide:
+    def _decide(self, seat: Seat) -> JudgeRemotely:
         def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
             doing = self.crew.do(CasePiece(seat=seat, case=case))
             return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)

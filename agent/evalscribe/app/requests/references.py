@@ -7,7 +7,7 @@ from typing import cast
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.json_data import clean_json, clean_text
-from evalscribe.judging.requests.question import Known
+from evalscribe.judging.requests import LoadedReferences
 from evalscribe.model.collection_storage import ResultSetStore
 from evalscribe.model.record import Record
 from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, Segment, TranscriptRef
@@ -55,12 +55,12 @@ class References:
                 f"{'; '.join(missing[:MOST_NAMED])}{more}"
             )
 
-    def known(self, segments: Sequence[Segment]) -> Known:
+    def known(self, segments: Sequence[Segment]) -> LoadedReferences:
         """What a checked prompt refers to."""
         found = {ref: self._kept(ref) for ref in _refs(segments)}
         if gone := next((ref for ref, one in found.items() if one is None), None):
             raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was there a moment ago, and is gone")
-        return cast(Known, found)
+        return cast(LoadedReferences, found)
 
     def _stored(self, number: int, request: LLMRequest) -> LLMRequest:
         prompt = Prompt([self._segment(number, one) for one in request.prompt.segments])

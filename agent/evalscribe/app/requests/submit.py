@@ -9,9 +9,8 @@ from weakref import WeakValueDictionary
 from evalscribe.app.requests.references import References
 from evalscribe.app.requests.submission import Submission, named, planned
 from evalscribe.ids import Frozen
-from evalscribe.judging.lanes import in_lanes
-from evalscribe.judging.requests.answer import Answer, Questioner
-from evalscribe.judging.requests.question import Question
+from evalscribe.judging.requests import RequestAnswer, RequestModel, RequestPrompt
+from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Usage
 from evalscribe.model.collection_storage import ResultSetStore
 from evalscribe.model.protocols import Models
@@ -76,7 +75,7 @@ async def submit(
     """
     sets = workspace.store.results
     model = models.open(submission.model, STAGE)
-    questioner = Questioner(model, workspace.prompts, submission.output_schema, submission.reasoning_effort)
+    questioner = RequestModel(model, workspace.prompts, submission.output_schema, submission.reasoning_effort)
     references = References(workspace.store.runs, sets, collection)
     requests = references.belonging(submission.requests)
     when = _spelled(clock())
@@ -88,7 +87,7 @@ async def submit(
         work = _Work(sets, clock, questioner, references, watcher)
         watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
         at_once = concurrency or workspace.settings.concurrency.value
-        await in_lanes((one for one in plan.rows if one.open), work.do, at_once)
+        await run_concurrently((one for one in plan.rows if one.open), work.do, at_once)
     return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
 
 
@@ -99,7 +98,7 @@ class _Work:
         self,
         sets: ResultSetStore,
         clock: Callable[[], datetime],
-        questioner: Questioner,
+        questioner: RequestModel,
         references: References,
         watcher: RequestWatcher,
     ) -> None:
@@ -115,7 +114,7 @@ class _Work:
         """By key: who asks the same at the same time waits for the answer."""
 
     async def do(self, waiting: Result) -> None:
-        question = Question.of(waiting.prompt, self._references.known(waiting.prompt))
+        question = RequestPrompt.of(waiting.prompt, self._references.known(waiting.prompt))
         request = self._questioner.request(question)
         key = self._questioner.key(request)
         async with self._asking.setdefault(key, asyncio.Lock()):
@@ -141,12 +140,12 @@ class _Work:
         citations = sum((one.citations for one in results), CitationCounts())
         return Submitted(result_set=made, counts=counts, asked=self._asked, citations=citations, spent=self._spent)
 
-    def _count(self, answer: Answer) -> None:
+    def _count(self, answer: RequestAnswer) -> None:
         self._asked += answer.usage.calls > 0
         self._spent += answer.usage
 
 
-def _answered(waiting: Result, key: str, answer: Answer) -> Result:
+def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
     return waiting.model_copy(
         update={
             "key": key,

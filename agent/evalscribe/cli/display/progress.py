@@ -3,8 +3,8 @@
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from evalscribe.classify import Judged
 from evalscribe.cli.display.bar import Bar
+from evalscribe.judging.verdicts import Judged
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import one_line, pluralise

@@ -1,12 +1,190 @@
-"""Tests that fail code which does what the task says: nobody asked for it, or the check looks in the wrong place."""
+"""Rules for checks that are too strict: lint about taste, tests of what the task does not ask for."""
 
 import re
 
-from evalscribe.judging.rules import code, lint, quote, wording
-from evalscribe.judging.rules.decision import Decision
-from evalscribe.judging.rules.facts import CodeLine, Facts
-from evalscribe.judging.rules.notes import stems
+from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules import quote as wording
+from evalscribe.judging.rules.code import stems
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
 from evalscribe.model import evidence
+
+TASTE = re.compile(
+    r"(?:[\w@-]+/)*(?:prefer-|explicit-|consistent-|no-unnecessary-|no-useless-|no-extra-|no-inferrable|no-multi-|sort-"
+    r"|promise-function-async|require-await|return-await|arrow-|func-|space-|comma-|brace-|object-"
+    r"|quotes?$|semi$|indent$|curly$|eqeqeq$|max-|min-|naming|camelcase|id-|one-var|padding-|array-type|method-signature"
+    r"|member-ordering|restrict-template|dot-notation|order$|newline|spaced-|capitalized|filename-|unicorn/|stylistic/"
+    r"|react/(?:jsx-|self-closing|display-name)|missing-(?:module-|class-|function-)?docstring|line-too-long|invalid-name"
+    r"|no-(?:empty-function|non-null-assertion|confusing-|console|else-return|plusplus|continue|nested-ternary|undef-init)"
+    r"|class-methods-use|class-literal|too-(?:many|few)-|trailing-|wrong-import-order)",
+)
+TASTE_CODES = re.compile(
+    r"(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF|PTH|EM|TRY|FBT|ISC|ICN|INP"
+    r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}"
+)
+ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
+"""Rules that judge a line by what stands elsewhere: an equal line in the reference proves nothing."""
+PLATFORM = re.compile(r"unsafe|undef")
+"""Lint rules about the platform's types and globals, which are the same for all models."""
+UNPARSABLE = re.compile(
+    r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
+)
+CONFIGURED = re.compile(r"parserOptions|\bproject\b|tsconfig|projectService", re.IGNORECASE)
+"""The linter cannot read a file because of its settings, whatever stands in the file."""
+SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
+
+
+def taste_only(facts: Facts) -> RuleDecision | None:
+    """Tests prove that the code does what was asked, and every broken rule is about style: the gate is too strict."""
+    codes = _codes(facts)
+    if facts.check != "lint" or not codes or not facts.outcome.all_passed or not all(map(_is_taste, codes)):
+        return None
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="lint",
+        cause=_cause(codes[0]),
+        confidence=0.8,
+        why=f"{_tests_pass(facts)}; only {_listed(codes)} fail{'s' if len(codes) == 1 else ''}",
+        reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code "
+        "does the same either way. The step fails code that behaves as asked.",
+        citations=(*quote.blamed(facts), *quote.log(facts)),
+        uncertain=facts.outcome.step is None,  # the code under test may have printed a summary into the log
+        fix=f"make {_listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}",
+        would_pass=True,
+    )
+
+
+def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
+    """A rule that the reference answer breaks in the same way cannot be held against the model."""
+    if facts.check != "lint" or not facts.errors:
+        return None
+    for error in facts.errors:
+        lines = [facts.line(place.path, place.line) for place in error.places[:1]]
+        theirs = _same(facts, lines[0]) if lines and lines[0] else None
+        if error.code and theirs and not ELSEWHERE.search(error.code):
+            return _shared(facts, error, lines[0], theirs)
+    return None
+
+
+def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
+    """What is left are rules about correctness and types, which the reference keeps: the model's own fault."""
+    codes = _codes(facts)
+    if facts.check != "lint" or not facts.first:
+        return None
+    if not codes:
+        return _without_rule(facts, facts.first)
+    grave = next((c for c in codes if not _is_taste(c)), codes[0])
+    first = next((e for e in facts.errors if e.code == grave), facts.first)
+    theirs = doubts.reference_has_it(facts, first)
+    of_platform = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubts.shared_failures_known(facts))
+    shared = bool(theirs) or of_platform
+    kept = ", and the reference keeps it" if facts.expected_lines and not theirs else ""
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=_cause(grave),
+        confidence=0.5 if shared else 0.75 if facts.outcome.all_passed else 0.7,
+        uncertain=shared,
+        why=f"`{_bare(grave)}`: {_said(first)}",
+        reasoning=f"`{_bare(grave)}` guards correctness, not style{kept}. "
+        f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
+        + (f" {theirs}" if theirs else f" All tests pass, {doubts.NOT_STORED}" if shared else ""),
+        citations=(*quote.blamed(facts), *quote.log(facts)),
+    )
+
+
+def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
+    """The linter itself stopped: a file that it cannot read is no matter of taste."""
+    unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
+    proven = unparsable and not doubts.reference_has_it(facts, first) and bool(first.places)
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="unparsable-code" if unparsable else "lint-error",
+        confidence=0.7 if proven else 0.5,
+        uncertain=not proven,
+        why=f"the linter stops: {_said(first)}",
+        reasoning=f"The linter names no rule; it says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
+        + (" Code that cannot be parsed cannot run." if proven else " Its settings may be at fault as well."),
+        citations=(*quote.blamed(facts), *quote.log(facts)),
+    )
+
+
+def _shared(facts: Facts, error: evidence.LocatedError, ours: CodeLine | None, theirs: CodeLine) -> RuleDecision:
+    citations = quote.pairs(facts, [ours]) if ours else ()
+    known = doubts.shared_failures_known(facts)
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="lint",
+        cause=_cause(error.code or "lint"),
+        confidence=0.7 if known else 0.5,
+        uncertain=not known,
+        why=f"`{error.code}`: the reference does the same at {_file(theirs)}:{theirs.number}",
+        reasoning=f"`{error.code}` fails a line that the reference has in the same form at {theirs.document.path}:"
+        f"{theirs.number}. The reference would fail the same check."
+        + ("" if known else " Nothing stored says whether this is a known gap."),
+        citations=(*citations, *quote.log(facts)),
+        fix=f"relax `{error.code}`: the reference answer breaks it too",
+        would_pass=len(facts.errors) == 1,
+    )
+
+
+def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
+    """The reference line of the same form, unless a directive there switches the rule off."""
+    if len(line.folded) < 12:
+        return None
+    for other in facts.expected_lines:
+        if other.folded == line.folded or _form(other.text) == _form(line.text):
+            around = other.document.lines[max(0, other.number - 2) : other.number]
+            return None if any(SUPPRESSED.search(text) for text in around) else other
+    return None
+
+
+def _form(text: str) -> str:
+    """A line with the values of attributes and arguments taken out: names chosen by the author do not matter."""
+    return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
+
+
+def _codes(facts: Facts) -> list[str]:
+    return list(dict.fromkeys(e.code for e in facts.errors if e.code))
+
+
+def _is_taste(rule: str) -> bool:
+    return bool(TASTE_CODES.fullmatch(rule) or TASTE.match(rule) or TASTE.match(rule.rsplit("/", 1)[-1]))
+
+
+def _cause(rule: str) -> str:
+    return code.kebab(rule.rsplit("/", 1)[-1])
+
+
+def _listed(codes: list[str]) -> str:
+    return ", ".join(f"`{rule.rsplit('/', 1)[-1]}`" for rule in codes[:3])
+
+
+def _is_are(codes: list[str]) -> str:
+    return "is" if len(codes) == 1 else "are"
+
+
+def _tests_pass(facts: Facts) -> str:
+    return f"all {facts.outcome.passed} tests pass" if facts.outcome.passed else "all tests pass"
+
+
+def _where(error: evidence.LocatedError) -> str:
+    return f" {error.places[0].path}:{error.places[0].line}" if error.places else " the output"
+
+
+def _said(error: evidence.LocatedError, longest: int = 56) -> str:
+    """The linter's words without the rule, which stands before them already."""
+    text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
+    return wording.cut(wording.brief(text), longest)
+
+
+def _bare(rule: str) -> str:
+    return rule.rsplit("/", 1)[-1]
+
+
+def _file(line: CodeLine) -> str:
+    return line.document.path.rsplit("/", 1)[-1]
+
 
 SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
@@ -27,17 +205,17 @@ SETTLED = re.compile(
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
-def fails_what_nobody_asked_for(facts: Facts) -> Decision | None:
+def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
     """All else passes, and the check that fails asks for something that the task does not."""
     return _refuses_what_is_left_open(facts) or _compares_structure(facts)
 
 
-def reference_would_fail_too(facts: Facts) -> Decision | None:
+def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
     """Where the check complains, the reference has the same: it would fail the same check."""
-    return lint.reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
+    return reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
 
 
-def _compares_structure(facts: Facts) -> Decision | None:
+def _compares_structure(facts: Facts) -> RuleDecision | None:
     """Only a comparison of structure fails, all behaviour passes, and the task never asks for what is missing."""
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
@@ -46,7 +224,7 @@ def _compares_structure(facts: Facts) -> Decision | None:
     if not missing or any(_asked(facts, name) for name in missing):
         return None
     line = quote.first_with(facts.left_out, missing[0])
-    return Decision(
+    return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
         cause=code.kebab(f"{failures[0].name} {missing[0]}"),
@@ -62,7 +240,7 @@ def _compares_structure(facts: Facts) -> Decision | None:
     )
 
 
-def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
+def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
     """The model's own guard stops a test; the task asks for no such refusal, nor forbids one."""
     failures = facts.outcome.failures
     if (
@@ -78,7 +256,7 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
         return None
     silent = facts.outcome.silent
     refuses = "its own guard refuses what the task leaves open"
-    return Decision(
+    return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
         cause="guard-" + code.kebab(failures[0].title, 40),
@@ -98,7 +276,7 @@ def _refuses_what_is_left_open(facts: Facts) -> Decision | None:
     )
 
 
-def _check_looks_elsewhere(facts: Facts) -> Decision | None:
+def _check_looks_elsewhere(facts: Facts) -> RuleDecision | None:
     """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
     for test in facts.outcome.failures:
         # Take the last match: the output's own value comes before it and may contain the same words.
@@ -111,9 +289,9 @@ def _check_looks_elsewhere(facts: Facts) -> Decision | None:
     return None
 
 
-def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str, line: CodeLine) -> Decision:
+def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str, line: CodeLine) -> RuleDecision:
     grader = quote.grader_lines(facts, test.message)
-    return Decision(
+    return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
         cause="check-misses-" + code.kebab(sought, 34),

@@ -1,10 +1,11 @@
-"""Source text as the rules see it: without comments, as lines without white space, and as names.
-
-A comment is what the model says about its code, so nothing in it may decide a label.
-"""
+"""Read source text and known-gap notes: code without comments, identifiers, statements and their terms."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from evalscribe.model.evidence import Document
 
 HASH_COMMENTS = frozenset({"py", "pyi", "sh", "bash", "rb", "toml", "yaml", "yml", "cfg", "ini", "pl", "r"})
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
@@ -69,3 +70,95 @@ def kebab(text: str, longest: int = 48) -> str:
 
 def joined(texts: Iterable[str]) -> str:
     return "\n".join(texts)
+
+
+QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
+LOOKS_LIKE_CODE = re.compile(r"[@.]?[\w$][\w$./@-]*[\w$]")
+CODE_SHAPE = re.compile(r"[a-z][A-Z]|\w_\w|^@|\w/\w|\w\.\w|^[A-Z]{1,5}\d{2,5}$|\w-\w+-\w|[A-Za-z]-[a-z]+/")
+NOTHING = re.compile(r"^(none|nothing|no (known )?(gaps?|issues?)|n/?a|todo|tbd)\b", re.IGNORECASE)
+PRAISE = re.compile(r"\b(got it!?|looks? (great|good)|looking good|works (well|now)|doing better|i'm glad)\b", re.I)
+SETTLED = re.compile(r"^\W*(resolved|fixed|done|no longer)\b", re.IGNORECASE)
+LACKS = re.compile(
+    r"(?:\b(?:not|without|w/o|missing|omits?|omitting|lacks?|lacking|forgets?|forgetting)\b|n't\b)(.*)", re.I
+)
+EMPTY_WORDS = """
+    about actually after again also another asked asking because been being better but does doing explicitly from give
+    good great have having instead into issue just know knows like line make makes maybe model models more most needs
+    need only other otherwise really reason should some still struggles struggling such than that their them then
+    there these they thing things think thinks this those tries trying using uses used wants want wanted what when
+    where which while with would your telling told
+"""
+COMMON = frozenset(EMPTY_WORDS.split())
+ENDINGS = ("ations", "ation", "ings", "ing", "ies", "es", "ed", "s")
+
+
+def stem(word: str) -> str:
+    for ending in ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word[: -len(ending)]
+    return word
+
+
+def stems(text: str) -> frozenset[str]:
+    """The words that carry meaning, identifiers taken apart: `storeFile` → `store`, `file`."""
+    words = (part for name in NAME.findall(text) for part in parts(name))
+    return frozenset(stem(word) for word in words if len(word) >= 4 and word not in COMMON)
+
+
+def terms(text: str) -> tuple[str, ...]:
+    """What a text quotes or spells as code: identifiers, snippets, rules, packages."""
+    quoted = [next(g for g in groups if g) for groups in QUOTED.findall(text)]
+    spelled = [word for word in LOOKS_LIKE_CODE.findall(QUOTED.sub(" ", text)) if CODE_SHAPE.search(word)]
+    return tuple(dict.fromkeys(term for term in (*quoted, *spelled) if len(fold(term)) > 2))
+
+
+@dataclass(frozen=True)
+class GapNote:
+    """One statement of a known-gaps document."""
+
+    document: Document
+    line: int
+    text: str
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        return terms(self.text)
+
+    @cached_property
+    def lacking(self) -> tuple[str, ...]:
+        """The terms that it says are not there: after `not`, `without`, `doesn't` and the like."""
+        said = LACKS.search(self.text)
+        after = re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
+        return tuple(term for term in self.terms if term in after)
+
+    @cached_property
+    def preferred(self) -> str:
+        """The words after `instead of`: what it says should have been written."""
+        after = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
+        return re.sub(r"^\s*(?:an?|the|all)\s+", "", after).strip()
+
+    @cached_property
+    def wanted(self) -> tuple[str, ...]:
+        """The terms that it would rather see: those that are lacking and those after `instead of`."""
+        return (*self.lacking, *(term for term in terms(self.preferred) if term in self.terms))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return stems(self.text)
+
+
+def parse_notes(documents: tuple[Document, ...]) -> tuple[GapNote, ...]:
+    """The statements of known-gaps documents; a heading, `none for now`, praise and what is settled say nothing."""
+    found = []
+    for document in documents:
+        for number, line in enumerate(document.lines, 1):
+            text = line.strip().lstrip("-*•# ").strip()
+            if text and not _says_nothing(text, line):
+                found.append(GapNote(document, number, text))
+    return tuple(found)
+
+
+def _says_nothing(text: str, line: str) -> bool:
+    heading = line.lstrip().startswith("#") or (text.endswith(":") and not line.lstrip().startswith(("-", "*", "•")))
+    praised = PRAISE.search(text) and not re.search(r"\bbut\b|\bexcept\b", text, re.IGNORECASE)
+    return bool(heading or NOTHING.match(text) or SETTLED.match(text) or praised)

@@ -1,15 +1,18 @@
-"""How an agent's work ended where it did not end by itself: a broken harness, a limit, a refusal, no answer at all."""
+"""Rules for runs that ended early: a broken harness, limits, loops, refusals, targets and scorers that failed."""
 
 import re
 from collections import Counter
 
 from evalscribe.ids import canonical_json
-from evalscribe.judging.rules import code, quote, wording
-from evalscribe.judging.rules.decision import Decision
-from evalscribe.judging.rules.facts import Facts
-from evalscribe.judging.rules.spoken import Made, Spoken
-from evalscribe.judging.rules.unreachable import CONNECTION, PROVIDER
+from evalscribe.judging.quotations import cite_lines
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import quote as wording
+from evalscribe.judging.rules.facts import Facts, RuleDecision
+from evalscribe.judging.rules.infrastructure import CONNECTION, PROVIDER
+from evalscribe.judging.rules.transcripts import AnsweredCall, Transcripts
 from evalscribe.model.evidence import Citation
+from evalscribe.model.record import SCORES_LOG
+from evalscribe.model.run import TARGET
 from evalscribe.text import pluralise
 
 LIMIT_STEPS = ("limit", "conversation")
@@ -33,7 +36,7 @@ LATEST = 6
 """Calls before the end that tell whether the work still went on."""
 
 
-def harness_broke(facts: Facts) -> Decision | None:
+def harness_broke(facts: Facts) -> RuleDecision | None:
     """The source says itself that no failure of the model ended the eval: an error of the harness or the provider."""
     if facts.evidence.eval.status != "error":
         return None
@@ -48,7 +51,7 @@ def harness_broke(facts: Facts) -> Decision | None:
         )
     if CONNECTION.search(said) or PROVIDER.search(said):
         return _outside(facts, "service-not-reachable", f"no answer: {said}", "a service could not be reached")
-    return Decision(
+    return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
         cause="harness-" + code.kebab(said, 40),
@@ -61,7 +64,7 @@ def harness_broke(facts: Facts) -> Decision | None:
     )
 
 
-def cut_off(facts: Facts) -> Decision | None:
+def cut_off(facts: Facts) -> RuleDecision | None:
     """A limit ended the work before the model did."""
     step = next((one for one in facts.evidence.steps if one.status == "failed" and one.name in LIMIT_STEPS), None)
     if step is None or not facts.spoken.turns or not LIMIT.search(f"{step.name} {step.error or ''}"):
@@ -71,7 +74,7 @@ def cut_off(facts: Facts) -> Decision | None:
         return _looping(facts, *loop)
     failing = [made for made in facts.spoken.made[-LATEST:] if made.failed]
     stuck = len(failing) * 2 > min(LATEST, len(facts.spoken.made))
-    return Decision(
+    return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="stuck-at-limit" if stuck else "limit-reached",
@@ -89,7 +92,7 @@ def cut_off(facts: Facts) -> Decision | None:
     )
 
 
-def goes_round_in_circles(facts: Facts) -> Decision | None:
+def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
     """The same call with the same answer, again and again, is the last that the model did."""
     loop = _loop(facts.spoken)
     made = facts.spoken.made
@@ -98,13 +101,13 @@ def goes_round_in_circles(facts: Facts) -> Decision | None:
     return _looping(facts, *loop)
 
 
-def refuses(facts: Facts) -> Decision | None:
+def refuses(facts: Facts) -> RuleDecision | None:
     """The model's last words say that it will not do it."""
     words = facts.spoken.words
     if not words or not REFUSAL.match(words[-1].turn.text):
         return None
     said = words[-1].quoted(2)
-    return Decision(
+    return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="refuses",
@@ -115,12 +118,12 @@ def refuses(facts: Facts) -> Decision | None:
     )
 
 
-def never_answers(facts: Facts) -> Decision | None:
+def never_answers(facts: Facts) -> RuleDecision | None:
     """There is a transcript, graded, and the model says and calls nothing in it."""
     if not facts.spoken.turns or facts.spoken.words or facts.spoken.made:
         return None
     last = facts.spoken.turns[-1]
-    return Decision(
+    return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="no-answer",
@@ -140,8 +143,8 @@ def _is_of_the_provider(said: str) -> bool:
     return MODEL_SERVICE.search(said) is not None and (CONNECTION.search(said) or PROVIDER.search(said)) is not None
 
 
-def _outside(facts: Facts, cause: str, why: str, happened: str) -> Decision:
-    return Decision(
+def _outside(facts: Facts, cause: str, why: str, happened: str) -> RuleDecision:
+    return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
         cause=cause,
@@ -153,8 +156,8 @@ def _outside(facts: Facts, cause: str, why: str, happened: str) -> Decision:
     )
 
 
-def _outgrown(facts: Facts, said: str) -> Decision:
-    return Decision(
+def _outgrown(facts: Facts, said: str) -> RuleDecision:
+    return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="context-exhausted",
@@ -167,10 +170,10 @@ def _outgrown(facts: Facts, said: str) -> Decision:
     )
 
 
-def _looping(facts: Facts, made: Made, times: int) -> Decision:
+def _looping(facts: Facts, made: AnsweredCall, times: int) -> RuleDecision:
     tool = made.call.turn.name or "a tool"
     answer = (made.answer.quoted(1),) if made.answer else ()
-    return Decision(
+    return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=f"repeats-{code.kebab(tool)}",
@@ -181,7 +184,7 @@ def _looping(facts: Facts, made: Made, times: int) -> Decision:
     )
 
 
-def _loop(spoken: Spoken) -> tuple[Made, int] | None:
+def _loop(spoken: Transcripts) -> tuple[AnsweredCall, int] | None:
     """The call that was made most often with the same arguments and answer, and how often."""
     keys = [_key(made) for made in spoken.made]
     counts = Counter(keys)
@@ -193,24 +196,24 @@ def _loop(spoken: Spoken) -> tuple[Made, int] | None:
     ]
 
 
-def _key(made: Made) -> str:
+def _key(made: AnsweredCall) -> str:
     answer = made.answer.turn.text if made.answer else None
     return canonical_json([made.call.turn.name, made.call.turn.arguments, answer])
 
 
-def _work(spoken: Spoken) -> str:
+def _work(spoken: Transcripts) -> str:
     words, calls = (pluralise(len(each), "time") for each in (spoken.words, spoken.made))
     return f"The model spoke {words} and called tools {calls}."
 
 
-def _so_far(spoken: Spoken) -> str:
+def _so_far(spoken: Transcripts) -> str:
     if not spoken.turns:
         return "Outside of what is judged,"
     done = len(spoken.made) + len(spoken.words)
     return f"After {done} words and calls of the model" if done else "Before the model said anything"
 
 
-def _last(spoken: Spoken) -> tuple[Citation, ...]:
+def _last(spoken: Transcripts) -> tuple[Citation, ...]:
     """The last thing that the model did."""
     if not spoken.by_model:
         return ()
@@ -218,5 +221,109 @@ def _last(spoken: Spoken) -> tuple[Citation, ...]:
     return (last.header(3) if last.turn.kind == "calls" else last.quoted(2),)
 
 
-def _failed(made: Made) -> tuple[Citation, ...]:
+def _failed(made: AnsweredCall) -> tuple[Citation, ...]:
     return (made.answer.quoted(1),) if made.answer else ()
+
+
+BUSY = re.compile(
+    r"\banswered (?:429|502|503|504)\b|\berror code: ?(?:429|5\d\d)\b|rate.?limit|too many requests|overloaded"
+    r"|connection attempts failed|server disconnected|connection error"
+    r"|no endpoints? found|(?:insufficient|exceeded).{0,16}(?:quota|credit|balance|fund)"
+    r"|\b(?:RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error\b",
+    re.IGNORECASE,
+)
+"""What services say of themselves. A bare number or `timed out` may be anything."""
+LATE = re.compile(r"no (?:answer|verdict) within ")
+STATUS = re.compile(r" answered \d{3}$")
+RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
+EXITED = re.compile(r"exit code \d+|ended by \S+")
+FRAME = re.compile(r'\s*File "[^"]+", line \d+')
+
+
+def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
+    """What was tried raised, was too late, or gave nothing that can be read: no scorer came to judge anything."""
+    eval = facts.evidence.eval
+    if eval.status != "error" or eval.failed_step != TARGET:
+        return None
+    said = (eval.reason or "").strip() or "it does not say why"
+    outside = BUSY.search(said) or CONNECTION.search(said)
+    return _target_not_reached(facts, said) if outside else _own(facts, said)
+
+
+def scorer_says_why(facts: Facts) -> RuleDecision | None:
+    """A scorer explains itself, and the rules know no more than it does: its words, and no certainty."""
+    line = _failed_line(facts)
+    if line is None:
+        return None
+    why = line.text.partition(": ")[2].partition(": ")[2] or line.text
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="fails-" + code.kebab(facts.step),
+        confidence=0.5,
+        uncertain=True,
+        error=wording.cut(why, 200),
+        why=wording.cut(why),
+        reasoning=f"The scorer `{facts.step}` failed the answer: {wording.cut(why, 170)}. Whether it is right to, "
+        "no rule can tell.",
+        citations=(line,),
+    )
+
+
+def _target_not_reached(facts: Facts, said: str) -> RuleDecision:
+    return RuleDecision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="target-not-reached-" + code.kebab(said, 32),
+        confidence=0.7,
+        why=wording.cut(f"no answer of the target: {said}"),
+        reasoning=f"The target gave no answer: {wording.cut(said, 170)}. That is what a service or a connection says "
+        "when it cannot be had, so no answer was scored. It may succeed when the run is repeated.",
+        citations=quote.log(facts),
+        by_error_text=True,
+    )
+
+
+def _own(facts: Facts, said: str) -> RuleDecision:
+    how = _how(said)
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="target-" + ("too-late" if LATE.match(said) else code.kebab(said, 40)),
+        confidence=0.5,
+        uncertain=True,
+        error=wording.cut(said, 200),
+        why=wording.cut(f"the target {how}"),
+        reasoning=f"The target itself {wording.cut(how, 170)}: it gave no answer, so no scorer judged one. Whether "
+        "its own code, the input or something that it relies on is at fault, the error alone does not tell.",
+        citations=(*quote.log(facts), *_frame(facts)),
+    )
+
+
+def _how(said: str) -> str:
+    if LATE.match(said):
+        return f"did not answer in time: {said}"
+    if RAISED.match(said):
+        return f"raised {said}"
+    if EXITED.match(said) or STATUS.search(said):
+        return f"failed: {said}"
+    return f"gave no answer: {said}"
+
+
+def _frame(facts: Facts) -> tuple[Citation, ...]:
+    """Where a traceback ends."""
+    for document in facts.evidence.of("log"):
+        frames = [number for number, text in enumerate(document.lines, 1) if FRAME.match(text)]
+        if frames:
+            return (cite_lines(document, frames[-1], min(frames[-1] + 1, len(document.lines))),)
+    return ()
+
+
+def _failed_line(facts: Facts) -> Citation | None:
+    """What the failed step, a scorer, said in the log of scores."""
+    document = facts.evidence.document("log", SCORES_LOG)
+    if document is None or facts.evidence.eval.failed_step is None:
+        return None
+    begins = f"{facts.step}: failed "
+    number = next((n for n, text in enumerate(document.lines, 1) if text.startswith(begins)), None)
+    return None if number is None else cite_lines(document, number, number)

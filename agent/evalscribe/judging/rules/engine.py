@@ -3,27 +3,27 @@
 from evalscribe.across import in_words
 from evalscribe.ids import content_id
 from evalscribe.judging.rules import (
-    actions,
-    answers,
+    agents,
     checks,
+    doubts,
     endings,
-    experiments,
-    faults,
-    gaps,
-    imports,
-    lint,
-    other_models,
+    infrastructure,
+    known_gaps,
+    model_faults,
     precedents,
-    provenance,
-    runner,
-    silent,
-    tasks,
-    undocumented,
-    unreachable,
-    wording,
+    quote,
+    silent_tests,
 )
-from evalscribe.judging.rules.decision import Decision, Rule
-from evalscribe.judging.rules.facts import Facts
+from evalscribe.judging.rules import (
+    checks as lint,
+)
+from evalscribe.judging.rules import (
+    endings as experiments,
+)
+from evalscribe.judging.rules import (
+    precedents as other_models,
+)
+from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Failure, Verdict
 from evalscribe.model.protocols import Estimate
@@ -48,46 +48,46 @@ the key of its rules, and models were paid for verdicts that are stored under su
 RULES: tuple[Rule, ...] = (
     experiments.target_gave_no_answer,
     endings.harness_broke,
-    runner.marked_by_the_runner,
-    runner.answer_without_files,
-    unreachable.provider_gave_nothing,
-    runner.runner_ran_out_of_time,
-    unreachable.environment_not_reached,
-    runner.reference_not_set_up,
-    runner.tests_never_started,
-    unreachable.grader_not_connected,
+    infrastructure.marked_by_the_runner,
+    infrastructure.answer_without_files,
+    infrastructure.provider_gave_nothing,
+    infrastructure.runner_ran_out_of_time,
+    infrastructure.environment_not_reached,
+    infrastructure.reference_not_set_up,
+    infrastructure.tests_never_started,
+    infrastructure.grader_not_connected,
     precedents.people_said_before,
     endings.never_answers,
     endings.cut_off,
-    actions.does_otherwise,
+    agents.does_otherwise,
     endings.goes_round_in_circles,
     endings.refuses,
-    answers.never_says,
-    answers.answers_otherwise,
+    agents.never_says,
+    agents.answers_otherwise,
     experiments.scorer_says_why,
-    gaps.gap_names_the_lint,
-    gaps.gap_names_the_error,
-    gaps.gap_names_what_is_written,
-    gaps.gap_names_what_is_missing,
-    undocumented.undocumented_fields,
+    known_gaps.gap_names_the_lint,
+    known_gaps.gap_names_the_error,
+    known_gaps.gap_names_what_is_written,
+    known_gaps.gap_names_what_is_missing,
+    known_gaps.undocumented_fields,
     lint.taste_only,
     checks.reference_would_fail_too,
-    silent.reference_fails_alike,
-    silent.check_reads_elsewhere,
+    silent_tests.reference_fails_alike,
+    silent_tests.check_reads_elsewhere,
     checks.fails_what_nobody_asked_for,
-    tasks.ends_left_open,
+    silent_tests.ends_left_open,
     lint.lint_finds_a_fault,
-    tasks.asked_for_by_name,
-    silent.lacks_what_was_to_be_chosen,
-    silent.no_request_is_answered,
-    silent.nothing_was_tested,
-    gaps.gap_may_mean_what_is_missing,
-    faults.does_not_compile,
-    faults.behaves_otherwise,
-    imports.imports_from_elsewhere,
-    faults.uses_unknown_name,
-    answers.grader_says_why,
-    faults.only_a_test_says,
+    silent_tests.asked_for_by_name,
+    silent_tests.lacks_what_was_to_be_chosen,
+    silent_tests.no_request_is_answered,
+    silent_tests.nothing_was_tested,
+    known_gaps.gap_may_mean_what_is_missing,
+    model_faults.does_not_compile,
+    model_faults.behaves_otherwise,
+    model_faults.imports_from_elsewhere,
+    model_faults.uses_unknown_name,
+    agents.grader_says_why,
+    model_faults.only_a_test_says,
 )
 """In the order of decision: never judged, said before, known gap, too strict, unclear, the model's own."""
 
@@ -122,11 +122,11 @@ class RulesJudge:
         for rule in self._rules:
             if decision := rule(facts):
                 return _verdict(facts, decision, rule.__name__.replace("_", "-"))
-        return _verdict(facts, faults.unexplained(facts), None)
+        return _verdict(facts, model_faults.unexplained(facts), None)
 
 
-def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
-    decision = provenance.checked(facts, precedents.beside_disagreement(facts, decision))
+def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
+    decision = doubts.checked(facts, precedents.beside_disagreement(facts, decision))
     return Verdict(
         classification=decision.label,
         cause=decision.cause,
@@ -134,7 +134,7 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
         confidence=decision.confidence,
         uncertain=decision.uncertain,
         error=_error(facts, decision),
-        why=wording.cut(decision.why),
+        why=quote.cut(decision.why),
         reasoning=" ".join(decision.reasoning.split()),
         citations=_unique(decision.citations),
         judge=ID,
@@ -144,7 +144,7 @@ def _verdict(facts: Facts, decision: Decision, rule: str | None) -> Verdict:
     )
 
 
-def _error(facts: Facts, decision: Decision) -> str:
+def _error(facts: Facts, decision: RuleDecision) -> str:
     """The located error, by which the failure is known again; else what the rule found. Never a stock message.
 
     Why a target gave no answer is recorded in one line, of which nothing has to be left out.

@@ -1,20 +1,46 @@
-"""What the rules ask about one failure, each found once and only when a rule asks.
+"""Facts about one failure, each computed once when a rule asks for it, and the decision of a rule.
 
-The model's own code is what stands in the place of a reference file; a file that only copies the path of a reference,
-a grader or a note into another folder is no answer, and no comment counts.
+The model's own code is what stands in the place of a reference file. A file that only copies the path of a reference,
+a grader or a note into another folder is not part of the answer. Comments do not count.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+from typing import Literal
 
 from evalscribe import diff
-from evalscribe.judging.rules import code, notes, steps
-from evalscribe.judging.rules.spoken import Spoken
+from evalscribe.judging.rules import code
+from evalscribe.judging.rules import code as notes
+from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document, Evidence
-from evalscribe.model.finding import Failure
+from evalscribe.model.finding import CauseKind, Classification, Failure
 from evalscribe.signature import locate
+
+CheckKind = Literal["install", "lint", "build", "tests", "other"]
+CHECK_TOOLS: dict[str, CheckKind] = {
+    **dict.fromkeys(("eslint", "ruff", "flake8", "pylint", "biome", "clippy", "rubocop", "golangci-lint"), "lint"),
+    **dict.fromkeys(("tsc", "mypy", "pyright", "javac", "rustc", "esbuild", "bundler", "go"), "build"),
+    **dict.fromkeys(("vitest", "jest", "pytest", "unittest", "mocha", "go test", "cargo test"), "tests"),
+    **dict.fromkeys(("pip", "npm", "pnpm", "yarn", "bun", "uv", "poetry", "cargo"), "install"),
+}
+CHECK_WORDS: dict[CheckKind, tuple[str, ...]] = {
+    "lint": ("lint", "style", "format", "ruff", "flake8"),
+    "tests": ("test", "spec", "check", "score", "grade"),
+    "install": ("install", "depend", "setup", "environment"),
+    "build": ("build", "compile", "deploy", "type", "tsc", "mypy", "push"),
+}
+
+
+def check_kind(step: str | None, tool: str | None) -> CheckKind:
+    """The kind of the failed check. The step's name wins: a test step may well print what a compiler says."""
+    for kind_, words in CHECK_WORDS.items():
+        if step and any(word in step.lower() for word in words):
+            return kind_
+    return CHECK_TOOLS.get(tool or "", "other")
+
 
 DETAILS = 40
 LONGEST_LINE = 2000
@@ -47,8 +73,8 @@ class Facts:
         """What `quote.counterpart` found, by path and number of the output line: it is asked for more than once."""
 
     @cached_property
-    def spoken(self) -> Spoken:
-        return Spoken(self.evidence)
+    def spoken(self) -> Transcripts:
+        return Transcripts(self.evidence)
 
     @cached_property
     def errors(self) -> tuple[evidence.LocatedError, ...]:
@@ -65,8 +91,8 @@ class Facts:
         return self.case.diagnosis.tests if self.case.diagnosis else locate.tests(self.evidence)
 
     @cached_property
-    def check(self) -> steps.CheckKind:
-        return steps.kind(self.evidence.eval.failed_step, self.first.tool if self.first else None)
+    def check(self) -> CheckKind:
+        return check_kind(self.evidence.eval.failed_step, self.first.tool if self.first else None)
 
     @property
     def step_checks_types(self) -> bool:
@@ -76,7 +102,7 @@ class Facts:
     @cached_property
     def reads_files_only(self) -> bool:
         """Whether nothing was installed or built: the only steps read the files and run the tests."""
-        kinds = [steps.kind(step.name, None) for step in self.evidence.steps]
+        kinds = [check_kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
     @cached_property
@@ -115,8 +141,8 @@ class Facts:
         return [(n + 1, lines[n][:LONGEST_LINE]) for n in numbers]
 
     @cached_property
-    def notes(self) -> tuple[notes.Note, ...]:
-        return notes.notes(self.evidence.of("known_gaps"))
+    def notes(self) -> tuple[code.GapNote, ...]:
+        return notes.parse_notes(self.evidence.of("known_gaps"))
 
     @cached_property
     def task(self) -> str:
@@ -232,3 +258,29 @@ def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
         for number, text in enumerate(code.without_comments(document.text, document.path).split("\n"), 1):
             if text.strip():
                 yield CodeLine(document, number, text)
+
+
+@dataclass(frozen=True)
+class RuleDecision:
+    """A label with its reasons; the engine adds the error line and makes a verdict of it."""
+
+    label: Classification
+    kind: CauseKind
+    cause: str
+    """Kebab-case, the same for equal causes."""
+    confidence: float
+    why: str
+    reasoning: str
+    """Two or three sentences."""
+    citations: tuple[Citation, ...] = ()
+    fix: str | None = None
+    would_pass: bool = False
+    uncertain: bool = False
+    error: str | None = None
+    """What went wrong in one line, for a failure of which the source records no reason."""
+    by_error_text: bool = False
+    """Whether the decision rests on the text of an error, which the code under test may have written."""
+
+
+Rule = Callable[[Facts], RuleDecision | None]
+"""Decides a failure or passes it on; its name is what `Verdict.rule` says, its docstring why it is right."""

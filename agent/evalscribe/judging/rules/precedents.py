@@ -1,14 +1,22 @@
-"""What people concluded earlier about the same eval, where the failure is the same again."""
+"""Apply what people concluded about the same failure before, and how other models did on the same eval."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evalscribe.judging.rules import code, quote, wording
-from evalscribe.judging.rules.decision import Decision
-from evalscribe.judging.rules.facts import Facts
-from evalscribe.judging.rules.notes import terms
-from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Precedent
+from evalscribe.across import in_words
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import quote as wording
+from evalscribe.judging.rules.code import terms
+from evalscribe.judging.rules.facts import Facts, RuleDecision
+from evalscribe.model.finding import (
+    UNCERTAIN_CONFIDENCE,
+    CauseKind,
+    Classification,
+    CrossModelFailures,
+    Precedent,
+    Verdict,
+)
 from evalscribe.signature import wording as signature_wording
 
 KINDS: dict[Classification, CauseKind] = {
@@ -19,7 +27,7 @@ KINDS: dict[Classification, CauseKind] = {
 }
 
 
-def people_said_before(facts: Facts) -> Decision | None:
+def people_said_before(facts: Facts) -> RuleDecision | None:
     """A person labelled the same eval, at the same step, with the same error: it stands where people agree."""
     same = _of_the_same(facts)
     if not same or _opinions(same):
@@ -27,7 +35,7 @@ def people_said_before(facts: Facts) -> Decision | None:
     return _as_before(facts, *same[0])
 
 
-def beside_disagreement(facts: Facts, decision: Decision) -> Decision:
+def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """Where people labelled the same failure differently nothing is certain, and both labels are told."""
     opinions = _opinions(_of_the_same(facts)) if facts.case.precedents else {}
     if not opinions:
@@ -53,11 +61,11 @@ def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tup
     return newest if len({label for label, _ in newest.values()}) > 1 else {}
 
 
-def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Decision:
+def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> RuleDecision:
     lint = facts.check == "lint" and label != "MODEL_FAULT"
     said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
     what = wording.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
-    return Decision(
+    return RuleDecision(
         label=label,
         kind="lint" if lint else KINDS[label],
         cause=code.kebab(precedent.cause or (facts.first.code if facts.first and facts.first.code else what)),
@@ -106,3 +114,22 @@ def _terms(precedent: Precedent) -> tuple[str, ...]:
 def _stands_in(term: str, text: str) -> bool:
     bare = code.fold(term).rstrip("().;,!").rsplit("/", 1)[-1]
     return len(bare) > 3 and bare in code.fold(text)
+
+
+SAID = people_said_before.__name__.replace("_", "-")
+
+
+def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
+    """The verdict, in doubt where it blames this model for what at least half do; only then does it say why.
+
+    A label that people gave to this very failure stands: they could weigh more than a count.
+    """
+    if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
+        return verdict
+    return verdict.model_copy(
+        update={
+            "reasoning": f"{verdict.reasoning} {in_words(across)} So the eval itself may be at fault.",
+            "uncertain": True,
+            "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
+        }
+    )

@@ -1,16 +1,58 @@
-"""Which lines a finding quotes: the wrong output line, its counterpart in the reference, and what the log says."""
+"""Choose the lines that a finding quotes, and shorten texts for reports."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from evalscribe.judging.cite import cite
+from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code
+from evalscribe.judging.rules.code import GapNote, stems
 from evalscribe.judging.rules.facts import CodeLine, Facts
-from evalscribe.judging.rules.notes import Note, stems
 from evalscribe.model.evidence import Citation, Document, Role
 from evalscribe.signature import log as signature_log
+
+LONGEST = 90
+FOLDED = 24
+"""Characters between braces from which a type is folded."""
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """One line of at most so many characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
+
+
+def whole_or(text: str, shorter: str) -> str:
+    """A text that the report's table holds whole, else a shorter one."""
+    return text if text and len(text) <= LONGEST else shorter
+
+
+def brief(text: str) -> str:
+    """What a tool said, long object types folded to `{ … }`, also one that the tool cut off."""
+    folded, at = [], 0
+    while (start := text.find("{", at)) >= 0:
+        end = _end(text, start)
+        block = text[start:end]
+        folded += [text[at:start], "{ … }" if len(block) > FOLDED else block]
+        at = end
+    whole = "".join((*folded, text[at:]))
+    return whole + "`" * (whole.count("`") % 2)
+
+
+def basename(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _end(text: str, start: int) -> int:
+    """Where the braces that open at `start` are closed, else the end."""
+    depth = 0
+    for at in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at + 1
+    return len(text)
+
 
 LOG_LINES = 3
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
@@ -24,8 +66,8 @@ ALIKE = 0.6
 """Similarity from which a reference line is taken for the counterpart of an output line."""
 
 
-def note(note_: Note) -> Citation:
-    return cite(note_.document, note_.line, note_.line)
+def note(note_: GapNote) -> Citation:
+    return cite_lines(note_.document, note_.line, note_.line)
 
 
 def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
@@ -33,7 +75,7 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
     for document in facts.evidence.of("task"):
         for number, text in enumerate(document.lines, 1):
             if says(text):
-                return (cite(document, number, number),)
+                return (cite_lines(document, number, number),)
     return ()
 
 
@@ -52,14 +94,18 @@ def log_naming(facts: Facts, name: str) -> tuple[Citation, ...]:
         document = facts.evidence.document("log", error.citation.path) if error.citation else None
         for number, text in facts.details(error.citation) if error.citation else ():
             if document and name in text:
-                return (cite(document, number, number),)
+                return (cite_lines(document, number, number),)
     return log(facts)
 
 
 def short(facts: Facts, citation: Citation) -> Citation:
     """The first lines of a long quotation."""
     document = facts.evidence.document(citation.role, citation.path)
-    return cite(document, citation.first, min(citation.last, citation.first + LOG_LINES - 1)) if document else citation
+    return (
+        cite_lines(document, citation.first, min(citation.last, citation.first + LOG_LINES - 1))
+        if document
+        else citation
+    )
 
 
 def blamed(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
@@ -146,7 +192,7 @@ def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
 def instead_of(facts: Facts, missing: Document) -> tuple[Citation, ...]:
     """The first line of the file that the model wrote in place of a reference file."""
     written = next((p.output for p in facts.pairs if p.expected and p.expected.path == missing.path), None)
-    return tuple(cite(document, 1, 1) for document in (written, missing) if document)
+    return tuple(cite_lines(document, 1, 1) for document in (written, missing) if document)
 
 
 def both(facts: Facts, text: str) -> tuple[Citation, ...]:
@@ -166,8 +212,8 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
     found = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
-        found += [cite(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
-        found += [cite(document, n, n) for n in _naming_a_test(facts, document)]
+        found += [cite_lines(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
+        found += [cite_lines(document, n, n) for n in _naming_a_test(facts, document)]
     return tuple(found[:longest])
 
 
@@ -176,7 +222,7 @@ def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
     for document in facts.evidence.of("grader"):
         for number, line in enumerate(document.lines, 1):
             if ADDRESS.search(line):
-                return (cite(document, number, number),)
+                return (cite_lines(document, number, number),)
     return ()
 
 
@@ -222,7 +268,7 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
     if excerpt is None or document is None:
         return ()
     spoken = [excerpt.first + i for i, text in enumerate(excerpt.text.split("\n")) if text.strip()]
-    return (cite(document, spoken[-1], spoken[-1]),) if spoken else ()
+    return (cite_lines(document, spoken[-1], spoken[-1]),) if spoken else ()
 
 
 class _Likeness:
@@ -243,4 +289,4 @@ class _Likeness:
 
 
 def _of(line: CodeLine) -> Citation:
-    return cite(line.document, line.number, line.number)
+    return cite_lines(line.document, line.number, line.number)

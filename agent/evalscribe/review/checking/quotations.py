@@ -7,7 +7,7 @@ What is compared is therefore what it would print of the document's own lines.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from evalscribe.judging.cite import fold
+from evalscribe.judging.quotations import fold_line
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import SNIPPET_LINES, Snippet
 from evalscribe.proofread.parts import FENCE, Part
@@ -61,9 +61,9 @@ def _wrongly_doubted(line: int, snippet: Snippet, document: Document) -> Iterato
 
 def _elsewhere(snippet: Snippet, document: Document) -> str:
     where = f"{snippet.role} {snippet.path}"
-    wanted = [fold(line) for line in snippet.text.split("\n")]
+    wanted = [fold_line(line) for line in snippet.text.split("\n")]
     for first in range(1, len(document.lines) + 1):
-        if fold(document.lines[first - 1])[:20] == wanted[0][:20] and _stands_at(snippet, document, first):
+        if fold_line(document.lines[first - 1])[:20] == wanted[0][:20] and _stands_at(snippet, document, first):
             return f"the quotation stands at {where}:{first}, not at line {snippet.first}"
     return f"forged or outdated: the quotation is not in the evidence at {where}:{snippet.first}, nor elsewhere in it"
 
@@ -74,7 +74,7 @@ def _stands_at(snippet: Snippet, document: Document, first: int) -> bool:
         return False
     printed = Snippet(role=snippet.role, path=snippet.path, first=first, text="\n".join(lines)).text.split("\n")
     quoted = snippet.text.split("\n")
-    return list(map(fold, printed[: len(quoted)])) == list(map(fold, quoted))
+    return list(map(fold_line, printed[: len(quoted)])) == list(map(fold_line, quoted))
 
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:

@@ -10,14 +10,14 @@ from pydantic import SecretStr
 
 from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.errors import AccessError, UsageError
-from evalscribe.judging.scorers.model.runner import ModelScorer
-from evalscribe.judging.scorers.model.specs import Rulebook, model_spec
+from evalscribe.experiments.scorers.model_specs import RubricSources, model_spec
+from evalscribe.experiments.scorers.runners import ModelScorer
+from evalscribe.judging.rubrics import load_rubric
 from evalscribe.llm.budget import Budget
 from evalscribe.llm.service import ModelService, RetryPolicy
 from evalscribe.model.result import JudgeResult
 from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.prompts.templates import Prompts
-from evalscribe.rubric_file import load_rubric
 from evalscribe.settings.access import Access
 from evalscribe.settings.config import Origin
 from messages_server import Answer, Call, MessagesServer, failure, says
@@ -55,7 +55,7 @@ async def opened(
     access = Access(url=server.url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE)
     models = ModelService(lambda _: access, budget or Budget(usd=5.0), patience=RetryPolicy(attempts=1))
     made = Made(memory or Memory())
-    spec = model_spec(scorer, config, Rulebook(prompts, lambda name: load_rubric(name, prompts)))
+    spec = model_spec(scorer, config, RubricSources(prompts, lambda name: load_rubric(name, prompts)))
     assert spec.rubric is not None
     try:
         yield ModelScorer(spec, Maker(models, prompts, made).by_model(spec.rubric, spec.model), made.knew)

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
-from evalscribe.judging.scorers.model.specs import Rulebook, model_spec
+from evalscribe.experiments.scorers.model_specs import RubricSources, model_spec
+from evalscribe.judging.rubrics import load_rubric
 from evalscribe.model.score import ScorerSpec
 from evalscribe.prompts.templates import Prompts
-from evalscribe.rubric_file import load_rubric
 
 FOUR = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
 
 
-def rules(workspace: Path | None = None) -> Rulebook:
+def rules(workspace: Path | None = None) -> RubricSources:
     prompts = Prompts(workspace)
-    return Rulebook(prompts, lambda name: load_rubric(name, prompts))
+    return RubricSources(prompts, lambda name: load_rubric(name, prompts))
 
 
 def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpec:

@@ -1,0 +1,52 @@
+"""Child process of `bounded`: answer lines of JSON, and exit when an answer exceeds the time limit."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Reply = dict[str, Any]
+"""`answer`; or `error` and `type`, as a `CannotScore` has them."""
+Job = Callable[[Any], Reply]
+
+
+def _validation(schema: Any) -> Job:
+    from evalscribe.experiments.scorers.definition import CannotScore
+    from evalscribe.experiments.scorers.json_scorers import problems, validator_of
+
+    validator = validator_of(schema)
+
+    def found(value: Any) -> Reply:
+        try:
+            return {"answer": problems(validator, value)}
+        except CannotScore as error:
+            return {"type": error.error_type, "error": error.reason}
+
+    return found
+
+
+def _answered(ask: Job, value: Any) -> Reply:
+    try:
+        return ask(value)
+    except RecursionError:
+        return {"type": "input_error", "error": "the values of this item are nested too deeply"}
+
+
+def serve() -> None:
+    """Answer lines of standard input until it ends.
+
+    The first line holds the schema and the seconds for each answer, after which the timer's signal ends the process.
+    """
+    schema, longest = json.loads(sys.stdin.buffer.readline())
+    ask = _validation(schema)
+    for line in sys.stdin.buffer:
+        signal.setitimer(signal.ITIMER_VIRTUAL, longest)
+        answer = _answered(ask, json.loads(line))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    serve()

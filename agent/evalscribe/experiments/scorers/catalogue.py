@@ -1,0 +1,327 @@
+"""Built-in scorers by name: list them, validate a configuration, attach them, and order them by dependency."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments.scorers import assertions, json_scorers, text_scorers, trace_scorers
+from evalscribe.experiments.scorers.definition import (
+    AnyAlias,
+    AnyKind,
+    CannotScore,
+    ScorerAlias,
+    ScorerCheck,
+    ScorerConfig,
+    ScorerKind,
+    error_result,
+    validate_config,
+)
+from evalscribe.experiments.scorers.trace_scorers import ToolName, Tools
+from evalscribe.ids import Frozen
+from evalscribe.json_data import StrictJson
+from evalscribe.model.experiment_storage import ScorerRunner
+from evalscribe.model.score import Binding, ScoreResult, ScorerRequest, ScorerSpec
+
+
+class OneTool(ScorerConfig):
+    tool: ToolName
+    """Name of the tool."""
+
+
+class ManyTools(ScorerConfig):
+    tools: Tools
+    """Names of the tools, in order."""
+
+
+class Trajectory(ScorerConfig):
+    tools: tuple[ToolName, ...]
+    """Names of the tools, in order."""
+    mode: Literal["exact", "in_order", "any_order"] | None = None
+    """What must hold of them; `exact` by default."""
+    pattern: Literal["exact", "in_order", "any_order"] | None = None
+    """The same as `mode`."""
+
+    @model_validator(mode="after")
+    def _one(self) -> "Trajectory":
+        if self.mode and self.pattern and self.mode != self.pattern:
+            raise ValueError("mode and pattern are the same setting, and they differ")
+        return self
+
+
+class ToolParams(ScorerConfig):
+    tool: ToolName
+    """Name of the tool."""
+    params: dict[str, JsonValue]
+    """Arguments that one call must have; it may have others."""
+
+
+class Most(ScorerConfig):
+    max: int = Field(ge=0)
+    """The most that passes."""
+
+
+class MostTime(ScorerConfig):
+    max_ms: float = Field(ge=0)
+    """The most that passes, in milliseconds."""
+
+
+def _trajectory(config: Trajectory) -> Mapping[str, JsonValue]:
+    return {config.mode or config.pattern or "exact": [*config.tools]}
+
+
+def _params(config: ToolParams) -> Mapping[str, JsonValue]:
+    return {"params": [{"tool": config.tool, "arguments": config.params, "mode": "subset"}]}
+
+
+def _tool(name: str, key: str, line: str) -> AnyAlias:
+    return ScorerAlias(name, "tool_calls", line, OneTool, lambda config: {key: [config.tool]})
+
+
+def _tools(name: str, key: str, line: str) -> AnyAlias:
+    return ScorerAlias(name, "tool_calls", line, ManyTools, lambda config: {key: [*config.tools]})
+
+
+def _most(name: str, key: str, line: str) -> AnyAlias:
+    return ScorerAlias(name, "limits", line, Most, lambda config: {key: config.max})
+
+
+ALIASES: Mapping[str, AnyAlias] = {
+    alias.name: alias
+    for alias in (
+        _tool("tool_called", "called", "whether a tool was called"),
+        _tool("tool_not_called", "not_called", "whether a tool was not called"),
+        _tools("tool_sequence", "in_order", "whether tools were called in this order, others between them"),
+        _tools("tool_sequence_in_order", "in_order", "the same as tool_sequence"),
+        _tools("tool_sequence_exact", "exact", "whether these calls were made, in this order, and no others"),
+        _tools("tool_sequence_any_order", "any_order", "whether each was called, in any order, others too"),
+        ScorerAlias("tool_trajectory", "tool_calls", "a sequence of tools by mode", Trajectory, _trajectory),
+        ScorerAlias(
+            "tool_params_match", "tool_calls", "whether a call of a tool had these arguments", ToolParams, _params
+        ),
+        _most("max_tool_calls", "max_tool_calls", "at most so many calls of tools"),
+        _most("max_llm_calls", "max_model_calls", "at most so many calls of models"),
+        _most("max_lm_calls", "max_model_calls", "the same as max_llm_calls"),
+        _most("max_tokens", "max_tokens", "at most so many tokens"),
+        ScorerAlias(
+            "duration_under",
+            "limits",
+            "at most so many milliseconds",
+            MostTime,
+            lambda config: {"max_duration_ms": config.max_ms},
+        ),
+    )
+}
+
+_PLANS = "it would guess at plans by keywords; ask a model with llm_judge, and bound the work with limits"
+_CRITERIA = "write what it should ask as the criteria of llm_judge"
+_STEPS = "steps are told by no trace here; use tool_calls and limits"
+REFUSED: Mapping[str, str] = {
+    "plan_quality": _PLANS,
+    "plan_adherence": _PLANS,
+    "step_efficiency": "which steps are superfluous depends on the task; use limits, or tool_calls with exact",
+    "tool_failure_recovered": "it fails where no tool failed, which is no fault; use no_errors or a scorer of your own",
+    "goal_success": "it judges sessions, and there are items here; use llm_judge, which is shown the transcript",
+    "agent_judge": "llm_judge is shown the transcript too; use it",
+    "trace_scorer": "use tool_calls, limits and no_errors",
+    "event_sequence": _STEPS,
+    "event_count": _STEPS,
+    "step_memoized": _STEPS,
+    **dict.fromkeys(("helpfulness", "coherence", "conciseness", "response_relevance"), _CRITERIA),
+    **dict.fromkeys(("instruction_following", "refusal", "harmfulness", "stereotyping"), _CRITERIA),
+}
+"""Names that other tools have, and what to use in their place."""
+
+
+_WITHOUT_MODEL: tuple[AnyKind, ...] = (
+    *text_scorers.TEXT_KINDS,
+    *text_scorers.REGEX_KINDS,
+    *json_scorers.JSON_KINDS,
+    *json_scorers.JSON_SCHEMA_KINDS,
+    *assertions.ASSERTION_KINDS,
+    *trace_scorers.TOOL_CALL_KINDS,
+    *trace_scorers.TRACE_KINDS,
+)
+
+
+class ScorerInfo(Frozen):
+    """A scorer's name, for people who choose one."""
+
+    name: str
+    line: str
+    """What it asks."""
+    of: str | None = None
+    """The scorer that it is a setting of; None for one of its own."""
+    aliases: tuple[str, ...] = ()
+    needs_model: bool = False
+    required: tuple[str, ...] = ()
+    """Keys of its config that have no default."""
+    config_schema: dict[str, Any]
+    """JSON Schema of its config."""
+
+
+@cache
+def scorer_kinds() -> Mapping[str, AnyKind]:
+    """By name; those that need a model come last."""
+    from evalscribe.experiments.scorers.model_specs import CONFIGS, NAMES
+
+    asking = [ScorerKind(name, line, CONFIGS[name], None) for name, line in NAMES.items()]
+    return {kind.name: kind for kind in (*_WITHOUT_MODEL, *asking)}
+
+
+def list_scorers() -> tuple[ScorerInfo, ...]:
+    """The scorers, then the other names of their settings."""
+    return (*(_listed(kind) for kind in scorer_kinds().values()), *(_listed(alias) for alias in ALIASES.values()))
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no scorer of the user's own may be called so."""
+    return name in scorer_kinds() or name in ALIASES or name in REFUSED
+
+
+def find_scorer(name: str) -> AnyKind | AnyAlias:
+    """Raises `UsageError` for a name that is none, with what to use in its place."""
+    if name in REFUSED:
+        raise UsageError(f"there is no scorer {name}: {REFUSED[name]}")
+    one = scorer_kinds().get(name) or ALIASES.get(name)
+    if one is None:
+        near = get_close_matches(name, (*scorer_kinds(), *ALIASES), n=3)
+        meant = f"did you mean {' or '.join(near)}?" if near else f"there is: {', '.join(scorer_kinds())}"
+        raise UsageError(f"there is no scorer {name[:80]!r}; {meant}")
+    return one
+
+
+def _listed(one: AnyKind | AnyAlias) -> ScorerInfo:
+    schema = one.config.model_json_schema(by_alias=True)
+    return ScorerInfo(
+        name=one.name,
+        line=one.line,
+        of=one.of if isinstance(one, ScorerAlias) else None,
+        aliases=tuple(alias.name for alias in ALIASES.values() if alias.of == one.name),
+        needs_model=isinstance(one, ScorerKind) and one.check is None,
+        required=tuple(schema.get("required", ())),
+        config_schema=schema,
+    )
+
+
+def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
+    """A scorer without a model, by its name or another name of one of its settings; its config complete.
+
+    Raises `UsageError` naming the key and its rule.
+    """
+    one = find_scorer(name)
+    given = validate_config(one.config, name, config)
+    if isinstance(one, ScorerAlias):
+        given = validate_config(scorer_kinds()[one.of].config, name, one.translated(given))
+        one = scorer_kinds()[one.of]
+    if one.check is None:
+        raise UsageError(f"scorer {name} needs a model")
+    return ScorerSpec(
+        name=name, scorer=one.name, config=given.model_dump(mode="json"), code=f"{one.name}/{one.version}"
+    )
+
+
+def scorer_runner(spec: ScorerSpec) -> ScorerRunner:
+    """Ready to score. Raises `UsageError` for a spec that `scorer_spec` would not make."""
+    kind = scorer_kinds().get(spec.scorer)
+    if kind is None or kind.check is None:
+        raise UsageError(f"scorer {spec.name} ({spec.scorer}) is none without a model")
+    return _Runner(spec.name, kind.check(validate_config(kind.config, spec.name, spec.config)))
+
+
+@dataclass
+class _Runner:
+    name: str
+    check: ScorerCheck
+    depends_on: tuple[str, ...] = ()
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        """The one place where what concerns one item becomes data."""
+        try:
+            return await self.check(request)
+        except CannotScore as error:
+            return error_result(error)
+        except RecursionError:
+            return error_result(
+                CannotScore("input_error", "the values of this item are nested too deeply to be compared")
+            )
+        except OverflowError:
+            return error_result(CannotScore("input_error", "a number of this item is too large to be compared"))
+
+    async def close(self) -> None:
+        await self.check.close()
+
+
+Specify = Callable[[str, Mapping[str, JsonValue]], ScorerSpec]
+
+
+class AttachedScorer(ScorerConfig):
+    """What the JSON may hold."""
+
+    name: str
+    """Of the scorer."""
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    as_: str | None = Field(default=None, alias="as", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")
+    """What its scores are called, where one scorer is attached twice."""
+    required: bool = True
+    """Whether an item can pass without it."""
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Passes from this value on, in place of the scorer's own rule."""
+
+
+def parse_binding(text: str, specify: Specify = scorer_spec) -> Binding:
+    """`NAME`, or `{"name", "config", "as", "required", "threshold"}`. `specify` makes the spec.
+
+    Raises `UsageError` naming what is wrong.
+    """
+    written = _written(text.strip())
+    made = specify(written.name, written.config)
+    if written.as_ is not None:
+        if written.as_ != written.name and is_reserved(written.as_):
+            raise UsageError(f"scorer {written.name}: as: {written.as_} is the name of another scorer")
+        made = made.model_copy(update={"name": written.as_})
+    return Binding(spec=made, required=written.required, threshold=written.threshold)
+
+
+def _written(text: str) -> AttachedScorer:
+    if not text.startswith("{"):
+        return AttachedScorer(name=text)
+    try:
+        given = StrictJson().decode(text)
+    except DataError as error:
+        raise UsageError(f"scorer {text[:60]}: {error}") from error
+    assert isinstance(given, dict)
+    return validate_config(AttachedScorer, str(given.get("name", "without a name"))[:80], given)
+
+
+def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
+    """As given, but each after what it depends on.
+
+    Raises `UsageError` for two of one name, for a scorer that depends on one that is not there, and for a circle.
+    """
+    names = [binding.spec.name for binding in bindings]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f'two scorers are called {twice}: give one another name, {{"name": …, "as": "another-name"}}')
+    _check_all_there(bindings, names)
+    ordered: dict[str, Binding] = {}
+    while waiting := [binding for binding in bindings if binding.spec.name not in ordered]:
+        ready = next((one for one in waiting if all(name in ordered for name in one.spec.depends_on)), None)
+        if ready is None:
+            circle = ", ".join(binding.spec.name for binding in waiting)
+            raise UsageError(f"scorers depend on each other in a circle: {circle}; one of them must come first")
+        ordered[ready.spec.name] = ready
+    return tuple(ordered.values())
+
+
+def _check_all_there(bindings: Sequence[Binding], names: Sequence[str]) -> None:
+    for binding in bindings:
+        missing = [name for name in binding.spec.depends_on if name not in names]
+        if missing:
+            raise UsageError(
+                f"scorer {binding.spec.name} depends on {missing[0]}, which is not attached: "
+                f"--builtin-scorer {missing[0]} or --scorer-id {missing[0]}"
+            )

@@ -1,0 +1,153 @@
+"""Definition of a built-in scorer: name, configuration, check and result."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import ConfigDict, JsonValue, ValidationError
+
+from evalscribe.errors import UsageError
+from evalscribe.ids import Frozen
+from evalscribe.json_data import preview
+from evalscribe.model.score import ScoreErrorType, ScoreResult, ScorerRequest
+
+
+class CannotScore(Exception):
+    """What a check needs is not there or not usable: neither passed nor failed."""
+
+    def __init__(self, error_type: ScoreErrorType, reason: str) -> None:
+        super().__init__(reason)
+        self.error_type = error_type
+        self.reason = reason
+
+
+def score_result(
+    passed: bool,
+    explanation: str,
+    *,
+    label: str,
+    value: float | None = None,
+    evidence: JsonValue = None,
+    metadata: Mapping[str, JsonValue] | None = None,
+) -> ScoreResult:
+    """`value` is 1 or 0 where none is given."""
+    return ScoreResult(
+        value=float(passed) if value is None else value,
+        passed=passed,
+        label=label,
+        explanation=explanation,
+        evidence=evidence,
+        metadata=dict(metadata or {}),
+    )
+
+
+def error_result(error: CannotScore) -> ScoreResult:
+    return ScoreResult(status="error", error_type=error.error_type, explanation=error.reason)
+
+
+class ScorerConfig(Frozen):
+    """The base of every scorer's configuration: JSON, closed, and never converted into what it is not."""
+
+    model_config = ConfigDict(
+        strict=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+
+C = TypeVar("C", bound=Frozen)
+
+
+class ScorerCheck(Protocol):
+    """A configured scorer. What concerns this item only is raised as `CannotScore`."""
+
+    async def __call__(self, request: ScorerRequest) -> ScoreResult: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ScorerKind(Generic[C]):
+    """A scorer that there is."""
+
+    name: str
+    line: str
+    """What it asks, in a line."""
+    config: type[C]
+    check: Callable[[C], ScorerCheck] | None
+    """None for one that needs a model, which is made elsewhere."""
+    version: int = 1
+    """Raised when its rule changes, so that older scores are not taken for the same."""
+
+
+@dataclass(frozen=True)
+class ScorerAlias(Generic[C]):
+    """Another name for a setting of a scorer."""
+
+    name: str
+    of: str
+    line: str
+    config: type[C]
+    translated: Callable[[C], Mapping[str, JsonValue]]
+
+
+def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable[[C], ScorerCheck]:
+    """A check that rests on nothing but its configuration and its request."""
+    return lambda config: FunctionCheck(lambda request: check(config, request))
+
+
+@dataclass(frozen=True)
+class FunctionCheck:
+    """A plain function as a `ScorerCheck`."""
+
+    check: Callable[[ScorerRequest], ScoreResult]
+
+    async def __call__(self, request: ScorerRequest) -> ScoreResult:
+        return self.check(request)
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+
+AnyKind = ScorerKind[Any]
+AnyAlias = ScorerAlias[Any]
+
+
+F = TypeVar("F", bound=Frozen)
+
+
+def validate_config(shape: type[F], name: str, config: Mapping[str, JsonValue]) -> F:
+    """Raises `UsageError` naming the key and its rule."""
+    try:
+        return shape.model_validate_json(json.dumps(config, allow_nan=False))
+    except ValidationError as error:
+        raise UsageError(f"scorer {name}: {_describe(error, shape, name)}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"scorer {name}: its config is no JSON: {error}") from error
+
+
+def _describe(error: ValidationError, shape: type[Frozen], name: str) -> str:
+    """The first problem in our words."""
+    details = error.errors()[0]
+    path = ".".join(str(part) for part in details["loc"])
+    keys = [field.alias or key for key, field in shape.model_fields.items()]
+    match details["type"]:
+        case "missing":
+            return f"{path} is missing; {_example(shape, name)}"
+        case "extra_forbidden":
+            return f"{path} is unknown; its config has: {', '.join(keys) or 'nothing'}"
+        case "value_error":
+            return f"{path} {details['ctx']['error']}".lstrip()
+        case _:
+            return f"{path} {_rule(details['msg'])}, not {preview(details['input'])}".lstrip()
+
+
+def _rule(message: str) -> str:
+    return re.sub(r"^\w+ should", "must", message)
+
+
+def _example(shape: type[Frozen], name: str) -> str:
+    """How to write what is required, so that it can be copied."""
+    properties: dict[str, Any] = shape.model_json_schema(by_alias=True)
+    said = {key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]}
+    return f"write {json.dumps({'name': name, 'config': said}, ensure_ascii=False)}"

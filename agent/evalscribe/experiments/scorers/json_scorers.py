@@ -1,0 +1,271 @@
+"""Scorers of JSON output: json_valid, numeric_range, json_schema."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import reduce
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from evalscribe.experiments.scorers.bounded import Bounded
+from evalscribe.experiments.scorers.definition import AnyKind, CannotScore, ScorerKind, function_check, score_result
+from evalscribe.experiments.scorers.values import ReadsOutput, as_evidence, parse_json, render_value, type_name
+from evalscribe.json_data import join_names, join_path, preview, shorten_path
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.text import pluralise, printable
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.protocols import Validator
+    from referencing import Resource
+    from referencing._core import Resolver
+
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+LONGEST_NUMBER = 400
+AROUND = 40
+"""Characters of broken JSON that are shown to either side of where it breaks."""
+
+
+class JsonValid(ReadsOutput):
+    """Nothing but the field."""
+
+
+class NumericRange(ReadsOutput):
+    min: float | None = None
+    """The least that passes."""
+    max: float | None = None
+    """The most that passes."""
+    inclusive: bool = True
+    """Whether the bounds themselves pass."""
+
+    @model_validator(mode="after")
+    def _leaves_numbers(self) -> "NumericRange":
+        if self.min is None and self.max is None:
+            raise ValueError("needs min, max or both")
+        if self.min is not None and self.max is not None and not self._between(self.min, self.max):
+            raise ValueError(f"no number is between min {self.min:g} and max {self.max:g}")
+        return self
+
+    def _between(self, low: float, high: float) -> bool:
+        return low < high or (low == high and self.inclusive)
+
+    def holds(self, number: float) -> bool:
+        low, high = -math.inf if self.min is None else self.min, math.inf if self.max is None else self.max
+        return low <= number <= high if self.inclusive else low < number < high
+
+    def __str__(self) -> str:
+        least, most = ("at least", "at most") if self.inclusive else ("above", "below")
+        bounds = ((least, self.min), (most, self.max))
+        return " and ".join(f"{word} {bound:.15g}" for word, bound in bounds if bound is not None)
+
+
+def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
+    output = config.output_of(request)
+    if output is None:
+        return score_result(False, "there is no output", label="invalid")
+    if not isinstance(output, str):
+        return score_result(True, "the output is a JSON value", label="valid")
+    try:
+        parse_json(output)
+    except ValueError as error:
+        return no_json(output, error, label="invalid")
+    return score_result(True, "the output is JSON", label="valid")
+
+
+def no_json(text: str, error: ValueError, *, label: str) -> ScoreResult:
+    """With the place where it stops being JSON, where the reader names one."""
+    said = f"the output is no JSON: {printable(str(error))}; it is {render_value(text)}"
+    evidence: JsonValue = {"output": as_evidence(text)}
+    if isinstance(error, json.JSONDecodeError):
+        near = text[max(0, error.pos - AROUND) : error.pos + AROUND]
+        evidence = {"line": error.lineno, "column": error.colno, "at": error.pos, "near": near}
+    return score_result(False, said, label=label, evidence=evidence)
+
+
+def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
+    output = config.output_of(request)
+    number = _number(output)
+    if number is None:
+        return score_result(
+            False,
+            f"the output is no number: {render_value(output)}",
+            label="parse_error",
+            evidence={"output": as_evidence(output)},
+        )
+    holds = config.holds(number)
+    said = f"{render_value(output)} is {'' if holds else 'not '}{config}"
+    return score_result(holds, said, label="in_range" if holds else "out_of_range", evidence={"output": number})
+
+
+def _number(value: JsonValue) -> float | None:
+    """Also one that is written in digits; None for true, NaN and whatever is no number."""
+    if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _NUMBER.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if isinstance(value, int) or math.isfinite(value) else None
+
+
+JSON_KINDS: tuple[AnyKind, ...] = (
+    ScorerKind("json_valid", "whether the output is JSON", JsonValid, function_check(json_valid)),
+    ScorerKind(
+        "numeric_range", "whether the output is a number within bounds", NumericRange, function_check(numeric_range)
+    ),
+)
+
+
+MOST_PROBLEMS = 100
+QUICK = 64_000
+"""Characters of JSON that are checked here, unless the schema has what may take long."""
+SLOW = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
+_UNKNOWN: Any = None
+_PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
+
+
+def validator_of(schema: Any) -> "Validator":
+    """It knows the published drafts and fetches nothing. Raises `ValueError` for what is no schema."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    draft = schema.get("$schema") if isinstance(schema, dict) else None
+    cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
+    if cls is None:
+        raise ValueError(f"names the draft {preview(draft)}, which is not known")
+    try:
+        cls.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"is no JSON Schema: {_problem(error, 'schema')['said']}") from error
+    made: Validator = cls(schema, registry=Registry())
+    return made
+
+
+def _checked(schema: Any) -> Any:
+    try:
+        validator = validator_of(schema)
+        _check_references(schema)
+        for probe in _PROBES:
+            problems(validator, probe)
+    except RecursionError as error:
+        raise ValueError("refers to itself without end, or is nested too deeply") from error
+    except CannotScore as error:
+        raise ValueError(error.reason) from error
+    return schema
+
+
+def _check_references(schema: Any) -> None:
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT202012
+
+    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+    uri = resource.id() or ""
+    _check_resource(resource, Registry().with_resource(uri, resource).resolver(uri))
+
+
+def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> None:
+    from referencing.exceptions import Unresolvable
+
+    reference = resource.contents.get("$ref") if isinstance(resource.contents, dict) else None
+    if isinstance(reference, str):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as error:
+            raise ValueError(f"has the $ref {preview(reference)}, which leads nowhere: nothing is fetched") from error
+    for inner in resource.subresources():
+        _check_resource(inner, resolver.in_subresource(inner))
+
+
+class JsonSchema(ReadsOutput):
+    schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_checked)]
+    """A JSON Schema, of draft 2020-12 unless it names another; nothing that it refers to is fetched."""
+
+
+class _Fits:
+    def __init__(self, config: JsonSchema) -> None:
+        self._config = config
+        self._validator = validator_of(config.schema_)
+        self._slow = any(word in json.dumps(config.schema_) for word in SLOW)
+        self._bounded = Bounded(config.schema_)
+
+    async def __call__(self, request: ScorerRequest) -> ScoreResult:
+        output = said = self._config.output_of(request)
+        if isinstance(said, str):
+            try:
+                output = parse_json(said)
+            except ValueError as error:
+                return no_json(said, error, label="parse_error")
+        found = await self._problems(output)
+        return _told(found)
+
+    async def close(self) -> None:
+        await self._bounded.close()
+
+    async def _problems(self, output: JsonValue) -> Sequence[Any]:
+        if self._slow or len(json.dumps(output)) > QUICK:
+            answer = await self._bounded.ask(output)
+            return answer if isinstance(answer, list) else []
+        return problems(self._validator, output)
+
+
+def problems(validator: "Validator", value: Any) -> list[JsonValue]:
+    """What keeps a value from fitting, at most a hundred: `path`, `keyword` and `said`.
+
+    Raises `CannotScore` for a schema that cannot be applied.
+    """
+    from referencing.exceptions import Unresolvable
+
+    try:
+        return [_problem(error, "output") for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
+    except Unresolvable as error:
+        raise CannotScore("config_error", f"the schema refers to what is not there: {printable(str(error))}") from error
+
+
+def _told(found: Sequence[Any]) -> ScoreResult:
+    if not found:
+        return score_result(True, "the output fits the schema", label="valid")
+    more = f" ({pluralise(len(found), 'problem')})" if len(found) > 1 else ""
+    return score_result(
+        False,
+        f"{found[0]['said']}{more}",
+        label="invalid",
+        evidence=list(found[:20]),
+        metadata={"errors": list(found)},
+    )
+
+
+def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, JsonValue]:
+    path = printable(shorten_path(reduce(join_path, error.absolute_path, root)))
+    return {"path": path, "keyword": str(error.validator), "said": f"{path} {printable(_said(error))}"}
+
+
+def _said(error: "ValidationError | SchemaError") -> str:
+    """Bounded, unlike the library's own words, which repeat the whole value."""
+    value: Any = error.instance
+    rule: Any = error.validator_value
+    match error.validator:
+        case "type":
+            return f"must be of type {join_names(rule)}, is {preview(value)} ({type_name(value)})"
+        case "enum":
+            return f"must be one of {preview(rule)}, is {preview(value)}"
+        case "const":
+            return f"must be {preview(rule)}, is {preview(value)}"
+        case "required":
+            return f"lacks {preview([name for name in rule if name not in value])}"
+        case "additionalProperties" if rule is False:
+            known: Any = error.schema
+            unnamed = [name for name in value if name not in known.get("properties", ())]
+            return f"has members that the schema does not name: {preview(unnamed)}"
+        case None:
+            return f"is {preview(value)} where the schema allows nothing"
+        case _:
+            return f"is {preview(value)}, which breaks {error.validator} {preview(rule)}"
+
+
+JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
+    ScorerKind("json_schema", "whether the output fits a JSON Schema", JsonSchema, _Fits),
+)

@@ -1,0 +1,316 @@
+"""Scorers that ask a model: their configuration, rubric, labels and the subject that the judge is shown."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError, model_validator
+
+from evalscribe.errors import RubricError, UsageError
+from evalscribe.experiments.scorers.definition import CannotScore, ScorerConfig, validate_config
+from evalscribe.experiments.scorers.values import Selector, select_value
+from evalscribe.judging.rubrics import load_rubric
+from evalscribe.judging.subjects import Subject, SubjectItem, document_mark
+from evalscribe.model.evidence import Document, Role
+from evalscribe.model.output_schema import agreement_keys
+from evalscribe.model.result import CitationTarget
+from evalscribe.model.rubric import MAX_ROLLOUTS, JudgeVariant, NonEmptyText, Rubric
+from evalscribe.model.score import ScorerRequest, ScorerSpec
+from evalscribe.prompts.templates import Prompts
+from evalscribe.redaction.redact import redact
+
+TRANSCRIPT = "transcript"
+ROLES: Mapping[str, Role] = {"input": "task", "output": "output", "expected": "expected", "metadata": "task"}
+_SELECTOR: TypeAdapter[str] = TypeAdapter(Selector)
+
+
+def check_name(name: str) -> None:
+    """Raises `ValueError` for what is no name of a part."""
+    try:
+        _SELECTOR.validate_python("output" if name == TRANSCRIPT else name)
+    except ValidationError as error:
+        raise ValueError(f"{name} {error.errors()[0]['ctx']['error']}") from None
+
+
+def root_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def role_of(name: str) -> Role:
+    """As what kind of document it is shown."""
+    return "transcript" if name == TRANSCRIPT else ROLES[root_of(name)]
+
+
+def selected(name: str, request: ScorerRequest) -> JsonValue:
+    """Raises `CannotScore` where it is not there, or null."""
+    if name == TRANSCRIPT:
+        if request.transcript is None:
+            raise CannotScore("artifact_error", "the target recorded no transcript")
+        return request.transcript
+    value = select_value(request, name)
+    if value is None:
+        raise CannotScore("input_error", f"there is no {name}: it is null")
+    return value
+
+
+PREFERRED = "label"
+WORTH = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}
+"""Of labels that say so themselves; every other one needs `choice_scores`."""
+TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def label_key(schema: Mapping[str, Any], whose: str) -> str:
+    """`label`, else the first field that is a boolean or has an enum. Raises `UsageError` where there is none."""
+    keys = agreement_keys(dict(schema))
+    if not keys:
+        raise UsageError(f"{whose} cannot score: its output_schema has no field with an enum, and no yes or no")
+    return PREFERRED if PREFERRED in keys else keys[0]
+
+
+def spelled(value: object) -> str:
+    """A label as `choice_scores` names it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def scores_of(schema: Mapping[str, Any], given: Mapping[str, float] | None, whose: str) -> dict[str, float]:
+    """What each label is worth, in the schema's order. Raises `UsageError` naming a label without a worth, or extra."""
+    field = schema["properties"][label_key(schema, whose)]
+    labels = [*map(spelled, field["enum"])] if "enum" in field else ["true", "false"]
+    known = {**WORTH, **TRUTH} if given is None else given
+    if missing := [label for label in labels if label not in known]:
+        raise UsageError(f"choice_scores must say what {missing[0]!r} is worth; {whose} has: {', '.join(labels)}")
+    if extra := [label for label in given or () if label not in labels]:
+        raise UsageError(f"choice_scores names {extra[0]!r}; {whose} has: {', '.join(labels)}")
+    return {label: known[label] for label in labels}
+
+
+PLACEHOLDER = re.compile(r"\{\{\s*([^{}\s]{1,200})\s*\}\}")
+WAYS = ("criteria", "prompt_template", "rubric")
+INCLUDES = ("include_input", "include_expected", "include_transcript")
+
+
+Worth = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ModelConfig(ScorerConfig):
+    """What all of them share."""
+
+    model: str | None = None
+    """`provider/name`; by default the rubric's own model."""
+    provider: str | None = None
+    """With `model` as a name alone."""
+    choice_scores: dict[str, Worth] | None = Field(default=None, min_length=2, max_length=64)
+    """What each label is worth."""
+    threshold: Worth = 0.7
+    """It passes from this value on."""
+    samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
+    """How often the same is asked; the majority decides. None: as often as the rubric says, by default once."""
+
+    @property
+    def where_recorded(self) -> tuple[str, ...]:
+        """Names of the parts that are shown as well where they are there."""
+        return ()
+
+    @property
+    def model_id(self) -> str | None:
+        if self.model is None and self.provider is not None:
+            raise UsageError("provider goes with model: name both, or model as provider/name")
+        return f"{self.provider}/{self.model}" if self.provider else self.model
+
+
+class LlmJudgeConfig(ModelConfig):
+    criteria: NonEmptyText | None = None
+    """What must hold, in plain words."""
+    prompt_template: NonEmptyText | None = None
+    """The whole question; `{{output}}`, `{{input.question}}` name the parts that are shown beside it."""
+    rubric: NonEmptyText | None = None
+    """`NAME` or `NAME@2` of a stored rubric."""
+    include_input: bool = True
+    include_expected: bool = False
+    include_transcript: bool | None = None
+    """None: with a stored rubric the transcript is shown where the target recorded one, else it is not."""
+    citations: bool = True
+    """Whether the explanation is to cite the lines that it rests on; a stored rubric says so itself."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "LlmJudgeConfig":
+        if sum(getattr(self, way) is not None for way in WAYS) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(WAYS)}")
+        told = self.model_fields_set
+        if self.prompt_template is not None:
+            self._check_template(self.prompt_template)
+            if idle := [name for name in INCLUDES if name in told]:
+                raise ValueError(f"{idle[0]} goes with criteria or rubric: a prompt_template names what it shows")
+        if self.rubric is not None and "citations" in told:
+            raise ValueError("citations goes with criteria or prompt_template: a stored rubric says so itself")
+        return self
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the parts that the judge is shown."""
+        if self.prompt_template is not None:
+            return tuple(dict.fromkeys(PLACEHOLDER.findall(self.prompt_template)))
+        chosen = {
+            "input": self.include_input,
+            "output": True,
+            "expected": self.include_expected,
+            TRANSCRIPT: bool(self.include_transcript),
+        }
+        return tuple(name for name, wanted in chosen.items() if wanted)
+
+    @property
+    def where_recorded(self) -> tuple[str, ...]:
+        return (TRANSCRIPT,) if self.rubric is not None and self.include_transcript is None else ()
+
+    @staticmethod
+    def _check_template(template: str) -> None:
+        named = PLACEHOLDER.findall(template)
+        for name in named:
+            check_name(name)
+        if not any(root_of(name) == "output" for name in named):
+            raise ValueError("prompt_template must mention {{output}}: that is what it judges")
+
+
+class CorrectnessConfig(ModelConfig):
+    answer_field: Selector = "output"
+    reference_field: Selector = "expected"
+    include_input: bool = True
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return (*(("input",) if self.include_input else ()), self.answer_field, self.reference_field)
+
+
+class FaithfulnessConfig(ModelConfig):
+    context_fields: tuple[Selector, ...]
+    """What the answer should rest on: `input.context`, `metadata.docs` …"""
+    answer_field: Selector = "output"
+
+    @model_validator(mode="after")
+    def _some_context(self) -> "FaithfulnessConfig":
+        if not self.context_fields:
+            raise ValueError("context_fields is empty: name what the answer should rest on, such as input.context")
+        return self
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return (*self.context_fields, self.answer_field)
+
+
+Config = LlmJudgeConfig | CorrectnessConfig | FaithfulnessConfig
+CONFIGS: Mapping[str, type[Config]] = {
+    "llm_judge": LlmJudgeConfig,
+    "correctness": CorrectnessConfig,
+    "faithfulness": FaithfulnessConfig,
+}
+
+
+def config_of(scorer: str, given: Mapping[str, JsonValue]) -> Config:
+    """Raises `UsageError` naming the key and its rule."""
+    if "temperature" in given:
+        raise UsageError(f"scorer {scorer}: temperature is sent to no model, current ones refuse it: leave it out")
+    return validate_config(CONFIGS[scorer], scorer, given)
+
+
+def item_subject(names: Sequence[str], request: ScorerRequest, where_recorded: Sequence[str] = ()) -> Subject:
+    """`task input`, `output output`, `expected expected`, `task input.context` …: the parts of these names, in order.
+
+    `where_recorded`: more of them, each left out where it is not there. Raises `CannotScore` where another one is not.
+    """
+    names = [*names, *(name for name in where_recorded if getattr(request, name) is not None)]
+    return Subject.of("run item", [_item(name, selected(name, request)) for name in dict.fromkeys(names)])
+
+
+def mark(name: str) -> str:
+    """How the part of this name is cited."""
+    return document_mark(Document(role=role_of(name), path=name, text=""))
+
+
+def _item(name: str, value: JsonValue) -> SubjectItem:
+    role = role_of(name)
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    target = CitationTarget(kind="document", item=mark(name), role=role, path=name)
+    return SubjectItem(mark=mark(name), about="", text=redact(text), target=target, numbered=True)
+
+
+NAMES = {
+    "llm_judge": "a model decides by criteria, a prompt_template or a stored rubric",
+    "correctness": "a model compares the answer with what is expected: pass, partial or fail",
+    "faithfulness": "a model says whether the context supports what the answer claims",
+}
+PASS_FAIL = {"pass": 1.0, "fail": 0.0}
+
+
+@dataclass(frozen=True)
+class RubricSources:
+    """Where rubrics and prompts of scorers come from."""
+
+    prompts: Prompts
+    stored: Callable[[str], Rubric]
+    """`NAME` the latest version, `NAME@2` that one. Raises `NotFoundError`."""
+
+
+def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
+    """A scorer of `NAMES` with its config complete and its rubric inside.
+
+    Raises `UsageError` naming the key and its rule, `NotFoundError` for a rubric that there is not.
+    """
+    config = config_of(scorer, given)
+    try:
+        rubric = _with_model(_rubric(scorer, config, rules), config)
+        worth = scores_of(rubric.output_schema, config.choice_scores, f"rubric {rubric.id}")
+    except UsageError as error:
+        raise UsageError(f"scorer {scorer}: {error}") from None
+    complete = {
+        **config.model_dump(mode="json", exclude={"provider"}),
+        "model": rubric.judge_model.id,
+        "choice_scores": worth,
+        "samples": rubric.n_rollouts_per_input,
+    }
+    return ScorerSpec(name=scorer, scorer=scorer, config=complete, rubric=rubric, model=rubric.judge_model.id)
+
+
+def _rubric(scorer: str, config: Config, rules: RubricSources) -> Rubric:
+    if not isinstance(config, LlmJudgeConfig):
+        return load_rubric(scorer, rules.prompts)
+    if config.rubric is not None:
+        return rules.stored(config.rubric)
+    labels = list(config.choice_scores or PASS_FAIL)
+    if config.criteria is not None:
+        text = rules.prompts.render("judging/criteria.md.j2", criteria=config.criteria, labels=labels)
+    else:
+        asked = PLACEHOLDER.sub(lambda found: f"(the document `{mark(found[1])}`)", config.prompt_template or "")
+        text = rules.prompts.render("judging/template.md.j2", template=asked, labels=labels)
+    return Rubric(id=scorer, rubric_text=text, output_schema=_schema(labels, citations=config.citations))
+
+
+def _schema(labels: list[str], *, citations: bool) -> dict[str, Any]:
+    explanation = {"type": "string", "description": "Two or three sentences that give the reason."}
+    return {
+        "type": "object",
+        "properties": {
+            "explanation": {**explanation, **({"citations": True} if citations else {})},
+            "label": {"type": "string", "enum": labels},
+        },
+        "required": ["explanation", "label"],
+        "additionalProperties": False,
+    }
+
+
+def _with_model(rubric: Rubric, config: Config) -> Rubric:
+    """The rubric with the model and the number of samples that are wanted, checked as a whole again."""
+    changes: dict[str, Any] = {}
+    model = config.model_id
+    if model is not None and model != rubric.judge_model.id:
+        changes["judge_model"] = model
+    if config.samples is not None and config.samples != rubric.n_rollouts_per_input:
+        changes |= {"n_rollouts_per_input": config.samples, "judge_variant": JudgeVariant.MAJORITY}
+    if not changes:
+        return rubric
+    try:
+        return Rubric(**{**dict(rubric), **changes})
+    except RubricError as error:
+        key = "model" if error.path.startswith("judge_model") else "samples"
+        raise UsageError(f"{key}: {error.problem}") from None

@@ -1,0 +1,188 @@
+"""Run scorers that ask a model or call the user's own function in another process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from pydantic import JsonValue, ValidationError
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.experiments.scorers.custom_scorer import BoundRequest, parse_result
+from evalscribe.experiments.scorers.definition import CannotScore, error_result
+from evalscribe.experiments.scorers.model_specs import CONFIGS, Config, item_subject, label_key, spelled
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
+from evalscribe.judging.subjects import Subject
+from evalscribe.model.chat import Usage
+from evalscribe.model.output_schema import cited_strings
+from evalscribe.model.result import CitedText, JudgeResult, ResultType
+from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
+from evalscribe.redaction.redact import redact, redact_json
+
+EXPLAINING = ("explanation", "reasoning", "why")
+"""Fields of an answer that say why, best first."""
+LONGEST_REASON = 300
+
+
+class ModelScorer:
+    """`ScorerRunner` of one spec with a rubric."""
+
+    def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
+        """`knew`: whether a result was known before, so that nothing was paid for it now."""
+        self.name = spec.name
+        self.depends_on = spec.depends_on
+        self._judge = judge
+        self._knew = knew
+        self._config = _config(spec)
+        self._key = label_key(judge.rubric.output_schema, judge.rubric.id)
+        self._worth = _numbers(spec.config["choice_scores"])
+        self._threshold = _number(spec.config["threshold"])
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        """The one place where what goes wrong with one item becomes data."""
+        try:
+            subject = item_subject(self._config.shown, request, self._config.where_recorded)
+            return self._result(await self._judge.judge(subject), subject)
+        except CannotScore as error:
+            return error_result(error)
+        except EvalscribeError:
+            raise
+        except Exception as error:
+            said = " ".join(redact(str(error)).split())
+            reason = f"the judge broke: {type(error).__name__}: {said}"[:LONGEST_REASON]
+            return error_result(CannotScore("scorer_error", reason))
+
+    async def close(self) -> None:
+        """Its models are closed with the others."""
+
+    def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
+        told = {"usage": Usage() if self._knew(result) else result.usage, "output": self._raw(result, subject)}
+        metadata = self._metadata(result)
+        if result.result_type is ResultType.FAILURE:
+            error = CannotScore("provider_error", result.reason or "the judge gave no answer")
+            return error_result(error).model_copy(update={**told, "metadata": metadata})
+        label = spelled(result.output[self._key])
+        value = self._worth[label]
+        return ScoreResult(
+            value=value,
+            passed=value >= self._threshold,
+            label=label,
+            explanation=_explained(result.output, self._judge.rubric.output_schema) or f"{self._key}: {label}",
+            evidence=self._cited(result, subject),
+            metadata=metadata,
+            **told,
+        )
+
+    def _raw(self, result: JudgeResult, subject: Subject) -> JsonValue:
+        """What was asked, by its content id, and what was answered, as it was written."""
+        rollouts = (result.result_metadata or {}).get("rollouts", [])
+        return {
+            "question": self._judge.key(subject),
+            "answers": [one["full_output"] for one in rollouts],
+            "output": result.output,
+        }
+
+    def _metadata(self, result: JudgeResult) -> dict[str, JsonValue]:
+        votes = (result.result_metadata or {}).get("votes")
+        return {
+            "judge": result.judge,
+            "rubric": f"{result.rubric_id}@{result.rubric_version}",
+            "rubric_digest": self._judge.rubric.digest,
+            "citations": result.citations.model_dump(mode="json"),
+            "known": self._knew(result),
+            **({"confidence": result.confidence, "votes": votes} if result.confidence is not None else {}),
+        }
+
+    def _cited(self, result: JudgeResult, subject: Subject) -> JsonValue:
+        """Every citation with whether it holds and where it leads."""
+        schema = self._judge.rubric.output_schema
+        cited = JudgeResultWithCitations.from_judge_result(result, schema, subject).output
+        return [
+            {"field": ".".join(map(str, path)), **citation.model_dump(mode="json", exclude_none=True)}
+            for path, _ in cited_strings(result.output, schema)
+            for citation in CitedText.model_validate(_at(cited, path)).citations
+        ]
+
+
+def _config(spec: ScorerSpec) -> Config:
+    """It was checked when the spec was made."""
+    config: dict[str, Any] = spec.config
+    return CONFIGS[spec.scorer].model_construct(**config)
+
+
+def _at(value: Any, path: Sequence[str | int]) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _explained(output: dict[str, Any], schema: dict[str, Any]) -> str:
+    """The field that says why: by its name, else the first that cites, else the first text that is no label."""
+    cited = [text for _, text in cited_strings(output, schema)]
+    fields = schema["properties"]
+    texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
+    named = [output[name] for name in EXPLAINING if isinstance(output.get(name), str)]
+    return next((text for text in (*named, *cited, *texts) if text.strip()), "")
+
+
+def _number(value: JsonValue) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def _numbers(value: JsonValue) -> dict[str, float]:
+    assert isinstance(value, dict)
+    return {label: _number(worth) for label, worth in value.items()}
+
+
+class FunctionResult(Protocol):
+    """How a call of a function ended."""
+
+    @property
+    def value(self) -> JsonValue: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def traceback(self) -> str: ...
+    @property
+    def log(self) -> str: ...
+    @property
+    def timed_out(self) -> bool: ...
+
+
+class FunctionCaller(Protocol):
+    """Calls functions in another process; what goes wrong there is an answer."""
+
+    async def call(self, address: str, kind: Literal["scorer"], payload: JsonValue, timeout_s: float) -> FunctionResult:
+        """Raises `EvalscribeError` for what concerns all calls."""
+
+
+class CustomScorer:
+    """`ScorerRunner` of a decorated function."""
+
+    def __init__(self, spec: ScorerSpec, caller: FunctionCaller, timeout_s: float) -> None:
+        self.name = spec.name
+        self.depends_on = spec.depends_on
+        self._address = spec.address or ""
+        self._config = spec.config
+        self._caller = caller
+        self._timeout_s = timeout_s
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        asked = BoundRequest(**dict(request), config=self._config).model_dump(mode="json")
+        answer = await self._caller.call(self._address, "scorer", asked, self._timeout_s)
+        result = _read(answer)
+        printed: Mapping[str, JsonValue] = {"log": answer.log} if answer.log else {}
+        return result.model_copy(update={"metadata": {**result.metadata, **printed}})
+
+    async def close(self) -> None:
+        """Its process is ended with the others."""
+
+
+def _read(answer: FunctionResult) -> ScoreResult:
+    if answer.error is not None:
+        kind: Literal["timeout_error", "scorer_error"] = "timeout_error" if answer.timed_out else "scorer_error"
+        said = error_result(CannotScore(kind, f"the scorer broke: {answer.error}"))
+        return said.model_copy(update={"evidence": {"traceback": answer.traceback} if answer.traceback else None})
+    try:
+        return parse_result(ScoreResult.model_validate(redact_json(answer.value)))
+    except ValidationError:
+        return error_result(CannotScore("scorer_error", "the scorer broke: its process gave no score"))

@@ -1,0 +1,191 @@
+"""Scorers of text: exact_match, contains, levenshtein, regex_match."""
+
+import asyncio
+from itertools import islice
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+from rapidfuzz.distance import Levenshtein as EditDistance
+from rapidfuzz.distance import Postfix, Prefix
+
+from evalscribe.experiments.scorers.definition import AnyKind, CannotScore, ScorerKind, function_check, score_result
+from evalscribe.experiments.scorers.values import (
+    ReadsExpected,
+    ReadsOutput,
+    ValueDifference,
+    as_evidence,
+    difference_evidence,
+    differences,
+    equal_values,
+    parse_json,
+    render_value,
+    text_of,
+)
+from evalscribe.model.schema_validator import MAX_SECONDS, compiled
+from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.text import pluralise
+
+LONGEST = 100_000
+LARGEST = 400_000_000
+"""Product of both lengths without equal beginnings and ends: with `LONGEST`, a tenth of a second or less."""
+MOST_PLACES = 20
+"""Differing places that are kept."""
+
+
+class ExactMatch(ReadsOutput, ReadsExpected):
+    case_sensitive: bool = True
+    """Whether upper and lower case differ."""
+
+
+class Contains(ReadsOutput):
+    pattern: Annotated[str, Field(min_length=1)]
+    """The text that is to be found."""
+    case_sensitive: bool = True
+    """Whether upper and lower case differ."""
+
+
+class Levenshtein(ReadsOutput, ReadsExpected):
+    threshold: float = Field(default=1.0, gt=0, le=1)
+    """Passes from this likeness on; 1, the default, asks for equal texts, whatever the value says."""
+
+
+def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
+    output, expected = config.output_of(request), config.expected_of(request)
+    found = differences(output, expected, config.output_field, fold=not config.case_sensitive)
+    first = list(islice(found, MOST_PLACES))
+    if not first:
+        return score_result(True, "the output is what is expected", label="match")
+    more = len(first) - 1
+    others = f"{pluralise(more, 'other difference')}{' or more' if len(first) == MOST_PLACES else ''}"
+    and_more = f"; there {'is' if more == 1 else 'are'} {others}" if more else ""
+    explanation = f"{first[0]}{and_more}{_hint(output, expected)}"
+    return score_result(False, explanation, label="mismatch", evidence=[difference_evidence(place) for place in first])
+
+
+def _hint(output: object, expected: object) -> str:
+    """The commonest mistake: a target that gives JSON as text."""
+    if not isinstance(output, str) or isinstance(expected, str):
+        return ""
+    try:
+        equal = equal_values(parse_json(output), expected)
+    except ValueError:
+        return ""
+    return "; the text holds that value as JSON, the target should give the value itself" if equal else ""
+
+
+def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
+    text = text_of(config.output_of(request))
+    if text is None:
+        return score_result(False, "there is no output", label="mismatch")
+    inside, pattern = (text, config.pattern) if config.case_sensitive else (text.casefold(), config.pattern.casefold())
+    at = inside.find(pattern)
+    if at < 0:
+        said = f"{render_value(config.pattern)} is not in the output {render_value(text)}"
+        return score_result(False, said, label="mismatch", evidence={"output": as_evidence(text)})
+    folded_alike = config.case_sensitive or len(inside) == len(text)
+    evidence: JsonValue = {"at": at} if folded_alike else {"output": as_evidence(text)}
+    return score_result(True, f"{render_value(config.pattern)} is in the output", label="match", evidence=evidence)
+
+
+def edit_distance(one: str, other: str) -> int:
+    """Levenshtein distance in characters. Raises `CannotScore` if that would take more than a moment."""
+    prefix = Prefix.similarity(one, other)
+    one, other = one[prefix:], other[prefix:]
+    suffix = Postfix.similarity(one, other)
+    lengths = len(one) - suffix, len(other) - suffix
+    if min(lengths) and (max(lengths) > LONGEST or lengths[0] * lengths[1] > LARGEST):
+        reason = f"texts of {lengths[0]:,} and {lengths[1]:,} differing characters are too long to compare"
+        raise CannotScore("input_error", reason)
+    return EditDistance.distance(one, other)
+
+
+def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
+    output, expected = text_of(config.output_of(request)), text_of(config.expected_of(request))
+    if output is None:
+        return score_result(False, "there is no output", label="mismatch")
+    if expected is None:
+        raise CannotScore("input_error", "the expected output is null where text is to be compared")
+    longest = max(len(output), len(expected))
+    distance = edit_distance(output, expected)
+    likeness = 1 - distance / longest if longest else 1.0
+    passed = likeness >= config.threshold
+    said = f"{pluralise(distance, 'edit')} in {pluralise(longest, 'character')}: likeness {likeness:.3f}, "
+    return score_result(
+        passed,
+        f"{said}{config.threshold:g} is needed",
+        label="match" if passed else "mismatch",
+        value=likeness,
+        evidence=difference_evidence(ValueDifference(config.output_field, expected, output)) if distance else None,
+        metadata={"distance": distance},
+    )
+
+
+TEXT_KINDS: tuple[AnyKind, ...] = (
+    ScorerKind(
+        "exact_match",
+        "whether the output equals what is expected, as JSON values",
+        ExactMatch,
+        function_check(exact_match),
+    ),
+    ScorerKind("contains", "whether a text is in the output", Contains, function_check(contains)),
+    ScorerKind(
+        "levenshtein", "how alike output and expected text are, by edits", Levenshtein, function_check(levenshtein)
+    ),
+)
+
+
+LONGEST_PATTERN = 4096
+QUICK_S = 0.02
+"""Processor time for which a search may hold up the event loop; one that needs more goes on in a thread."""
+
+
+def _checked(pattern: str) -> str:
+    compiled(pattern)
+    return pattern
+
+
+class RegexMatch(ReadsOutput):
+    pattern: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_checked)]
+    """A regular expression of Python's `re`, found anywhere in the output unless it is anchored."""
+
+
+class _Matches:
+    def __init__(self, config: RegexMatch) -> None:
+        self._config = config
+        self._compiled = compiled(config.pattern)
+
+    async def __call__(self, request: ScorerRequest) -> ScoreResult:
+        text = text_of(self._config.output_of(request))
+        if text is None:
+            return score_result(False, "there is no output", label="mismatch")
+        span = await self._span(text)
+        if span is None:
+            said = f"the output {render_value(text)} does not match {render_value(self._config.pattern)}"
+            return score_result(False, said, label="mismatch", evidence={"output": as_evidence(text)})
+        found = text[span[0] : span[1]]
+        evidence = {"at": span[0], "found": as_evidence(found)}
+        return score_result(
+            True,
+            f"{render_value(found)} matches {render_value(self._config.pattern)}",
+            label="match",
+            evidence=evidence,
+        )
+
+    async def close(self) -> None:
+        """Nothing stays open: a thread ends with its search."""
+
+    async def _span(self, text: str) -> tuple[int, int] | None:
+        try:
+            match = self._compiled.search(text, timeout=QUICK_S)
+        except TimeoutError:
+            try:
+                match = await asyncio.to_thread(self._compiled.search, text, timeout=MAX_SECONDS, concurrent=True)
+            except TimeoutError as error:
+                reason = f"this text takes more than {MAX_SECONDS:g} s of processor time to check"
+                raise CannotScore("timeout_error", reason) from error
+        return match.span() if match else None
+
+
+REGEX_KINDS: tuple[AnyKind, ...] = (
+    ScorerKind("regex_match", "whether the output matches a regular expression", RegexMatch, _Matches),
+)

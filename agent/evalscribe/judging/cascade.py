@@ -1,0 +1,275 @@
+"""Cascades: rules first, then a cheap model that tags, then an expensive model where it is needed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.subjects import Subject, result_items
+from evalscribe.model.cascade import Stage, Tag
+from evalscribe.model.chat import Usage
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, Failure, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate, Judge, Model
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import JudgeVariant, Rubric
+from evalscribe.prompts.templates import Prompts
+
+VERSION = 1
+"""Raised when the stages hand on in another way."""
+
+
+class Rules(Protocol):
+    """Decides at once and free of charge."""
+
+    id: str
+
+    def key(self, case: Failure) -> str: ...
+    def decide(self, case: Failure) -> Verdict: ...
+
+
+class VerdictStore(Protocol):
+    """Where the answer of each stage is kept by its question; `Store` is one."""
+
+    def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
+    def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None: ...
+
+
+class FailureCascade:
+    """A `Judge`: each stage decides what it is sure of and hands on the rest."""
+
+    def __init__(
+        self,
+        first: Judge,
+        tagged: Mapping[str, Judge],
+        judge: Judge,
+        *,
+        rules: Rules | None = None,
+        kept: VerdictStore | None = None,
+        fresh: bool = False,
+    ) -> None:
+        """`first` tags; of several tags the first of `tagged` decides which judge looks closer, `judge` where none is.
+
+        `fresh`: ask again what `kept` knows.
+        """
+        self.judges = tuple(dict.fromkeys([*([rules.id] if rules else []), first.id, judge.id, *_ids(tagged)]))
+        self.id = " > ".join(self.judges)
+        self.alone = judge
+        """Who would judge every failure without a cascade."""
+        self.first = first
+        self._rules = rules
+        self._tagged = dict(tagged)
+        self._kept = kept
+        self._fresh = fresh
+
+    def key(self, case: Failure) -> str:
+        stages = [self._rules, self.first, *self._tagged.values(), self.alone]
+        return content_id(
+            ["cascade", VERSION, list(self._tagged), [stage.key(case) if stage else "" for stage in stages]]
+        )
+
+    def estimate(self, case: Failure) -> Estimate:
+        """The most that the stages are likely to take together."""
+        stages = self.estimates(case).values()
+        return sum(stages, Estimate())
+
+    def estimates(self, case: Failure) -> dict[Stage, Estimate]:
+        """By stage: nothing where the rules are sure, else the cheap call and the dearest that may follow."""
+        if self._rules and not self._rules.decide(case).uncertain:
+            return {}
+        closer = [judge.estimate(case) for judge in (self.alone, *self._tagged.values())]
+        return {"tag": self.first.estimate(case), "judge": max(closer, key=lambda one: one.input_tokens)}
+
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
+        guess = self._rules.decide(case) if self._rules else None
+        if guess is not None and not guess.uncertain:
+            return guess.model_copy(update={"stage": "rules"})
+        first = await self._ask(self.first, case)
+        known = first if isinstance(first, Verdict) else None
+        if known and not known.tags and not known.uncertain:
+            return known.model_copy(update={"stage": "tag"})
+        tags = known.tags if known else ()
+        closer = next((judge for tag, judge in self._tagged.items() if tag in tags), self.alone)
+        second = await self._ask(closer, case)
+        whole: dict[str, object] = {"usage": first.usage + second.usage}
+        if isinstance(second, Verdict):
+            told = {"stage": "judge", "tags": tags, "before": first.usage}
+            return second.model_copy(update=whole | told)
+        best = known.model_copy(update={"stage": "tag"}) if known else guess
+        return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=whole)
+
+    async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
+        """The kept answer to the same question, else the stage's own, kept at once."""
+        key = judge.key(case)
+        known = self._kept.get_verdict(key) if self._kept is not None and not self._fresh else None
+        if isinstance(known, Verdict) or (known and known.final):
+            return known
+        answer = await judge.judge(case)
+        if self._kept is not None:
+            self._kept.put_verdict(key, answer)
+        return answer
+
+
+def _ids(tagged: Mapping[str, Judge]) -> list[str]:
+    return [judge.id for judge in tagged.values()]
+
+
+def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
+    """The best that is known where the expensive stage gave no verdict; uncertain, and asked again where that helps."""
+    return best.model_copy(
+        update={
+            "stage": best.stage or "rules",
+            "confidence": min(best.confidence, UNCERTAIN_CONFIDENCE),
+            "uncertain": True,
+            "reasoning": f"{best.reasoning.rstrip()} Nobody looked closer: {asked.reason.rstrip('.')}.",
+            "provisional": not asked.final,
+            "gave_up": asked,
+            "usage": usage,
+            "before": usage,
+        }
+    )
+
+
+TEMPLATE = "judging/tag.md.j2"
+REST = "`answer`: your answer to the rubric above, in its own schema, whatever you tag."
+
+
+class SubjectJudge(Protocol):
+    """What the stages are made of: `RubricJudge` has this shape."""
+
+    id: str
+    rubric: Rubric
+
+    def key(self, subject: Subject) -> str: ...
+    def estimate(self, subject: Subject) -> Estimate: ...
+    async def judge(self, subject: Subject) -> JudgeResult: ...
+
+
+class CascadeResult(Frozen):
+    """What a cascade made of one subject."""
+
+    results: tuple[JudgeResult, ...]
+    """One, or one for each tag, in the order of the tags."""
+    rubrics: tuple[Rubric, ...]
+    """Of each result: the one that was asked for, or a tag's own."""
+    subject: Subject
+    """What the results cite: with the cheap model's answer where somebody looked closer."""
+    stage: Stage
+    """Which stage decided: `tag` where the cheap model was sure and saw no issue, else `judge`."""
+    tags: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    """Of all stages."""
+
+
+class SubjectCascade:
+    """One call of a cheap model tags a subject; only what is tagged or unsure goes to an expensive one."""
+
+    def __init__(self, first: SubjectJudge, tagged: Mapping[str, SubjectJudge], judge: SubjectJudge) -> None:
+        """`first` judges by `first_pass_rubric(rubric, …)`; `tagged` has a judge for each tag, `judge` the rubric itself."""
+        self.id = f"{first.id} > {judge.id}"
+        self.rubric = judge.rubric
+        self._first = first
+        self._tagged = dict(tagged)
+        self._judge = judge
+
+    @classmethod
+    def of(
+        cls,
+        rubric: Rubric,
+        tagged: Sequence[tuple[Tag, Rubric]],
+        models: tuple[Model, Model],
+        judge: Callable[[Rubric, Model], SubjectJudge],
+        prompts: Prompts,
+    ) -> "SubjectCascade":
+        """`tagged`: each tag with its rubric; `models`: the cheap and the expensive one; `judge` makes a judge."""
+        cheap, expensive = models
+        first = judge(first_pass_rubric(rubric, [tag for tag, _ in tagged], prompts), cheap)
+        closer = {tag.name: judge(question, expensive) for tag, question in tagged}
+        return cls(first, closer, judge(rubric, expensive))
+
+    def key(self, subject: Subject) -> str:
+        """Content id of the stages' questions; equal keys, equal outcome."""
+        stages = [self._first, *self._tagged.values(), self._judge]
+        return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
+
+    def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
+        """The cheap call, and the worst that may follow: every tag's judge, or the rubric's own."""
+        tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
+        alone = self._judge.estimate(subject)
+        worst = max(tagged, alone, key=lambda one: (one.cost_usd or 0.0, one.input_tokens))
+        return {"tag": self._first.estimate(subject), "judge": worst}
+
+    async def judge(self, subject: Subject) -> CascadeResult:
+        """A failing stage hands on to the next; raises `EvalscribeError` only for what concerns all subjects."""
+        first = await self._first.judge(subject)
+        answered = first.result_type == ResultType.DIRECT_RESULT
+        tags = tuple(first.output.get("tags", ())) if answered else ()
+        tags = tuple(tag for tag in self._tagged if tag in tags)
+        known = self._unwrapped(first) if answered else None
+        if known is not None and not tags and _stands(first):
+            return CascadeResult(
+                results=(known,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=first.usage
+            )
+        asked = [self._tagged[tag] for tag in tags] or [self._judge]
+        told = _with_first_result(subject, known) if known else subject
+        results = tuple([await judge.judge(told) for judge in asked])
+        usage = sum((result.usage for result in results), first.usage)
+        if known is not None and not tags and results[0].result_type == ResultType.FAILURE:
+            best = _best_known(known, results[0])
+            return CascadeResult(results=(best,), rubrics=(self.rubric,), subject=subject, stage="tag", usage=usage)
+        rubrics = tuple(judge.rubric for judge in asked)
+        return CascadeResult(results=results, rubrics=rubrics, subject=told, stage="judge", tags=tags, usage=usage)
+
+    def _unwrapped(self, first: JudgeResult) -> JudgeResult:
+        """The cheap model's answer as a result of the rubric itself."""
+        told = {"tags": first.output.get("tags", []), "sure": first.output["sure"]}
+        return first.model_copy(
+            update={
+                "rubric_id": self.rubric.id,
+                "rubric_version": self.rubric.version,
+                "output": first.output["answer"],
+                "result_metadata": {**(first.result_metadata or {}), "cascade": told},
+            }
+        )
+
+
+def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
+    """The rubric as a cheap model is asked it: with tags, whether it is sure, and the answer in the rubric's schema."""
+    words = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
+    properties: dict[str, Any] = {"sure": {"type": "boolean"}, "answer": rubric.output_schema}
+    if tags:
+        named = {"type": "string", "enum": [tag.name for tag in tags]}
+        properties = {"tags": {"type": "array", "items": named}, **properties}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return Rubric(
+        # Thinking hard is what the second pass is for.
+        judge_model=rubric.judge_model.model_copy(update={"reasoning_effort": None}),
+        output_parsing_mode=rubric.output_parsing_mode,
+        response_xml_key=rubric.response_xml_key,
+        prompt_templates=rubric.prompt_templates,
+        rubric_text=f"{rubric.rubric_text.rstrip()}\n\n{words}",
+        output_schema=schema,
+        judge_variant=JudgeVariant.SINGLE,
+        min_citations=rubric.min_citations,
+        id=f"{rubric.id}-first-pass",
+        version=rubric.version,
+    )
+
+
+def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
+    """The subject with a result beside it, to be cited as `[A0]`: as data, not as truth."""
+    (item,) = result_items([result])
+    mark = f"A{sum(known.target.kind == 'result' for known in subject.items)}"
+    target = item.target.model_copy(update={"item": mark})
+    told = item.model_copy(update={"mark": mark, "about": f"{item.about}, a first pass", "target": target})
+    return Subject.of(subject.id, (*subject.items, told))
+
+
+def _stands(first: JudgeResult) -> bool:
+    """Whether an answer without a tag needs no second look: surely given, and no quotation in it invented."""
+    return bool(first.output["sure"]) and first.citations.unverified == 0
+
+
+def _best_known(known: JudgeResult, failed: JudgeResult) -> JudgeResult:
+    """The cheap model's answer where the expensive one gave none; it says that it was not sure."""
+    told = {**(known.result_metadata or {})}
+    told["cascade"] = {**told.get("cascade", {}), "undecided": failed.reason}
+    return known.model_copy(update={"result_metadata": told})

@@ -1,1 +1,0 @@
-"""The triage cascade: rules, then a cheap model that tags, then an expensive one only where that is worth it."""

@@ -1,0 +1,300 @@
+"""Parse and resolve the citations in a judge's answer.
+
+The grammar: `[T0B1]`, `[R0M.scores.reward]`, `[A0]`, `[failure]`, `[output src/main.py:3-9]`, each of them also with
+`:<RANGE>quoted text</RANGE>` before the closing bracket. One bracket may hold several citations, separated by commas.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from evalscribe.judging.prompt_text import quote_json
+from evalscribe.judging.quotations import Haystack, fold_text
+from evalscribe.judging.subjects import Subject, SubjectItem, find_value, value_text
+from evalscribe.model.evidence import ROLES, CitationStatus
+from evalscribe.model.result import CitationTarget, CitedText, ResolvedCitation
+
+OPENED, CLOSED = "<RANGE>", "</RANGE>"
+LONGEST_UNKNOWN = 400
+"""Characters of a path or key that the subject does not have."""
+_ROLES = "|".join(ROLES)
+_START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
+_NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
+_WORD = re.compile(r"[a-z]+(?=[\],;:])")
+_ROLE = re.compile(rf"({_ROLES}) (?=\S)")
+_UNKNOWN_PATH = re.compile(r"(?:[^\[\]\n<]|(?<=[\w/.])\[[^\[\]\n]{0,80}\]){1,400}?(?=:[0-9]|: ?<RANGE>|[\],;])")
+_LIKE_A_PATH = re.compile(r"\S*[./]\S*\Z")
+_LINES = re.compile(r":([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?(?![0-9A-Za-z])")
+_MORE_LINES = re.compile(r"([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?(?=\s{0,9}[\],;])")
+_RANGE = re.compile(r": ?<RANGE>")
+_CLOSE = re.compile(r"\s{0,9}\]")
+_END = re.compile(r"\s{0,9}[\],;]")
+_NEXT = re.compile(r"\s{0,9}[,;]\s{0,9}")
+_UNKNOWN_KEY = re.compile(rf"[^\[\]\n<,;]{{0,{LONGEST_UNKNOWN}}}")
+_REST = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One citation as it is written, with the item it names."""
+
+    start: int
+    end: int
+    item: SubjectItem | None = None
+    """None where the subject has none of that name."""
+    key: str | None = None
+    """Of a value in the item's metadata."""
+    value: Any = None
+    known: bool = True
+    """Whether the item has that key, and the mark is written as the grammar has it."""
+    lines: tuple[int, int] | None = None
+    """As claimed, counted as the item's lines are shown."""
+    quote: str | None = None
+
+
+def parse_marks(text: str, subject: Subject) -> Iterator[Mark]:
+    """Every mark of a text, in order; what is meant as one and is none is told as unknown, never dropped."""
+    reader = _Reader(text, subject)
+    at = 0
+    while start := _START.search(text, at):
+        marks = list(reader.bracket(start))
+        yield from marks
+        at = max(start.end(), marks[-1].end if marks else 0)
+
+
+class _Reader:
+    def __init__(self, text: str, subject: Subject) -> None:
+        self._text = text
+        self._subject = subject
+
+    def bracket(self, start: re.Match[str]) -> Iterator[Mark]:
+        """The marks of one bracket; the first reaches back to its opening, the last up to its end."""
+        mark = self._mark(start.end())
+        if mark is None:
+            return
+        mark = replace(mark, start=start.start())
+        while following := self._following(mark):
+            yield mark
+            mark = following
+        closed = _CLOSE.match(self._text, mark.end)
+        yield replace(mark, end=closed.end()) if closed else mark
+
+    def _following(self, mark: Mark) -> Mark | None:
+        comma = _NEXT.match(self._text, mark.end)
+        if not comma:
+            return None
+        lines = _MORE_LINES.match(self._text, comma.end()) if mark.lines else None
+        if lines:
+            return replace(mark, start=lines.start(), end=lines.end(), lines=_lines(lines), quote=None)
+        return self._mark(comma.end())
+
+    def _mark(self, at: int) -> Mark | None:
+        """The mark that stands at an offset, with lines and quotation; None where the text is not meant as one."""
+        named = self._numbered(at) or self._document(at) or self._word(at)
+        if named is None or not named.known:
+            return named
+        return self._with_quote(named)
+
+    def _numbered(self, at: int) -> Mark | None:
+        name = _NUMBERED.match(self._text, at)
+        if not name:
+            return None
+        mark = Mark(at, name.end(), self._subject.item(name[0]))
+        if name[0].endswith("M") and self._text.startswith(".", name.end()):
+            return self._with_key(mark)
+        if self._ends(name.end()):
+            return mark
+        block = "B" in name[0]
+        rest = _REST.match(self._text, name.end())
+        return replace(mark, end=rest.end() - 1 if rest else mark.end, known=False) if block else None
+
+    def _with_key(self, mark: Mark) -> Mark:
+        at = mark.end + 1
+        value = find_value(mark.item.metadata, self._text, at) if mark.item else None
+        if value:
+            return replace(mark, end=value.end, key=self._text[at : value.end], value=value.value)
+        unknown = _UNKNOWN_KEY.match(self._text, at)
+        end = unknown.end() if unknown else at
+        end -= len(self._text[at:end]) - len(self._text[at:end].removesuffix(":").removesuffix(": "))
+        return replace(mark, end=end, key=self._text[at:end], item=None)
+
+    def _document(self, at: int) -> Mark | None:
+        role = _ROLE.match(self._text, at)
+        if not role:
+            return None
+        name = self._known_path(role[1], role.end())
+        if name:
+            return self._with_lines(Mark(at, role.end() + len(name), self._paths[role[1]][name]))
+        unknown = _UNKNOWN_PATH.match(self._text, role.end())
+        if not unknown:
+            return None
+        mark = self._with_lines(Mark(at, unknown.end()))
+        meant = mark.lines or _RANGE.match(self._text, mark.end) or _LIKE_A_PATH.match(unknown[0])
+        return mark if meant else None
+
+    def _known_path(self, role: str, at: int) -> str | None:
+        """The longest spelling of a path of this role that stands here whole."""
+        paths = self._paths.get(role, {})
+        for length in self._lengths.get(role, ()):
+            name = self._text[at : at + length]
+            if name in paths and (self._ends(at + length) or _LINES.match(self._text, at + length)):
+                return name
+        return None
+
+    def _word(self, at: int) -> Mark | None:
+        word = _WORD.match(self._text, at)
+        item = self._subject.item(word[0]) if word else None
+        return Mark(at, word.end(), item) if word and item else None
+
+    def _with_lines(self, mark: Mark) -> Mark:
+        lines = _LINES.match(self._text, mark.end)
+        return replace(mark, end=lines.end(), lines=_lines(lines)) if lines else mark
+
+    def _with_quote(self, mark: Mark) -> Mark:
+        """With the text of its RANGE. One without end, or with another one inside, is no quotation."""
+        opening = _RANGE.match(self._text, mark.end)
+        if not opening:
+            return mark
+        other = self._text.find(OPENED, opening.end())
+        end = self._text.find(CLOSED, opening.end(), other if other >= 0 else len(self._text))
+        if end < 0:
+            return replace(mark, end=opening.end(), known=False)
+        return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
+
+    def _ends(self, at: int) -> bool:
+        """Whether a mark's name may end here."""
+        return bool(_RANGE.match(self._text, at) or _END.match(self._text, at))
+
+    @cached_property
+    def _paths(self) -> dict[str, dict[str, SubjectItem]]:
+        """Items by role and by every way their path may be written."""
+        paths: dict[str, dict[str, SubjectItem]] = {}
+        for item in reversed(self._subject.items):
+            if item.target.role and item.target.path is not None:
+                names = (item.mark.partition(" ")[2], item.target.path, quote_json(item.target.path))
+                paths.setdefault(item.target.role, {}).update(dict.fromkeys(names, item))
+        return paths
+
+    @cached_property
+    def _lengths(self) -> dict[str, list[int]]:
+        return {
+            role: sorted({len(name) for name in names if name}, reverse=True) for role, names in self._paths.items()
+        }
+
+
+def _lines(match: re.Match[str]) -> tuple[int, int]:
+    return int(match[1]), int(match[2] or match[1])
+
+
+SHORTEST_QUOTE = 3
+"""Visible characters: fewer stand everywhere."""
+LONGEST_QUOTE = 20_000
+"""A longer quotation is no quotation."""
+_Location = tuple[CitationStatus, CitationTarget | None]
+_UNVERIFIED: _Location = ("unverified", None)
+
+
+def resolve_citations(text: str, subject: Subject) -> CitedText:
+    """The text unchanged with every citation in it: `verified`, `relocated` or `unverified`; none is dropped."""
+    return CitedText(text=text, citations=tuple(_resolved(mark, subject) for mark in parse_marks(text, subject)))
+
+
+def _resolved(mark: Mark, subject: Subject) -> ResolvedCitation:
+    status, target = _locate(mark, subject) if mark.known else _UNVERIFIED
+    return ResolvedCitation(start_idx=mark.start, end_idx=mark.end, quote=mark.quote, status=status, target=target)
+
+
+def _locate(mark: Mark, subject: Subject) -> _Location:
+    if mark.quote is None:
+        return _named(mark, subject)
+    quote = fold_text(mark.quote) if len(mark.quote) <= LONGEST_QUOTE else ""
+    if sum(character.isprintable() and character != " " for character in quote) < SHORTEST_QUOTE:
+        return _UNVERIFIED
+    return _quoted(mark, quote, subject)
+
+
+def _named(mark: Mark, subject: Subject) -> _Location:
+    """A citation without quotation holds where what it names is there."""
+    item = mark.item
+    if item is None:
+        return _UNVERIFIED
+    if mark.key is not None:
+        return "verified", _of_key(item, mark.key)
+    if mark.lines is None:
+        return "verified", item.target
+    first, last = (line - item.first for line in mark.lines)
+    there = item.numbered and subject.haystack.has_lines(subject.numbers[item.mark], first, last)
+    return ("verified", _at_lines(item, *mark.lines)) if there else _UNVERIFIED
+
+
+def _quoted(mark: Mark, quote: str, subject: Subject) -> _Location:
+    if mark.item is not None:
+        held = _of_value(mark, quote) if mark.key is not None else _of_item(mark, mark.item, quote, subject)
+        if held:
+            return held
+    return _elsewhere(mark.item, quote, subject)
+
+
+def _of_value(mark: Mark, quote: str) -> _Location | None:
+    """The quotation in a value of metadata."""
+    span = next(Haystack((value_text(mark.value),)).spans(quote, 0), None)
+    if mark.item is None or mark.key is None or span is None:
+        return None
+    target = _of_key(mark.item, mark.key)
+    return "verified", target.model_copy(update={"start_idx": span[0], "end_idx": span[1]})
+
+
+def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Location | None:
+    """The quotation in the item that is cited: at the lines that are claimed, or at other ones."""
+    number = subject.numbers[item.mark]
+    claimed = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
+    for span in subject.haystack.spans(quote, number, claimed):
+        if _in_one_part(item, *span):
+            return "verified", _at(item, number, span, subject)
+    if claimed is None:
+        return None
+    spans = [span for span in subject.haystack.spans(quote, number) if _in_one_part(item, *span)]
+    if not spans:
+        return None
+    nearest = min(spans, key=lambda span: abs(subject.haystack.line(number, span[0]) - claimed[0]))
+    return "relocated", _at(item, number, nearest, subject)
+
+
+def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
+    """The nearest other item that holds the quotation.
+
+    What judges said earlier is no evidence: what they invented would hold as soon as it is repeated.
+    """
+    here = subject.numbers[item.mark] if item else 0
+    places = [
+        (number, (start, end))
+        for number, start, end in subject.haystack.elsewhere(quote, here)
+        if subject.items[number].target.kind != "result" and _in_one_part(subject.items[number], start, end)
+    ]
+    if not places:
+        return _UNVERIFIED
+    number, span = min(places, key=lambda place: (abs(place[0] - here), place))
+    return "relocated", _at(subject.items[number], number, span, subject)
+
+
+def _in_one_part(item: SubjectItem, start: int, end: int) -> bool:
+    """Whether no word of ours stands inside the span as it was shown."""
+    return not any(start < at < end for at, _ in item.labels)
+
+
+def _at(item: SubjectItem, number: int, span: tuple[int, int], subject: Subject) -> CitationTarget:
+    target = item.target.model_copy(update={"start_idx": span[0], "end_idx": span[1]})
+    if not item.numbered:
+        return target
+    lines = (subject.haystack.line(number, at) + item.first for at in (span[0], span[1] - 1))
+    return target.model_copy(update=dict(zip(("first", "last"), lines, strict=True)))
+
+
+def _at_lines(item: SubjectItem, first: int, last: int) -> CitationTarget:
+    return item.target.model_copy(update={"first": first, "last": last})
+
+
+def _of_key(item: SubjectItem, key: str) -> CitationTarget:
+    return item.target.model_copy(update={"item": f"{item.mark}.{key}", "metadata_key": key})

@@ -1,0 +1,446 @@
+"""Judge a failure with a model: a bounded investigation with tools, or one call of a cheap model that tags."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from evalscribe.across import in_words
+from evalscribe.ids import canonical_json, content_id
+from evalscribe.judging.classifier_tools import (
+    READING_TOOLS,
+    SUBMIT,
+    EvidenceTools,
+    TaggedSubmission,
+    VerdictSubmission,
+    list_doubts,
+    parse_submission,
+    submit_tool,
+    to_verdict,
+    verify_quotations,
+)
+from evalscribe.judging.prompt_text import Delimiter, bar_lines, estimate_tokens, number_lines, one_line, quote_json
+from evalscribe.judging.rubrics import default_rubric, failure_labels, judge_id
+from evalscribe.judging.subjects import select_precedents
+from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, echo, estimate_conversation
+from evalscribe.model.cascade import Tag
+from evalscribe.model.chat import CallFailed, Effort, Message, Reply, Request, ToolCall, ToolResult, Usage
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import (
+    UNCERTAIN_CONFIDENCE,
+    Classification,
+    Failure,
+    LabelledExample,
+    NoVerdictCause,
+    Precedent,
+    Unclassified,
+    Verdict,
+)
+from evalscribe.model.protocols import Estimate, Model
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
+
+FOLDER = "classify"
+
+
+def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
+    """What a judge of failures is told; `first_pass` are the words for one that tags and has no tools to read with."""
+    words = rubric.rubric_text.strip()
+    return prompts.render(f"{FOLDER}/system.md.j2", rubric=words, reads=not first_pass, first_pass=first_pass)
+
+
+def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
+    absent = _listed(tuple(dict.fromkeys((*case.evidence.missing, *case.packed.left_out))))
+    return prompts.render(
+        f"{FOLDER}/case.md.j2",
+        tag=fence.tag,
+        failure=fence.block("the failure", _failure(case)),
+        excerpts=_excerpts(case, fence),
+        differences=_differences(case, fence),
+        missing=fence.block("not here", absent) if absent else "",
+        concluded=_precedents(case, fence, by_person=True),
+        history=_precedents(case, fence, by_person=False),
+        examples=fence.block("similar failures", _listed([_similar(one) for one in case.examples]))
+        if case.examples
+        else "",
+        models=in_words(case.across),
+    )
+
+
+def _failure(case: Failure) -> str:
+    judged = case.evidence.eval
+    steps = ", ".join(f"{step.name} {step.status}" for step in case.evidence.steps)
+    facts = {
+        "Eval": judged.path,
+        "Failed step": judged.failed_step
+        or ("none: grading never began" if case.evidence.never_graded else "not recorded"),
+        "Steps": steps,
+        "Recorded reason": judged.reason or "none",
+    }
+    return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
+
+
+def _excerpts(case: Failure, fence: Delimiter) -> list[str]:
+    return [
+        fence.block(f"{excerpt.role} {quote_json(excerpt.path)}", number_lines(excerpt.first, excerpt.text))
+        for excerpt in case.packed.excerpts
+    ]
+
+
+def _differences(case: Failure, fence: Delimiter) -> str:
+    if not case.packed.differences:
+        return ""
+    return fence.block("differences between output and reference", bar_lines(case.packed.differences))
+
+
+def _precedents(case: Failure, fence: Delimiter, *, by_person: bool) -> str:
+    told = [
+        _precedent_line(precedent)
+        for precedent in select_precedents(case.precedents)
+        if precedent.by_person == by_person
+    ]
+    return fence.block("earlier reports", _listed(told)) if told else ""
+
+
+def _precedent_line(precedent: Precedent) -> str:
+    facts = {
+        "": precedent.date or precedent.report,
+        "step": precedent.step,
+        "label": precedent.classification,
+        "cause": precedent.cause,
+        "error": precedent.error,
+        "done about it": precedent.action,
+        "said by": precedent.reviewer,
+        "in their words": precedent.note,
+        "of another model": precedent.model,
+    }
+    return _facts(facts)
+
+
+def _similar(example: LabelledExample) -> str:
+    facts = {
+        "": example.eval,
+        "similar in": example.why,
+        "step": example.step,
+        "error": example.error,
+        "label": example.label,
+        "kind of cause": example.cause_kind,
+        "said by": example.reviewer,
+        "in their words": example.note,
+        "date": example.date,
+    }
+    return _facts(facts)
+
+
+def _facts(facts: Mapping[str, str | None]) -> str:
+    """On one line; a value in which another fact could seem to begin stands in quotation marks."""
+    return "; ".join(f"{name}: {_value(text)}".removeprefix(": ") for name, text in facts.items() if text)
+
+
+def _value(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False) if ";" in text or text.startswith('"') else text
+
+
+def _listed(lines: tuple[str, ...] | list[str]) -> str:
+    return "\n".join(f"- {one_line(line)}" for line in lines)
+
+
+NUDGE = "That was no verdict. Call `submit` with your verdict, or another tool if you still need to read."
+LAST = "This is your last turn: call `submit` now, with what you know."
+CUT_OFF = "Your last answer was cut off because it was too long. Think less, and call `submit` now."
+
+
+class InvestigationLimits(TurnBounds):
+    """What one failure may take at most."""
+
+    seconds: float | None = 600.0
+    """None where an answer may take a day."""
+    nudges: int = 2
+    """Answers without a tool call, or cut off, that are asked again."""
+    submissions: int = 3
+    """Submissions that break the schema before the failure is given up."""
+
+
+class Investigation:
+    """One conversation; used once."""
+
+    def __init__(
+        self,
+        model: Model,
+        opening: Request,
+        evidence: Evidence,
+        toolbox: EvidenceTools,
+        bounds: InvestigationLimits,
+        *,
+        judge: str,
+        labels: Sequence[Classification],
+    ) -> None:
+        """`judge` is who the verdict is by, `labels` those that its rubric has."""
+        self._turns = Turns(model, bounds, LAST)
+        self._judge = judge
+        self._labels = labels
+        self._opening = opening
+        self._messages = list(opening.messages)
+        self._evidence = evidence
+        self._toolbox = toolbox
+        self._bounds = bounds
+        self._nudges = 0
+        self._broken = 0
+        self._doubted = False
+
+    async def run(self) -> Verdict | Unclassified:
+        """Raises `EvalscribeError` only for what concerns all failures."""
+        while not self._turns.last:
+            try:
+                outcome = self._take(await self._turns.ask(self._request()))
+            except CallFailed as error:
+                return self.unclassified(error.reason, cause=error.cause)
+            if outcome is not None:
+                return outcome
+        return self._useless(f"no verdict within {self._turns.taken}")
+
+    def unclassified(self, reason: str, *, final: bool = False, cause: NoVerdictCause = "answer") -> Unclassified:
+        return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
+
+    def _useless(self, reason: str) -> Unclassified:
+        """Given up for what was answered; where a call failed, the answers before it are still good."""
+        self._turns.forget()
+        return self.unclassified(reason)
+
+    def _request(self) -> Request:
+        return self._opening.model_copy(update={"messages": tuple(self._messages)})
+
+    def _take(self, reply: Reply) -> Verdict | Unclassified | None:
+        """What one answer comes to; None where the conversation goes on."""
+        match reply.stop:
+            case "refusal":
+                return self.unclassified("the model refused to judge this failure", final=True)
+            case "context_exceeded":
+                return self.unclassified("the evidence is too long for the model", final=True)
+            case "max_tokens":
+                # An answer that was cut off is not echoed: its last tool call has no end.
+                return self._nudge(CUT_OFF, f"the answer was cut off at {self._bounds.answer_tokens} tokens")
+            case "pause":
+                self._messages += echo(reply)
+                return None
+        if not reply.tool_calls:
+            self._messages += echo(reply)
+            return self._nudge(NUDGE, "the model gave no verdict")
+        results: Message | Verdict | Unclassified = answer_calls(reply, self._answer)
+        if not isinstance(results, Message):
+            return results
+        self._messages += [*echo(reply), results]
+        return None
+
+    def _answer(self, call: ToolCall) -> ToolResult | Verdict | Unclassified:
+        return self._submit(call) if call.name == SUBMIT else self._toolbox.answer(call)
+
+    def _submit(self, call: ToolCall) -> Verdict | Unclassified | ToolResult:
+        submission = parse_submission(call.input, VerdictSubmission, self._labels)
+        if isinstance(submission, list):
+            self._broken += 1
+            if self._turns.last or self._broken >= self._bounds.submissions:
+                return self._useless(f"the verdict stayed invalid: {'; '.join(submission)[:200]}")
+            return _sent_back(call, submission)
+        citations = verify_quotations(submission, self._evidence)
+        questions = [] if self._doubted or self._turns.last else list_doubts(submission, citations)
+        if questions:
+            self._doubted = True
+            return _sent_back(call, questions)
+        return to_verdict(submission, citations, self._judge, self._turns.usage)
+
+    def _nudge(self, words: str, given_up: str) -> Unclassified | None:
+        self._nudges += 1
+        if self._nudges > self._bounds.nudges:
+            return self._useless(given_up)
+        self._messages.append(Message(role="user", text=words))
+        return None
+
+
+def _sent_back(call: ToolCall, problems: list[str]) -> ToolResult:
+    return ToolResult(call_id=call.id, text="Correct this and submit again:\n" + "\n".join(problems), is_error=True)
+
+
+JUDGE_VERSION = 1
+"""Raised when the same question would be asked in another way than templates and tools show."""
+LIKELY_TURNS = 3
+LIKELY_TURN = 1_200
+"""Tokens of one answer, thinking included."""
+LIKELY_READING = 1_500
+"""Tokens that one turn of tool results adds."""
+
+
+class ModelJudge:
+    """A `Judge` that lets a model investigate each failure within bounds."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Prompts,
+        *,
+        rubric: Rubric | None = None,
+        bounds: InvestigationLimits | None = None,
+        effort: Effort | None = "high",
+        cost: Callable[[Usage], float] | None = None,
+    ) -> None:
+        """`rubric` says what to decide, the shipped one where it is None; `cost` prices one call in dollars.
+
+        Raises `UsageError` for a rubric with other labels.
+        """
+        self.rubric = rubric or default_rubric()
+        self.id = judge_id(model.id, self.rubric)
+        self._labels = failure_labels(self.rubric)
+        self._tools = (*READING_TOOLS, submit_tool(labels=self._labels))
+        self._model = model
+        self._prompts = prompts
+        self._bounds = bounds or InvestigationLimits()
+        self._effort = effort
+        self._cost = cost
+
+    def key(self, case: Failure) -> str:
+        """Content id of templates, rubric, tools, model, effort, evidence and what is shown of it and beside it."""
+        return content_id(
+            [
+                JUDGE_VERSION,
+                self._prompts.digest(FOLDER),
+                self.rubric.digest,
+                self._tools,
+                self._model.id,
+                self._effort,
+                case.evidence.digest,
+                case.packed,
+                select_precedents(case.precedents),
+                *([models] if (models := in_words(case.across)) else []),
+                *([case.examples] if case.examples else []),
+            ]
+        )
+
+    def estimate(self, case: Failure) -> Estimate:
+        """What the case is likely to take: a few turns, each reading the ones before from the cache."""
+        first = self._first_tokens + estimate_tokens(render_question(self._prompts, case, Delimiter.of(case)))
+        return estimate_conversation(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_TURN)
+
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
+        fence = Delimiter.of(case)
+        opening = Request(
+            system=self._system,
+            messages=(Message(role="user", text=render_question(self._prompts, case, fence)),),
+            tools=self._tools,
+            max_tokens=self._bounds.answer_tokens,
+            effort=self._effort,
+        )
+        toolbox = EvidenceTools(case.evidence, fence)
+        investigation = Investigation(
+            self._model, opening, case.evidence, toolbox, self._bounds, judge=self.id, labels=self._labels
+        )
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                return await investigation.run()
+        except TimeoutError:
+            return investigation.unclassified(f"no verdict within {self._bounds.seconds:g} s", cause="service")
+
+    @cached_property
+    def _system(self) -> str:
+        """The same for every case, so that the provider's cache holds it together with the tools."""
+        return render_instructions(self._prompts, self.rubric)
+
+    @cached_property
+    def _first_tokens(self) -> int:
+        return estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tools))
+
+
+FIRST_PASS_VERSION = 1
+TEMPLATE = "judging/tag.md.j2"
+LONGEST_FIRST_ANSWER = 4_000
+"""Tokens of the one answer."""
+LIKELY_FIRST_ANSWER = 500
+FIRST_PASS_S = 50.0
+"""So that the stage after it still has its whole time."""
+GAVE_UP = {
+    "refusal": "the model refused to judge this failure",
+    "context_exceeded": "the evidence is too long for the model",
+    "max_tokens": "the answer was cut off",
+}
+
+
+class FirstPass:
+    """A `Judge` whose verdicts have tags; one that is not proven by its quotations is uncertain."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Prompts,
+        rubric: Rubric,
+        tags: Sequence[Tag],
+        *,
+        cost: Callable[[Usage], float] | None = None,
+        seconds: float | None = FIRST_PASS_S,
+    ) -> None:
+        """`cost` prices one call in dollars, `seconds` bound it. Raises `UsageError` for a rubric without labels."""
+        self.id = judge_id(model.id, rubric)
+        self._model = model
+        self._prompts = prompts
+        self._rubric = rubric
+        self._tags = tuple(tags)
+        self._labels = failure_labels(rubric)
+        self._tool = submit_tool(TaggedSubmission, self._labels, [tag.name for tag in tags])
+        self._cost = cost
+        self._seconds = seconds
+
+    def key(self, case: Failure) -> str:
+        """Content id of instructions, tool, model, evidence and what is shown of it and beside it."""
+        asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
+        models = in_words(case.across)
+        read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
+        return content_id(["first pass", FIRST_PASS_VERSION, asked, *read, *([case.examples] if case.examples else [])])
+
+    def estimate(self, case: Failure) -> Estimate:
+        """One call; its instructions are read from the cache after the first."""
+        shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tool))
+        read = shared + estimate_tokens(render_question(self._prompts, case, Delimiter.of(case)))
+        usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
+        cost = self._cost(usage) if self._cost else None
+        return Estimate(input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cost_usd=cost)
+
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
+        request = self._request(case)
+        try:
+            async with asyncio.timeout(self._seconds):
+                reply = await self._model.complete(request)
+        except CallFailed as error:
+            return Unclassified(reason=error.reason, judge=self.id, cause=error.cause, usage=error.usage)
+        except TimeoutError:
+            return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id, cause="service")
+        found = self._taken(reply, case)
+        if isinstance(found, Unclassified) and not found.final:
+            self._model.forget(request)
+        return found
+
+    def _request(self, case: Failure) -> Request:
+        asked = Message(role="user", text=render_question(self._prompts, case, Delimiter.of(case)))
+        return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_FIRST_ANSWER)
+
+    def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
+        """What the one answer comes to: nothing is sent back, for the next stage asks better."""
+        if reply.stop in GAVE_UP:
+            final = reply.stop != "max_tokens"
+            return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
+        call = next((call for call in reply.tool_calls if call.name == SUBMIT), None)
+        submission = (
+            parse_submission(call.input, TaggedSubmission, self._labels) if call else ["the model gave no verdict"]
+        )
+        if isinstance(submission, list):
+            return Unclassified(reason="; ".join(submission)[:200], judge=self.id, usage=reply.usage)
+        citations = verify_quotations(submission, case.evidence)
+        held = sum(citation.status != "unverified" for citation in citations)
+        proven = held == len(citations) and held >= max(1, self._rubric.min_citations)
+        found = to_verdict(submission, citations, self.id, reply.usage)
+        tags = tuple(tag.name for tag in self._tags if tag.name in submission.tags)
+        unsure = {"uncertain": True, "confidence": min(found.confidence, UNCERTAIN_CONFIDENCE)}
+        return found.model_copy(update={"tags": tags} | ({} if submission.sure and proven else unsure))
+
+    @cached_property
+    def _system(self) -> str:
+        """The same for every case, so that the provider's cache holds it."""
+        words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
+        return render_instructions(self._prompts, self._rubric, first_pass=words)

@@ -1,0 +1,301 @@
+"""Tools of the model judge: list, read, search and compare the evidence, and submit a verdict.
+
+No tool touches the file system. The instructions that ask for a submission are `prompts/classify/system.md.j2` and
+`prompts/rubrics/failure.yaml`; change them together with `VerdictSubmission`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from evalscribe.diff import Pair, hunks, pairs
+from evalscribe.judging.prompt_text import Delimiter, bar_lines, number_lines, one_line, quote_json
+from evalscribe.judging.quotations import verify_citation
+from evalscribe.judging.tool_loop import ToolFields, describe_misuse, limit_lines, tool_of
+from evalscribe.model.chat import Tool, ToolCall, ToolResult, Usage
+from evalscribe.model.evidence import Citation, Document, Evidence, Role
+from evalscribe.model.finding import CLASSIFICATIONS, UNCERTAIN_CONFIDENCE, CauseKind, Classification, Verdict
+
+LONGEST_WHY = 90
+LONGEST_ERROR = 300
+LONGEST_REASONING = 900
+LONGEST_CAUSE = 60
+MOST_QUOTATIONS = 12
+
+
+def _kebab(name: str) -> str:
+    cause = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_CAUSE].rstrip("-")
+    if not cause:
+        raise ValueError("must be a short kebab-case name")
+    return cause
+
+
+def _one_line(text: str) -> str:
+    return " ".join(one_line(text).split())
+
+
+OneLine = Annotated[str, AfterValidator(_one_line)]
+RequiredLine = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1), AfterValidator(_one_line)]
+
+
+class SubmittedQuotation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    role: Role = Field(description="Role of the document, as the evidence names it.")
+    path: str = Field(description="Path of the document, letter by letter.")
+    first: int = Field(description="Number of the first quoted line.")
+    last: int = Field(description="Number of the last quoted line.")
+    text: str = Field(description="These lines whole and unchanged, without their numbers.")
+
+
+class VerdictSubmission(BaseModel):
+    """Submit the verdict of this failure; it ends the investigation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: RequiredLine = Field(description="The exact error in one line, or that the log ends before the reason.")
+    citations: list[SubmittedQuotation] = Field(
+        description="The lines that prove it; the output's and the reference's first."
+    )
+    reasoning: RequiredLine = Field(description="Two or three sentences that explain the label.")
+    classification: Classification = Field(description="The first label of the order that holds.")
+    cause: Annotated[str, AfterValidator(_kebab)] = Field(
+        description="Root cause as a short kebab-case name; equal causes have equal names: missing-as-const."
+    )
+    cause_kind: CauseKind = Field(description="Where the cause lies.")
+    confidence: float = Field(ge=0, le=1, description="How sure the label is.")
+    why: RequiredLine = Field(description=f"The verdict in one line of at most {LONGEST_WHY} characters, for a table.")
+    fix: OneLine = Field(description="What to change in task, grader, lint or harness, one line; empty if nothing.")
+    would_pass: bool = Field(description="Whether that change alone would let this output pass.")
+
+
+class TaggedSubmission(VerdictSubmission):
+    """Submit the verdict of this failure, with what it may be tagged with."""
+
+    tags: list[str] = Field(description="Every issue that might apply, false positives included.")
+    sure: bool = Field(description="Whether what you read decides it, so that nobody needs to look again.")
+
+
+S = TypeVar("S", bound=VerdictSubmission)
+
+
+def parse_submission(fields: dict[str, Any], shape: type[S], labels: Sequence[Classification]) -> S | list[str]:
+    """The submission, or what is wrong with it, field by field; `labels` are those of the rubric."""
+    try:
+        submission = shape.model_validate(fields)
+    except ValidationError as error:
+        return [f"{'.'.join(map(str, e['loc'])) or 'submission'}: {e['msg']}" for e in error.errors()]
+    if submission.classification not in labels:
+        return [f"classification: {submission.classification} is no label of this rubric; {', '.join(labels)} are"]
+    return submission
+
+
+def verify_quotations(submission: VerdictSubmission, evidence: Evidence) -> tuple[Citation, ...]:
+    """Its quotations, each with its status."""
+    quotations = submission.citations[:MOST_QUOTATIONS]
+    return tuple(verify_citation(Citation(**quotation.model_dump()), evidence) for quotation in quotations)
+
+
+def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) -> list[str]:
+    """What is worth asking once more for, but not worth losing the verdict over."""
+    found = [
+        f"citations.{n}: {citation.role} {citation.path!r} holds no such whole lines; quote what read_lines shows"
+        for n, citation in enumerate(citations)
+        if citation.status == "unverified"
+    ]
+    if len(submission.why) > LONGEST_WHY:
+        found.append(f"why: {len(submission.why)} characters, at most {LONGEST_WHY} are wanted")
+    if submission.classification == "MODEL_FAULT" and submission.cause_kind != "model":
+        found.append(f"cause_kind: {submission.cause_kind} contradicts MODEL_FAULT, whose kind is model")
+    return found
+
+
+def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], judge: str, usage: Usage) -> Verdict:
+    """The verdict. One whose every quotation is invented is demoted to uncertain."""
+    fault = submission.classification == "MODEL_FAULT"
+    invented = bool(citations) and all(citation.status == "unverified" for citation in citations)
+    confidence = min(submission.confidence, UNCERTAIN_CONFIDENCE) if invented else submission.confidence
+    return Verdict(
+        classification=submission.classification,
+        cause=submission.cause,
+        cause_kind="model" if fault else submission.cause_kind,
+        confidence=confidence,
+        uncertain=confidence <= UNCERTAIN_CONFIDENCE,
+        error=_cut(submission.error, LONGEST_ERROR),
+        why=_cut(submission.why, LONGEST_WHY),
+        reasoning=_cut(submission.reasoning, LONGEST_REASONING),
+        citations=citations,
+        judge=judge,
+        fix=submission.fix or None,
+        would_pass=submission.would_pass and bool(submission.fix) and not fault,
+        usage=usage,
+    )
+
+
+def _cut(text: str, longest: int) -> str:
+    """At most so many characters, cut between words where there are any."""
+    if len(text) <= longest:
+        return text
+    head = text[: longest - 1]
+    return (head.rpartition(" ")[0] or head).rstrip(" ,;:") + "…"
+
+
+MOST_LINES = 300
+MOST_HITS = 50
+MOST_DOCUMENTS = 200
+
+
+class ListDocuments(ToolFields):
+    """List every document of the evidence: role, path, number of lines."""
+
+
+class ReadLines(ToolFields):
+    """Read lines of one document, with their numbers."""
+
+    role: Role
+    path: str
+    first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
+    last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
+
+
+class SearchLines(ToolFields):
+    """Find the lines that hold a text, capitals or not, in the documents of one role or of any."""
+
+    text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
+    role: Literal[Role, "any"]
+
+
+class CompareFiles(ToolFields):
+    """Compare an output file with the reference answer's file that it stands for."""
+
+    path: Annotated[str, Field(description="Path of the output file, or of the reference's.")]
+
+
+class ToolCallRefused(Exception):
+    """A call that cannot be answered; the model is told why."""
+
+
+TOOL_FIELDS: dict[str, type[BaseModel]] = {
+    "list_documents": ListDocuments,
+    "read_lines": ReadLines,
+    "search": SearchLines,
+    "diff": CompareFiles,
+}
+SUBMIT = "submit"
+
+
+READING_TOOLS = tuple(tool_of(name, fields) for name, fields in TOOL_FIELDS.items())
+
+
+def submit_tool(
+    shape: type[VerdictSubmission] = VerdictSubmission,
+    labels: Sequence[str] = CLASSIFICATIONS,
+    tags: Sequence[str] = (),
+) -> Tool:
+    """How a verdict is submitted: with the labels of the rubric, and the tags that there are."""
+    tool = tool_of(SUBMIT, shape)
+    fields = tool.input_schema["properties"]
+    fields["classification"]["enum"] = list(labels)
+    if tags:
+        fields["tags"]["items"]["enum"] = list(tags)
+    return tool
+
+
+TOOLS = (*READING_TOOLS, submit_tool())
+
+
+class EvidenceTools:
+    """The tools over one failure's evidence. Answers are delimited data."""
+
+    def __init__(self, evidence: Evidence, fence: Delimiter) -> None:
+        self._evidence = evidence
+        self._fence = fence
+
+    def answer(self, call: ToolCall) -> ToolResult:
+        """Never raises: what is wrong with a call is its result."""
+        try:
+            about, lines = self._run(call.name, call.input)
+        except ToolCallRefused as refused:
+            return ToolResult(call_id=call.id, text=str(refused), is_error=True)
+        return ToolResult(call_id=call.id, text=self._fence.block(about, limit_lines(lines)))
+
+    def _run(self, name: str, fields: dict[str, Any]) -> tuple[str, Iterable[str]]:
+        if name not in TOOL_FIELDS:
+            raise ToolCallRefused(
+                f"There is no tool {quote_json(name)}; there are {', '.join(TOOL_FIELDS)} and {SUBMIT}."
+            )
+        try:
+            asked = TOOL_FIELDS[name].model_validate(fields)
+        except ValidationError as error:
+            raise ToolCallRefused(describe_misuse(error)) from None
+        match asked:
+            case ReadLines():
+                return self._read(asked)
+            case SearchLines():
+                return self._search(asked)
+            case CompareFiles():
+                return self._diff(asked)
+        return "documents", self._list()
+
+    def _list(self) -> Iterator[str]:
+        documents = self._evidence.documents
+        for document in documents[:MOST_DOCUMENTS]:
+            yield f"{document.role} {quote_json(document.path)} {len(document.lines)} lines"
+        if len(documents) > MOST_DOCUMENTS:
+            yield f"and {len(documents) - MOST_DOCUMENTS} more"
+
+    def _read(self, asked: ReadLines) -> tuple[str, Iterable[str]]:
+        document = self._document(asked.role, asked.path)
+        total = len(document.lines)
+        if not asked.first <= min(asked.last, total):
+            raise ToolCallRefused(f"It has {total} lines; ask for first to last among them.")
+        last = min(asked.last, total, asked.first + MOST_LINES - 1)
+        lines = document.lines[asked.first - 1 : last]
+        about = f"{document.role} {quote_json(document.path)} lines {asked.first} to {last} of {total}"
+        return about, (number_lines(number, line) for number, line in enumerate(lines, asked.first))
+
+    def _search(self, asked: SearchLines) -> tuple[str, Iterable[str]]:
+        role = None if asked.role == "any" else asked.role
+        documents = (d for d in self._evidence.documents if role in (None, d.role))
+        hits = list(islice(_hits(documents, asked.text.casefold()), MOST_HITS + 1))
+        more = ["and more"] if len(hits) > MOST_HITS else []
+        return "search", [*hits[:MOST_HITS], *more] or ["no line holds that"]
+
+    def _diff(self, asked: CompareFiles) -> tuple[str, Iterable[str]]:
+        pair = next((p for p in self._pairs if asked.path in _paths(p)), None)
+        if pair is None:
+            raise ToolCallRefused(
+                f"No output or reference has the path {quote_json(asked.path[:200])}; see list_documents."
+            )
+        if pair.output is None or pair.expected is None:
+            raise ToolCallRefused("The other side has no file like it.")
+        about = f"output {quote_json(pair.output.path)} (+) against reference {quote_json(pair.expected.path)} (-)"
+        found = [line for hunk in hunks(pair) for line in ("…", *hunk.lines)]
+        return about, (bar_lines(line) for line in found or ["no difference"])
+
+    @cached_property
+    def _pairs(self) -> tuple[Pair, ...]:
+        return pairs(self._evidence)
+
+    def _document(self, role: Role, path: str) -> Document:
+        document = self._evidence.document(role, path)
+        if document is None:
+            raise ToolCallRefused(
+                f"There is no {role} document {quote_json(path[:200])}; list_documents names them all."
+            )
+        return document
+
+
+def _paths(pair: Pair) -> list[str]:
+    return [document.path for document in (pair.output, pair.expected) if document]
+
+
+def _hits(documents: Iterable[Document], text: str) -> Iterator[str]:
+    for document in documents:
+        for number, line in enumerate(document.lines, 1):
+            if text in line.casefold():
+                yield f"{document.role} {quote_json(document.path)} {number}| {one_line(line)}"

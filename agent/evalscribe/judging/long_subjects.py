@@ -1,0 +1,456 @@
+"""Read a subject beyond the context window in parts and condense it to observations.
+
+The observations of each part are checked against the whole subject, so what a judge cites of them resolves to the
+original. A part that cannot be read is reported to the judge as a gap.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.prompt_text import BYTES_PER_TOKEN, estimate_tokens
+from evalscribe.judging.rollout import RubricConversation
+from evalscribe.judging.subjects import Subject, SubjectItem
+from evalscribe.judging.worker_pool import run_concurrently
+from evalscribe.model.chat import CallFailed, Message, Request, Usage
+from evalscribe.model.protocols import Model
+from evalscribe.model.result import CitationTarget, ResolvedCitation
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
+
+DELIMITERS = 60
+"""Tokens of what stands around one item."""
+LINE_NUMBER = 3
+"""Tokens of one line's number."""
+LEAST = 200
+"""Tokens under which nothing is cut any further."""
+
+
+class ItemSpan(NamedTuple):
+    """So much of one item: `text[start:end]`, whose first line has the number `first`."""
+
+    item: int
+    start: int
+    end: int
+    first: int
+
+
+Part = tuple[ItemSpan, ...]
+
+
+def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
+    """Every character of every item in one span each, in order; the spans of a part take at most `room` tokens."""
+    room = max(room, LEAST)
+    part: list[ItemSpan] = []
+    left = room
+    for span, size in _spans(items, room):
+        if part and size > left:
+            yield tuple(part)
+            part, left = [], room
+        part.append(span)
+        left -= size
+    if part:
+        yield tuple(part)
+
+
+def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
+    """What is shown of an item: the item itself where it is whole."""
+    item = items[span.item]
+    if (span.start, span.end) == (0, len(item.text)):
+        return item
+    cut = f"characters {span.start + 1} to {span.end} of {len(item.text)}"
+    about = f"{item.about}, {cut}" if item.about else cut
+    text = item.text[span.start : span.end]
+    text = text.removesuffix("\n") if span.end < len(item.text) else text
+    return item.model_copy(update={"text": text, "first": span.first, "about": about, "labels": _labels(item, span)})
+
+
+def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
+    """Our words for the parts of a piece; the one that it begins within comes first."""
+    before = [label for at, label in item.labels if at < span.start]
+    within = [(at - span.start, label) for at, label in item.labels if span.start <= at < span.end]
+    goes_on = before and not (within and within[0][0] == 0)
+    return ((0, before[-1]), *within) if goes_on else tuple(within)
+
+
+def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
+    """Spans that fit a part each, with their tokens: an item that fits is one."""
+    for index, item in enumerate(items):
+        head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
+        start, first, more = 0, item.first, True
+        while more:
+            end = _end(item, start, room - head)
+            yield ItemSpan(index, start, end, first), head + _weight(item.text[start:end], item.numbered)
+            first += item.text.count("\n", start, end)
+            start, more = end, end < len(item.text)
+
+
+def _end(item: SubjectItem, start: int, room: int) -> int:
+    """Where a piece from `start` ends: with the item, behind the last line end that fits, or inside a longer line."""
+    end = min(len(item.text), start + room * BYTES_PER_TOKEN)
+    while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
+        end = start + max(1, min(end - start - 1, (end - start) * room // weight))
+    if end == len(item.text):
+        return end
+    line_end = item.text.rfind("\n", start, end)
+    return line_end + 1 if line_end > start else end
+
+
+def _weight(text: str, numbered: bool) -> int:
+    return estimate_tokens(text) + (LINE_NUMBER * (text.count("\n") + 1) if numbered else 0)
+
+
+ANSWER_TOKENS = 8192
+"""Of one answer, where the window is not small."""
+NOT_THERE = "(citation not found)"
+UNVERIFIED = "(unverified) "
+SCHEMA = {
+    "type": "object",
+    "properties": {"observations": {"type": "array", "items": {"type": "string", "citations": True}}},
+    "required": ["observations"],
+    "additionalProperties": False,
+}
+
+
+class PartTooLong(Exception):
+    """The provider counts more tokens than we did: the part has to be read in smaller ones."""
+
+    def __init__(self, usage: Usage) -> None:
+        super().__init__("beyond the model's context window")
+        self.usage = usage
+
+
+async def ask_observations(
+    model: Model, question: str, subject: Subject, max_tokens: int
+) -> tuple[tuple[str, ...], Usage]:
+    """The observations of one answer, as the model wrote them, and what they took; how long is up to the model.
+
+    Raises `PartTooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what concerns all calls.
+    """
+    opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=max_tokens)
+    answer = await RubricConversation(model, opening, _observation_rubric(), subject).run(None)
+    if answer.output is not None:
+        return tuple(text for text in map(str.strip, answer.output["observations"]) if text), answer.usage
+    if answer.too_long:
+        raise PartTooLong(answer.usage)
+    raise CallFailed(answer.reason or "no answer", answer.usage)
+
+
+@cache
+def _observation_rubric() -> Rubric:
+    """An answer is read as that of any rubric is."""
+    return Rubric(id="observations", rubric_text="Observe.", output_schema=SCHEMA)
+
+
+def check_observations(texts: Iterable[str], subject: Subject) -> tuple[str, ...]:
+    """Observations as a judge may see them: a citation that does not hold is gone, and one without any is marked."""
+    return tuple(_check_observation(text, subject) for text in texts)
+
+
+def _check_observation(text: str, subject: Subject) -> str:
+    text = text.removeprefix(UNVERIFIED)
+    citations = resolve_citations(text, subject).citations
+    held = [citation for citation in citations if citation.status != "unverified"]
+    for start, end in reversed(_wrong(citations, held)):
+        text = text[:start] + NOT_THERE + text[end:]
+    return text if held else UNVERIFIED + text
+
+
+def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitation]) -> list[tuple[int, int]]:
+    """Places of citations that do not hold, but for those that share their brackets with one that does."""
+    spans = {(one.start_idx, one.end_idx) for one in citations if one.status == "unverified"}
+    apart = [(a, b) for a, b in spans if not any(one.start_idx < b and a < one.end_idx for one in held)]
+    return sorted(apart)
+
+
+OBSERVE_TEMPLATE = "judging/observe.md.j2"
+QUESTION_TOKENS = 800
+"""Of the question around rubric, part and how to cite."""
+CONCURRENT_PARTS = 4
+"""Parts that are read at once."""
+LONGEST_PART = 100_000
+"""Tokens of one part, however large the window: more is read less closely."""
+ANSWER_SHARE = 0.25
+"""How much of a small window an answer may take."""
+MARGIN = 0.8
+"""How much of the window is used: tokens are estimated."""
+MAX_OBSERVATIONS = 40
+"""Observations of one part."""
+TOO_LONG = "beyond the model's context window"
+
+
+class PartReader:
+    """Asks a model about a subject's parts; every observation is checked against the whole subject."""
+
+    def __init__(
+        self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
+    ) -> None:
+        """`window`: a smaller one than the model's. Raises `CallFailed` where the rubric alone fills it."""
+        self.rubric = rubric
+        self.prompts = prompts
+        self.usage = Usage()
+        self.parts = 0
+        self.lost: list[str] = []
+        """What was left out after reading, one line each."""
+        self._subject = subject
+        self._model = model
+        self._window = min(model.context_tokens, window or model.context_tokens)
+        self.answer_tokens = min(ANSWER_TOKENS, int(ANSWER_SHARE * self._window))
+        """Of one answer, at most."""
+        self.room = self._part_room()
+        """Tokens of one part; once one was too long, so many as could be read after all."""
+        self._unread: list[tuple[int, str, str]] = []
+        """Number of the part, what it held, why it could not be read."""
+        self._read = self._too_long = self._hopeless = False
+        """Whether anything could be read, anything was too long, and the least there is was while nothing was read."""
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        unread = (
+            f"part {number} of {self.parts} ({held}) could not be read: {reason}"
+            for number, held, reason in sorted(self._unread)
+        )
+        return (*unread, *self.lost)
+
+    async def observe(self) -> tuple[str, ...]:
+        """The observations of all parts, in the order of the subject. Raises `CallFailed` where none could be read."""
+        found: dict[int, tuple[str, ...] | None] = {}
+        items, room = self._subject.items, self.room
+
+        async def read(numbered: tuple[int, Part]) -> None:
+            number, part = numbered
+            found[number] = await self._observe(tuple(cut_item(items, span) for span in part), number, room)
+
+        await run_concurrently(enumerate(split_items(items, room), 1), read, CONCURRENT_PARTS)
+        self.parts = len(found)
+        if not any(texts is not None for texts in found.values()):
+            reasons = Counter(reason for _, _, reason in self._unread)
+            reason = reasons.most_common(1)[0][0] if reasons else "the subject is empty"
+            raise CallFailed(f"none of {self.parts} parts could be read: {reason}", self.usage)
+        return tuple(text for number in sorted(found) for text in found[number] or ())
+
+    async def ask(self, question: str, room: int) -> tuple[str, ...]:
+        """The checked observations of one answer, no longer than `room`.
+
+        Raises `PartTooLong` or `CallFailed`, its usage counted.
+        """
+        try:
+            texts, usage = await ask_observations(self._model, question, self._subject, min(self.answer_tokens, room))
+        except (PartTooLong, CallFailed) as error:
+            self.usage += error.usage
+            raise
+        self.usage += usage
+        return check_observations(texts, self._subject)
+
+    def shown(self, items: Sequence[SubjectItem]) -> str:
+        """Items as a judge is shown them: as delimited data."""
+        return Subject.of(self._subject.id, items).text()
+
+    async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
+        """None where nothing of it could be read."""
+        if room > self.room:
+            return await self._smaller(items, number, self.room)
+        if self._hopeless:
+            self._unread.append((number, _held(items), TOO_LONG))
+            return None
+        question = self.prompts.render(
+            OBSERVE_TEMPLATE,
+            number=number,
+            rubric=self.rubric.rubric_text,
+            part=self.shown(items),
+            citation_help=self._subject.citation_help,
+            most=MAX_OBSERVATIONS,
+        )
+        try:
+            texts = await self.ask(question, room)
+        except PartTooLong:
+            self._too_long = True
+            if room > 2 * LEAST:
+                return await self._smaller(items, number, room // 2)
+            self._hopeless = not self._read
+            self._unread.append((number, _held(items), TOO_LONG))
+        except CallFailed as error:
+            self._unread.append((number, _held(items), error.reason))
+        else:
+            self._read = True
+            self.room = min(self.room, room) if self._too_long else self.room
+            return texts
+        return None
+
+    async def _smaller(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
+        found = [
+            await self._observe(tuple(cut_item(items, span) for span in part), number, room)
+            for part in split_items(items, room)
+        ]
+        read = [texts for texts in found if texts is not None]
+        return tuple(text for texts in read for text in texts) if read else None
+
+    def _part_room(self) -> int:
+        around = (
+            estimate_tokens(self.rubric.rubric_text) + estimate_tokens(self._subject.citation_help) + QUESTION_TOKENS
+        )
+        room = int(MARGIN * (self._window - self.answer_tokens - around))
+        if room < LEAST:
+            raise CallFailed(f"the rubric leaves no room in a window of {self._window} tokens", free=True)
+        return min(room, LONGEST_PART)
+
+
+def observation_item(mark: str, texts: Iterable[str], about: str = "") -> SubjectItem:
+    """Our own lines as an item; its mark leads nowhere in the subject."""
+    target = CitationTarget(kind="result", item=mark)
+    return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
+
+
+def _held(items: Sequence[SubjectItem]) -> str:
+    first, last = items[0].mark, items[-1].mark
+    return first if first == last else f"{first} to {last}"
+
+
+MERGE_TEMPLATE = "judging/merge.md.j2"
+ROUNDS = 6
+"""How often observations are merged before the last of them are left out."""
+PROGRESS = 0.95
+"""A round that leaves more than this share of the tokens is the last."""
+WORDS_PER_TOKEN = 0.5
+"""Of observations: citations take more tokens than prose."""
+
+
+async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
+    """The observations in at most `room` tokens; what had to be left out is a gap of the reader's."""
+    for _ in range(ROUNDS):
+        before = total_tokens(observed)
+        if before <= room:
+            return observed
+        observed = await _round(reader, observed, room)
+        if total_tokens(observed) > PROGRESS * before:
+            break
+    return _what_fits(reader, observed, room)
+
+
+def total_tokens(texts: Iterable[str]) -> int:
+    return sum(estimate_tokens(text) + 1 for text in texts)
+
+
+async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
+    """Neighbours together, as many as one answer can hold once they are shorter."""
+    shrink = MARGIN * room / total_tokens(observed)
+    longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
+    found: dict[int, tuple[str, ...]] = {}
+
+    async def join(numbered: tuple[int, tuple[str, ...]]) -> None:
+        number, batch = numbered
+        words = max(1, int(total_tokens(batch) * shrink * WORDS_PER_TOKEN))
+        found[number] = await _joined(reader, batch, words)
+
+    await run_concurrently(enumerate(_batches(observed, longest)), join, CONCURRENT_PARTS)
+    return tuple(text for number in sorted(found) for text in found[number])
+
+
+async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
+    """Fewer observations; the same ones where the model gives none."""
+    shown = reader.shown((observation_item("observations", batch),))
+    question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
+    try:
+        return await reader.ask(question, reader.answer_tokens) or batch
+    except (PartTooLong, CallFailed) as error:
+        reason = TOO_LONG if isinstance(error, PartTooLong) else error.reason
+        reader.lost.append(f"{len(batch)} observations could not be merged: {reason}")
+        return batch
+
+
+def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
+    """Those that cite something first."""
+    kept: set[int] = set()
+    for index in sorted(range(len(observed)), key=lambda index: observed[index].startswith(UNVERIFIED)):
+        size = total_tokens((observed[index],))
+        if size <= room:
+            kept.add(index)
+            room -= size
+    if len(kept) < len(observed):
+        lost = len(observed) - len(kept)
+        reader.lost.append(f"{lost} of {len(observed)} observations were left out for want of room")
+    return tuple(observed[index] for index in sorted(kept))
+
+
+def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
+    """Neighbours in batches of at most `room` tokens; a longer observation is alone."""
+    batch: list[str] = []
+    left = room
+    for text in observed:
+        size = total_tokens((text,))
+        if batch and size > left:
+            yield tuple(batch)
+            batch, left = [], room
+        batch.append(text)
+        left -= size
+    if batch:
+        yield tuple(batch)
+
+
+HEADING = "too long to be shown, read in {parts} parts: cite the places that the observations cite, as they cite them"
+NOTHING = "nothing that matters to the rubric was observed"
+AROUND = 150
+"""Tokens of headings and delimiters."""
+
+
+class CondensedSubject(Frozen):
+    """What stands in a judge's prompt in place of a subject that does not fit."""
+
+    subject: Subject
+    """Observations and gaps as items. What they cite is in the original; so is what a judge cites of them."""
+    usage: Usage
+    """Of all that was read and merged so far."""
+    parts: int
+    gaps: tuple[str, ...] = ()
+    """What was not read or left out, one line each."""
+
+
+class SubjectReading:
+    """A subject that was read once, to be shown in as much room as there is."""
+
+    def __init__(
+        self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
+    ) -> None:
+        """`model` reads the parts by these templates, within its own window or a smaller one.
+
+        Raises `CallFailed` where the rubric alone fills the window.
+        """
+        self._subject = subject
+        self._reader = PartReader(subject, rubric, model, prompts, window)
+        self._read_by = reader_digest(model, prompts)
+        self._observed: tuple[str, ...] | None = None
+
+    async def condensed(self, room: int) -> CondensedSubject:
+        """The observations that matter to the rubric, in about `room` tokens; a second time only merged further.
+
+        Raises `CallFailed` where nothing could be read, and `EvalscribeError` for what concerns all calls.
+        """
+        reader = self._reader
+        if self._observed is None:
+            self._observed = await reader.observe()
+        self._observed = kept = await merge_observations(
+            reader, self._observed, max(0, room - AROUND - total_tokens(reader.gaps))
+        )
+        items = [observation_item("observations", kept or (NOTHING,), HEADING.format(parts=reader.parts))]
+        if reader.gaps:
+            items.append(observation_item("gaps", reader.gaps))
+        shown = Subject.of(self._subject.id, items)
+        return CondensedSubject(subject=shown, usage=reader.usage, parts=reader.parts, gaps=reader.gaps)
+
+    @property
+    def usage(self) -> Usage:
+        """Of all that was read and merged so far, also where it came to nothing."""
+        return self._reader.usage
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a result says of how its subject was read."""
+        return {"read_in_parts": self._reader.parts, "gaps": list(self._reader.gaps), "read_by": self._read_by}
+
+
+def reader_digest(model: Model, prompts: Prompts) -> str:
+    """Content id of who reads parts, and by which templates."""
+    return content_id([model.id, *(prompts.source(name) for name in (OBSERVE_TEMPLATE, MERGE_TEMPLATE))])

@@ -1,0 +1,291 @@
+"""Find quotations in documents and verify them; a quotation that does not hold is never trusted."""
+
+import re
+import unicodedata
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+from evalscribe.judging.prompt_text import replace_invisible
+from evalscribe.model.evidence import ROLES, Citation, Document, Evidence, Role
+
+MAX_QUOTED_LINES = 400
+"""A longer quotation is no quotation."""
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def cite_lines(document: Document, first: int, last: int) -> Citation:
+    """The verified quotation of lines `first` to `last` (from 1, inclusive), cut to the lines that there are."""
+    first = max(1, min(first, len(document.lines)))
+    last = max(first, min(last, len(document.lines)))
+    text = "\n".join(document.lines[first - 1 : last])
+    return Citation(role=document.role, path=document.path, first=first, last=last, text=text, status="verified")
+
+
+def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
+    """The citation with its status: `verified` at its lines, `relocated` to where it really stands, or `unverified`."""
+    unverified = citation.model_copy(update={"status": "unverified"})
+    document = evidence.document(citation.role, citation.path)
+    quote = _folded_lines(citation.text.split("\n"))
+    if document is None or not quote or len(quote) > MAX_QUOTED_LINES:
+        return unverified
+    spans = list(_spans(_folded_lines(document.lines), quote))
+    if not spans:
+        return unverified
+    first, last = min(spans, key=lambda span: abs(span[0] - citation.first))
+    found = cite_lines(document, first, last)
+    at_its_lines = _claims(citation, document, first, last)
+    return found if at_its_lines else found.model_copy(update={"status": "relocated"})
+
+
+def find_citation(evidence: Evidence, text: str, roles: Sequence[Role] = ROLES) -> Citation | None:
+    """Where a snippet stands: the first whole lines of these roles that hold it, white space folded; None if nowhere.
+
+    The snippet may begin and end inside a line; the citation always quotes whole lines.
+    """
+    quote = [line for _, line in _folded_lines(text.split("\n"))]
+    if not quote:
+        return None
+    for document in (document for role in roles for document in evidence.of(role)):
+        span = next(_holding(_folded_lines(document.lines), quote), None)
+        if span:
+            return cite_lines(document, *span)
+    return None
+
+
+def fold_line(line: str) -> str:
+    """A line as it is compared: without terminal codes, white space folded to single blanks."""
+    return " ".join((_ANSI.sub("", line) if "\x1b" in line else line).split())
+
+
+def _folded_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """The lines that are not blank, folded, with their numbers."""
+    folded = ((number, fold_line(line)) for number, line in enumerate(lines, 1))
+    return [(number, line) for number, line in folded if line]
+
+
+def _claims(citation: Citation, document: Document, first: int, last: int) -> bool:
+    """Whether the claimed lines are the found ones; blank lines around them may be claimed too."""
+    if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
+        return False
+    around = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
+    return not any(fold_line(line) for line in around)
+
+
+def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterator[tuple[int, int]]:
+    """First and last line of every place where the quoted lines stand one after another."""
+    wanted = [line for _, line in quote]
+    for at, (number, line) in enumerate(lines):
+        if line == wanted[0] and [text for _, text in lines[at : at + len(wanted)]] == wanted:
+            yield number, lines[at + len(wanted) - 1][0]
+
+
+def _holding(lines: list[tuple[int, str]], quote: list[str]) -> Iterator[tuple[int, int]]:
+    """First and last line of every place that holds the snippet, whose ends may lie inside a line."""
+    if len(quote) == 1:
+        yield from ((number, number) for number, line in lines if quote[0] in line)
+        return
+    head, *middle, tail = quote
+    for at, (number, line) in enumerate(lines[: len(lines) - len(quote) + 1]):
+        end_number, end = lines[at + len(quote) - 1]
+        between = [text for _, text in lines[at + 1 : at + len(quote) - 1]]
+        if line.endswith(head) and end.startswith(tail) and between == middle:
+            yield number, end_number
+
+
+SEPARATOR = "\uffff"
+"""Stands between two texts that are searched as one: no character of any writing, and replaced where text has it."""
+_REACH = 24
+"""Characters before a span that may hold a negation."""
+_LINE_ENDS = frozenset(f"\n{SEPARATOR}")
+_SPACE = _LINE_ENDS | {" "}
+_PREFIXES = frozenset("!-+~.&*@#$\\%<")
+"""Signs that change the word which they stand before."""
+_NEGATING_PREFIXES = frozenset("!-+~")
+_OPENING = frozenset("([{,;:=")
+"""What a quotation may end with although a word follows at once: `query(`."""
+_REPEATED = frozenset("()[]{}\"'`,;")
+_SIGNS = r"(?:[=!<>+\-*/%&|^:~?@]=|[=\-<|]>|=[~!>]|<[\-|/>]|&&|\|\||\?[.:?]|/[*>/]|\*/|-%|!>)"
+_OPERATOR = re.compile(_SIGNS)
+_NEGATION = re.compile(r"(?:^|[^\w])(?:not|no|never|neither|nor|none|cannot|without|\w*n['\u2019]t|!) $", re.IGNORECASE)
+_NEGATING_SIGNS = frozenset("不没沒无無未非别別勿莫")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Writing without blanks between words: there is no telling where one ends."""
+
+
+def is_whole(text: str, start: int, end: int) -> bool:
+    """Whether the span can be cut out of a folded text without changing what it says."""
+    before, after = text[max(0, start - _REACH) : start], text[end : end + 2]
+    emphasised = before.endswith("*") and after.startswith("*")
+    return (emphasised or _left(before, text[start])) and _right(text[end - 1], after)
+
+
+def _left(before: str, first: str) -> bool:
+    outer = before[-1:]
+    if not outer or outer in _LINE_ENDS:
+        return True
+    if outer == " ":
+        return not _NEGATION.search(before.rpartition("\n")[2])
+    if _in_word(outer):
+        return _both_unspaced(outer, first) and outer not in _NEGATING_SIGNS
+    if not _in_word(first):
+        return outer not in _NEGATING_PREFIXES and not _one_operator(outer, first)
+    inner = before[-2:-1]
+    if outer in "'\u2019":
+        return not _in_word(inner)
+    return outer not in _PREFIXES and not _one_number(inner, outer, first) and not before.endswith(("//", "</"))
+
+
+def _right(last: str, after: str) -> bool:
+    outer, beyond = after[:1], after[1:]
+    if not outer or outer in _SPACE:
+        return True
+    if _in_word(outer):
+        return last in _OPENING or _both_unspaced(last, outer)
+    if not _in_word(last):
+        return not _one_operator(last, outer)
+    if outer in ".-@$'\u2019#":
+        return not _in_word(beyond) and not (outer == beyond == "-")
+    if outer == "!":
+        return not beyond or beyond in _SPACE or beyond in "\"'*"
+    if outer in "+?":
+        return beyond not in ("+", ".", ":", "?") or (outer, beyond) in (("+", "."), ("+", ":"))
+    return not (outer == "%" and last.isdigit()) and not _one_number(last, outer, beyond)
+
+
+def _in_word(character: str) -> bool:
+    if character.isascii():
+        return character.isalnum() or character == "_"
+    return character.isalnum() or unicodedata.category(character).startswith("M")
+
+
+def _both_unspaced(one: str, other: str) -> bool:
+    return bool(_UNSPACED.match(one) and _UNSPACED.match(other))
+
+
+def _one_number(left: str, between: str, right: str) -> bool:
+    return between in ",:/" and left.isdigit() and right.isdigit()
+
+
+def _one_operator(left: str, right: str) -> bool:
+    return bool(_OPERATOR.match(left + right)) or (left == right and left not in _REPEATED)
+
+
+MOST_TRIED = 2_000
+"""Places of one quotation that are looked at; it only binds where hostile text repeats itself."""
+_CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
+_BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
+_BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
+_CODES = re.compile(_CODE)
+
+
+class _Folded:
+    """One text, folded, with the offsets of the original."""
+
+    def __init__(self, text: str) -> None:
+        self._after = array("q", [0])
+        self._gone = array("q", [0])
+        self.text = "".join(self._pieces(replace_invisible(text)))
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        """The text in pieces; wherever it got shorter the folded offset and the characters gone so far are noted."""
+        at = gone = 0
+        for run in (_BLANKS_AND_CODES if "\ufffd[" in text else _BLANKS).finditer(text):
+            start, end = run.span()
+            blank = _blank(run[0])
+            yield text[at:start]
+            yield blank
+            at = end
+            if end - start != len(blank):
+                gone += end - start - len(blank)
+                self._after.append(end - gone)
+                self._gone.append(gone)
+        yield text[at:]
+
+    def original(self, at: int) -> int:
+        """Where the folded character `at` stands in the original."""
+        return at + self._gone[bisect_right(self._after, at) - 1]
+
+    def folded(self, at: int) -> int:
+        """The first folded character that stands at the original offset `at` or after it."""
+        return bisect_left(range(len(self.text)), at, key=self.original)
+
+
+def _blank(run: str) -> str:
+    left = _CODES.sub("", run) if "\ufffd" in run else run
+    return "\n" if "\n" in left else " " if left else ""
+
+
+def fold_text(text: str) -> str:
+    """A quotation as it is compared."""
+    return _Folded(_without_separators(text)).text.strip(" \n")
+
+
+class Haystack:
+    """The texts of a subject's items. Most quotations stand where they are said to, so texts are folded when needed."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
+        self._each: dict[int, _Folded] = {}
+        self._lines: dict[int, array[int]] = {}
+
+    def spans(self, quote: str, number: int, lines: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
+        """Where a folded quotation stands in one text, ends at whole words; `lines` (from 0) bound where to look."""
+        bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
+        if bounds:
+            yield from _found(self._of(number), quote, *bounds)
+
+    def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
+        """Where it stands in any text: number, start, end; first from text `near` on, then from the beginning."""
+        middle = self._starts[near]
+        for low, high in ((middle, self._starts[-1]), (0, middle)):
+            for start, end in _found(self._all, quote, low, high):
+                number = bisect_right(self._starts, start) - 1
+                yield number, start - self._starts[number], end - self._starts[number]
+
+    def line(self, number: int, at: int) -> int:
+        """Which line of a text (from 0) an offset stands in."""
+        return bisect_right(self._line_starts(number), at) - 1
+
+    def has_lines(self, number: int, first: int, last: int) -> bool:
+        return 0 <= first <= last < len(self._line_starts(number))
+
+    def _line_bounds(self, number: int, first: int, last: int) -> tuple[int, int] | None:
+        if not self.has_lines(number, first, last):
+            return None
+        starts = self._line_starts(number)
+        return starts[first], starts[last + 1] - 1 if last + 1 < len(starts) else len(self._texts[number])
+
+    def _line_starts(self, number: int) -> "array[int]":
+        if number not in self._lines:
+            ends = (end.end() for end in re.finditer("\n", self._texts[number]))
+            self._lines[number] = array("q", [0, *ends])
+        return self._lines[number]
+
+    def _of(self, number: int) -> _Folded:
+        if number not in self._each:
+            self._each[number] = _Folded(_without_separators(self._texts[number]))
+        return self._each[number]
+
+    @cached_property
+    def _all(self) -> _Folded:
+        return _Folded(SEPARATOR.join(map(_without_separators, self._texts)))
+
+
+def _without_separators(text: str) -> str:
+    return text.replace(SEPARATOR, "\ufffd")
+
+
+def _found(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Original spans between two original offsets."""
+    text, end = folded.text, folded.folded(high)
+    at = text.find(quote, folded.folded(low), end)
+    for _ in range(MOST_TRIED):
+        if at < 0:
+            return
+        if is_whole(text, at, at + len(quote)):
+            yield folded.original(at), folded.original(at + len(quote) - 1) + 1
+        at = text.find(quote, at + 1, end)

@@ -1,0 +1,366 @@
+"""Answer questions about runs and results: render the referenced runs, ask a model, resolve its citations."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from evalscribe.ids import Frozen, canonical_json, content_id
+from evalscribe.judging.answer_parsing import Output, Problems
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.prompt_text import quote_json
+from evalscribe.judging.rollout import AnswerFormat, Rollout, RubricAnswerFormat, RubricConversation, prompt_tokens
+from evalscribe.judging.rubric_judge import resolve_output
+from evalscribe.judging.subjects import (
+    Subject,
+    SubjectItem,
+    join_parts,
+    metadata_items,
+    render_object,
+    transcript_items,
+)
+from evalscribe.model.chat import Effort, Message, Request, Usage
+from evalscribe.model.evidence import Document
+from evalscribe.model.protocols import Model
+from evalscribe.model.record import Record
+from evalscribe.model.result import AgentRunRef, CitationTarget, Ref, Result, Segment
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import AgentRun, Transcript
+from evalscribe.prompts.templates import Prompts
+
+BETWEEN = frozenset(",; \t\n")
+"""What may stand between two marks in one pair of brackets."""
+
+
+def render_output(output: Mapping[str, Any]) -> str:
+    """`output`, without a schema, is its text; else one line for each field."""
+    if _cites(output, "output"):
+        return _quoting(output["output"], output["citations"])
+    return render_object(_fields(output))
+
+
+def strip_citations(output: Mapping[str, Any]) -> dict[str, Any]:
+    """An output with its strings as the model wrote them, without what their citations came to."""
+    if _cites(output, "output"):
+        return {"output": output["output"]}
+    return {name: _raw(value) for name, value in output.items()}
+
+
+def _raw(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_raw(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return value["text"] if _cites(value, "text") else {name: _raw(one) for name, one in value.items()}
+
+
+def _fields(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_fields(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if _cites(value, "text"):
+        return _quoting(value["text"], value["citations"])
+    return {name: _fields(one) for name, one in value.items()}
+
+
+def _cites(value: Mapping[str, Any], name: str) -> bool:
+    return set(value) == {name, "citations"} and isinstance(value[name], str) and isinstance(value["citations"], list)
+
+
+def _quoting(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
+    told, at = "", 0
+    for start, end, quotes in _brackets(text, citations):
+        said = ", ".join(canonical_json(quote) for quote in quotes)
+        told += text[at:start] if said else text[at:start].rstrip(" ")
+        told += f"({said})" if said else ""
+        at = end
+    return told + text[at:]
+
+
+def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
+    """Marks that stand together as one: where, and what they quote."""
+    whole: tuple[int, int, list[str]] | None = None
+    for one in citations:
+        start, end, quote = one["start_idx"], one["end_idx"], one.get("quote")
+        quotes = [quote.strip()] if quote else []
+        if whole and set(text[whole[1] : start]) <= BETWEEN and not text[: whole[1]].endswith("]"):
+            whole = (whole[0], end, whole[2] + quotes)
+            continue
+        if whole:
+            yield whole
+        whole = (start, end, quotes)
+    if whole:
+        yield whole
+
+
+def run_items(number: int, first: int, record: Record) -> Iterator[SubjectItem]:
+    """All of an agent run; its transcripts are called `T<first>` and so on, its documents are one more."""
+    run = record.agent_run
+    yield _run(f"R{number}", record)
+    yield from metadata_items(f"R{number}M", run.model_copy(update={"name": None}))
+    for at, transcript in enumerate(record.transcripts, first):
+        yield from one_transcript(f"T{at}", transcript, run, f" of R{number}")
+    if record.documents:
+        yield from _documents(f"T{first + len(record.transcripts)}", record.documents, run, f" of R{number}")
+
+
+def one_transcript(mark: str, transcript: Transcript, run: AgentRun, whose: str = "") -> Iterator[SubjectItem]:
+    about = f"transcript{whose}, {len(transcript.messages)} blocks"
+    target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id, transcript_id=transcript.id)
+    yield SubjectItem(mark=mark, about=about, text=transcript.name or run.name or "", target=target)
+    yield from transcript_items(mark, transcript.model_copy(update={"name": None}), run)
+
+
+def result_item(mark: str, result: Result) -> SubjectItem:
+    """An answer as text. Its citations lead into another prompt: what they quote stands in their places."""
+    target = CitationTarget(kind="result", item=mark, result_id=result.id)
+    return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
+
+
+def transcripts_of(record: Record) -> int:
+    """How many names beginning with `T` the items of a run take."""
+    return len(record.transcripts) + bool(record.documents)
+
+
+def _run(mark: str, record: Record) -> SubjectItem:
+    judged = record.eval
+    steps = "\n".join(f"{step.name} {step.status}" + (f": {step.error}" if step.error else "") for step in record.steps)
+    facts = {
+        "eval": judged.path,
+        "status": judged.status,
+        "failed step": judged.failed_step,
+        "steps": steps,
+        "recorded reason": judged.reason,
+        "not here": "\n".join(record.missing),
+    }
+    text, labels = join_parts([(label, fact) for label, fact in facts.items() if fact])
+    target = CitationTarget(kind="agent_run", item=mark, agent_run_id=judged.id)
+    return SubjectItem(mark=mark, about="agent run", text=text, labels=labels, target=target)
+
+
+def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: str) -> Iterator[SubjectItem]:
+    """A block each: several runs have documents of the same names, which could not be told apart by these."""
+    target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id)
+    yield SubjectItem(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
+    for block, document in enumerate(documents):
+        name = f"{mark}B{block}"
+        held = CitationTarget(kind="document", item=name, agent_run_id=run.id, role=document.role, path=document.path)
+        yield SubjectItem(
+            mark=name, about=f"{document.role} {quote_json(document.path)}", text=document.text, target=held
+        )
+
+
+LoadedReferences = Mapping[Ref, Record | Result]
+"""What each reference leads to; a record of a transcript has only this one."""
+
+
+@dataclass(frozen=True)
+class RequestPrompt:
+    """What is asked, in full."""
+
+    text: str
+    """The texts as they were given; what references lead to between delimiters, at its second place as `[R0]`."""
+    subject: Subject
+    """What can be cited."""
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], known: LoadedReferences) -> "RequestPrompt":
+        """Raises `KeyError` for a reference that nobody looked up."""
+        parts = tuple(_Namer(known).parts(segments))
+        subject = _subject(parts)
+        return cls(text=_joined(parts, subject), subject=subject)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Something that was shown before."""
+
+    mark: str
+
+
+_Part = str | _Again | tuple[SubjectItem, ...]
+
+
+class _Namer:
+    """Gives every item of a prompt a mark of its own."""
+
+    def __init__(self, known: LoadedReferences) -> None:
+        self._known = known
+        self._marks: dict[object, str] = {}
+        self._runs = self._transcripts = self._results = 0
+
+    def parts(self, segments: Sequence[Segment]) -> Iterator[_Part]:
+        for segment in segments:
+            if isinstance(segment, str):
+                if segment.strip():
+                    yield segment
+                continue
+            again = self._marks.get(segment) or self._marks.get(segment.id if segment.type == "transcript" else None)
+            yield _Again(again) if again else tuple(self._items(segment))
+
+    def _items(self, ref: Ref) -> Iterator[SubjectItem]:
+        found = self._known[ref]
+        if isinstance(found, Result):
+            mark = self._marks[ref] = f"A{self._results}"
+            self._results += 1
+            yield result_item(mark, found)
+        elif isinstance(ref, AgentRunRef):
+            number, first = self._runs, self._transcripts
+            self._runs, self._transcripts = number + 1, first + transcripts_of(found)
+            self._marks[ref] = f"R{number}"
+            for at, transcript in enumerate(found.transcripts, first):
+                self._marks.setdefault(transcript.id, f"T{at}")
+            yield from run_items(number, first, found)
+        else:
+            mark = self._marks[ref] = f"T{self._transcripts}"
+            self._transcripts += 1
+            yield from one_transcript(mark, found.transcripts[0], found.agent_run)
+
+
+def _subject(parts: Sequence[_Part]) -> Subject:
+    """Its digest covers the texts too, so that nobody who wrote one of them can know the delimiter."""
+    items = [item for part in parts if isinstance(part, tuple) for item in part]
+    subject = Subject.of("prompt", items)
+    texts = [part for part in parts if isinstance(part, str)]
+    return subject.model_copy(update={"digest": content_id([subject.digest, texts])})
+
+
+def _joined(parts: Sequence[_Part], subject: Subject) -> str:
+    """Texts that were written in one go stay so; whatever else meets begins on a line of its own."""
+    told = [_part_text(part, subject) for part in parts]
+    text = told[0]
+    for (before, part), said in zip(pairwise(parts), told[1:], strict=True):
+        text += _gap(before, part, text, said) + said
+    return text
+
+
+def _part_text(part: _Part, subject: Subject) -> str:
+    if isinstance(part, str):
+        return part
+    return f"[{part.mark}]" if isinstance(part, _Again) else subject.text(part)
+
+
+def _gap(before: _Part, part: _Part, text: str, said: str) -> str:
+    if isinstance(before, tuple) or isinstance(part, tuple):
+        return "" if text.endswith("\n") or said.startswith("\n") else "\n"
+    if text[-1].isspace() or said[0].isspace():
+        return ""
+    return " " if isinstance(before, _Again) or isinstance(part, _Again) else "\n\n"
+
+
+VERSION = 1
+"""Raised when the same question is read in another way than its key shows."""
+TEMPLATE = "judging/request.md.j2"
+LONGEST_ANSWER = 16_384
+"""Tokens, thinking included."""
+LEAST_ANSWER = 2_048
+"""With less room than that nothing is asked."""
+SURELY = 0.75
+"""Tokens are estimated high: what is beyond the window by this share of them is beyond it for sure."""
+TIMEOUT_S = 600.0
+REFUSED = "the model refused to answer"
+CUT = "the model finds the prompt too long: refer to less at once"
+FREE = {
+    "type": "object",
+    "properties": {"output": {"type": "string", "citations": True}},
+    "required": ["output"],
+    "additionalProperties": False,
+}
+"""The shape that an answer in free text is read into."""
+
+
+class RequestAnswer(Frozen):
+    """What a question came to."""
+
+    output: dict[str, Any] | None = None
+    """With its citations: `{"output": text, "citations": […]}` without a schema."""
+    error: str | None = None
+    final: bool = False
+    """Of an error: asking the same again is pointless."""
+    usage: Usage = Usage()
+
+
+class _FreeText:
+    """An answer in the model's own words."""
+
+    words = "in your own words"
+
+    def read(self, text: str, _repeats: Callable[[str], bool]) -> Output | Problems:
+        return {"output": text.strip()} if text.strip() else ["the answer is empty"]
+
+
+class RequestModel:
+    """Asks one model, for answers of one shape."""
+
+    def __init__(
+        self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
+    ) -> None:
+        """`schema`: what answers must fit; None for free text. Raises `RubricError` for one that is none."""
+        self._model = model
+        self._prompts = prompts
+        self._schema = schema
+        self._effort = effort
+        self._rubric = _free() if schema is None else Rubric(id="request", rubric_text="request", output_schema=schema)
+        self._form: AnswerFormat = _FreeText() if schema is None else RubricAnswerFormat(self._rubric)
+
+    def request(self, question: RequestPrompt) -> Request:
+        """The question as one call."""
+        schema = None if self._schema is None else json.dumps(self._schema, indent=2, ensure_ascii=False)
+        cites = question.subject.citation_help if question.subject.items else None
+        system = self._prompts.render(TEMPLATE, citation_help=cites, output_schema=schema)
+        asked = Request(
+            system=system.strip(), messages=(Message(role="user", text=question.text),), effort=self._effort
+        )
+        window = self._model.context_tokens
+        left = max(LEAST_ANSWER, window - prompt_tokens(asked))
+        return asked.model_copy(update={"max_tokens": min(LONGEST_ANSWER, window // 2, left)})
+
+    def key(self, request: Request) -> str:
+        """Content id of the question: model, prompt, schema, effort."""
+        schema = None if self._schema is None else json.dumps(self._schema)
+        return content_id([VERSION, "request", self._model.id, schema, request])
+
+    def too_long(self, request: Request) -> str | None:
+        """Why a question is not worth asking: by how much it is beyond the window."""
+        window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
+        over = prompt + LEAST_ANSWER - window
+        if over <= 0:
+            return None
+        return (
+            f"the prompt has about {prompt:,} tokens, {over:,} more than {self._model.id} can read and answer "
+            f"({window:,} in all): refer to less at once, or set EVALSCRIBE_CONTEXT_TOKENS where its window is larger"
+        )
+
+    def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:
+        """A known answer to the same prompt, its citations leading to what this question refers to."""
+        return self._cited(strip_citations(output), question)
+
+    async def ask(self, question: RequestPrompt, request: Request) -> RequestAnswer:
+        """Raises `EvalscribeError` for what concerns all questions."""
+        if reason := self.too_long(request):
+            return RequestAnswer(error=reason, final=True)
+        talk = RubricConversation(self._model, request, self._rubric, question.subject, self._form)
+        rollout = await talk.run(TIMEOUT_S)
+        if rollout.output is None:
+            return RequestAnswer(error=_reason(rollout), final=rollout.final, usage=rollout.usage)
+        return RequestAnswer(output=self._cited(rollout.output, question), usage=rollout.usage)
+
+    def _cited(self, output: Output, question: RequestPrompt) -> dict[str, Any]:
+        if self._schema is not None:
+            return resolve_output(output, self._schema, question.subject)
+        cited = resolve_citations(output["output"], question.subject).model_dump(mode="json")
+        return {"output": cited["text"], "citations": cited["citations"]}
+
+
+def _reason(rollout: Rollout) -> str:
+    if rollout.too_long:
+        return CUT
+    return REFUSED if rollout.final else rollout.reason or "no answer"
+
+
+@cache
+def _free() -> Rubric:
+    return Rubric(id="request", rubric_text="request", output_schema=FREE)

@@ -1,0 +1,258 @@
+"""Ask a judge once: fill in the rubric's prompt, read the answer, send a bad answer back once."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.ids import Frozen
+from evalscribe.judging.answer_parsing import Output, Problems, parse_answer
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.prompt_text import estimate_tokens
+from evalscribe.judging.quotations import fold_text
+from evalscribe.judging.subjects import Subject
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.model.output_schema import cited_strings, has_citations, provider_schema
+from evalscribe.model.protocols import Model
+from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Rubric, split_template
+from evalscribe.redaction.redact import redact, redact_json
+
+CLOSING = "Give your final answer now."
+"""Said where the templates leave the last word to the judge or to nobody: a model answers its user."""
+
+
+def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
+    """The system prompt and the messages. What is filled in is data: braces in it stay as they are.
+
+    `citation_help` ends the last message where the schema asks for citations.
+    """
+    schema = json.dumps(rubric.output_schema, indent=2, ensure_ascii=False)
+    values = {"agent_run": subject_text, "rubric": rubric.rubric_text, "output_schema": schema}
+    said = [(template.role, _fill(template, values)) for template in rubric.prompt_templates]
+    system = "\n\n".join(text for role, text in said if role == "system")
+    messages = [Message(role=role, text=text) for role, text in said if role != "system"]
+    return system, _asking(messages, citation_help if has_citations(rubric.output_schema) else "")
+
+
+def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
+    return "".join(
+        part for literal, name in split_template(template.content) for part in (literal, values[name] if name else "")
+    )
+
+
+def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
+    """The messages, the user's last, with how to cite at its end."""
+    if not messages or messages[-1].role == "assistant":
+        messages = (*messages, Message(role="user", text=CLOSING))
+    text = messages[-1].text
+    ending = f"{text.rstrip()}\n\n{citation_help}" if citation_help else text
+    return (*messages[:-1], Message(role="user", text=ending))
+
+
+def build_request(rubric: Rubric, subject: Subject, max_tokens: int, shown: str | None = None) -> Request:
+    """The whole question; `shown` stands in place of the subject's own text."""
+    system, messages = fill_templates(rubric, subject.text() if shown is None else shown, subject.citation_help)
+    constrained = rubric.output_parsing_mode is OutputParsingMode.CONSTRAINED_DECODING
+    return Request(
+        system=system,
+        messages=messages,
+        max_tokens=max_tokens,
+        effort=rubric.judge_model.reasoning_effort,
+        answer_schema=provider_schema(rubric.output_schema) if constrained else None,
+    )
+
+
+def prompt_tokens(request: Request) -> int:
+    """Of the prompt, estimated."""
+    return estimate_tokens(request.system) + sum(estimate_tokens(message.text) for message in request.messages)
+
+
+MOST_CALLS = 8
+"""Calls of one conversation: the question, one correction, and going on after pauses."""
+LONGEST_KEPT = 4_000
+"""Characters of an answer as it was written that are kept."""
+LONGEST_REASON = 300
+MOST_NAMED = 10
+"""Citations that do not hold which are named to the judge."""
+
+
+class Rollout(Frozen):
+    """What one conversation came to: an output, or the reason why there is none."""
+
+    number: int
+    """From 0; the same question is asked under each number."""
+    output: Output | None = None
+    reason: str | None = None
+    final: bool = False
+    """Of a failure: asking the same again is pointless."""
+    too_long: bool = False
+    """Of a failure: the prompt is beyond the model's window."""
+    full_output: str = ""
+    """The last answer as it was written: redacted, at most `LONGEST_KEPT` characters."""
+    usage: Usage = Usage()
+
+
+class AnswerFormat(Protocol):
+    """How an answer is to be given, and how it is read."""
+
+    words: str
+    """`as one JSON object …`: ends the sentence that asks for the answer again."""
+
+    def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
+        """The output, or what is wrong with it; `repeats` tells whether a text stands in what is judged."""
+
+
+class RubricAnswerFormat:
+    """As a rubric wants it."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self.words = "as one JSON object that fits the schema"
+        if rubric.output_parsing_mode is OutputParsingMode.XML_KEY:
+            key = rubric.response_xml_key
+            self.words += f", between <{key}> and </{key}>"
+
+    def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
+        return parse_answer(text, self._rubric, repeats)
+
+
+class RubricConversation:
+    """With one judge about one subject; used once."""
+
+    def __init__(
+        self, model: Model, opening: Request, rubric: Rubric, subject: Subject, form: AnswerFormat | None = None
+    ) -> None:
+        """`subject`: what citations that a rubric requires must hold in, whatever the prompt shows of it.
+
+        `form`: another way to answer than the rubric's own.
+        """
+        self._model = model
+        self._opening = opening
+        self._rubric = rubric
+        self._form = form or RubricAnswerFormat(rubric)
+        self._subject = subject
+        self._messages = list(opening.messages)
+        self._asked: list[Request] = []
+        self._usage = Usage()
+        self._paused = ""
+        self._text = ""
+        self._sent_back = False
+
+    async def run(self, timeout_s: float | None) -> Rollout:
+        """The one place where what goes wrong with one rollout becomes data.
+
+        Raises `EvalscribeError` for what concerns all of them; nothing else but a cancellation.
+        """
+        try:
+            async with asyncio.timeout(timeout_s) as limit:
+                return await self._converse()
+        except EvalscribeError:
+            raise
+        except TimeoutError as error:
+            return self._failed(f"no answer within {timeout_s:g} s") if limit.expired() else self._broken(error)
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            return self._broken(error)
+        except Exception as error:
+            return self._broken(error)
+
+    async def _converse(self) -> Rollout:
+        for _ in range(MOST_CALLS):
+            self._asked.append(self._opening.model_copy(update={"messages": tuple(self._messages)}))
+            try:
+                reply = await self._model.complete(self._asked[-1])
+            except CallFailed as error:
+                self._usage += error.usage
+                return self._failed(error.reason)
+            self._usage += reply.usage
+            if (outcome := self._take(reply)) is not None:
+                return outcome
+        return self._useless(f"no whole answer within {MOST_CALLS} calls")
+
+    def _take(self, reply: Reply) -> Rollout | None:
+        """What one answer comes to; None where the conversation goes on."""
+        self._text = self._paused + reply.text
+        match reply.stop:
+            case "refusal":
+                return self._failed("the model refused to judge this subject", final=True)
+            case "context_exceeded":
+                return self._failed("the subject is too long for the model", final=True, too_long=True)
+            case "max_tokens":
+                # An answer that was cut off is not echoed: thoughts without an end are refused.
+                return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, ")
+            case "pause":
+                self._paused = self._text
+                self._echo(reply)
+                return None
+        return self._read(reply)
+
+    def _read(self, reply: Reply) -> Rollout | None:
+        output = self._form.read(self._text, self._repeats)
+        if isinstance(output, dict):
+            output = _redacted(output)
+        problems = output if isinstance(output, list) else self._too_few_citations(output)
+        if not problems:
+            assert isinstance(output, dict)
+            return Rollout(number=self._opening.rollout, output=output, full_output=self._kept(), usage=self._usage)
+        self._echo(reply)
+        return self._ask_again(problems)
+
+    def _repeats(self, answer: str) -> bool:
+        """Whether what stands in a tag was already in the subject, where whoever is judged may have put it."""
+        quote = fold_text(answer)
+        return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
+
+    def _too_few_citations(self, output: Output) -> Problems:
+        """The same citation twice counts once."""
+        wanted, held, empty = self._rubric.min_citations, set[str](), set[str]()
+        for _, text in cited_strings(output, self._rubric.output_schema) if wanted else ():
+            for citation in resolve_citations(text, self._subject).citations:
+                (empty if citation.status == "unverified" else held).add(text[citation.start_idx : citation.end_idx])
+        if len(held) >= wanted:
+            return []
+        named = [f"{mark} leads nowhere, or its quotation does not stand there" for mark in sorted(empty)]
+        return [f"only {len(held)} of {wanted} required citations hold", *named[:MOST_NAMED]]
+
+    def _ask_again(self, problems: Problems, how: str = "") -> Rollout | None:
+        if self._sent_back:
+            return self._useless("; ".join(problems))
+        self._sent_back = True
+        self._paused = ""
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        said = f"Your answer cannot be used:\n{listed}\nGive the whole answer again, {how}{self._form.words}."
+        self._messages.append(Message(role="user", text=said))
+        return None
+
+    def _echo(self, reply: Reply) -> None:
+        if reply.raw or reply.text:
+            self._messages.append(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
+
+    def _broken(self, error: BaseException) -> Rollout:
+        return self._useless(f"the judge broke: {type(error).__name__}: {error}")
+
+    def _useless(self, reason: str) -> Rollout:
+        """A failure of what was answered; where a call failed, the answers before it are still good."""
+        for request in self._asked:
+            self._model.forget(request)
+        return self._failed(reason)
+
+    def _failed(self, reason: str, *, final: bool = False, too_long: bool = False) -> Rollout:
+        return Rollout(
+            number=self._opening.rollout,
+            reason=" ".join(redact(reason).split())[:LONGEST_REASON],
+            final=final,
+            too_long=too_long,
+            full_output=self._kept(),
+            usage=self._usage,
+        )
+
+    def _kept(self) -> str:
+        text = redact(self._text)
+        return text if len(text) <= LONGEST_KEPT else text[: LONGEST_KEPT - 1] + "…"
+
+
+def _redacted(output: Output) -> Output:
+    """A run that was given as an object, or a model itself, may bring secrets into an answer that is kept."""
+    return cast(Output, redact_json(output))

@@ -1,0 +1,329 @@
+"""Judge a subject by a rubric: look up the stored result, else ask, and resolve the citations of the answer."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from evalscribe.ids import content_id
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.long_subjects import SubjectReading, reader_digest
+from evalscribe.judging.panel import PanelDecision, RolloutPanel, as_seen_by_judge, decide, no_decision, reflects
+from evalscribe.judging.rollout import build_request, prompt_tokens
+from evalscribe.judging.subjects import Subject, redacted_run_subject
+from evalscribe.model.chat import CallFailed, Request, Usage
+from evalscribe.model.output_schema import cited_strings
+from evalscribe.model.protocols import Estimate, Model
+from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.model.transcript import AgentRun
+from evalscribe.prompts.templates import Prompts
+
+
+def count_citations(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> CitationCounts:
+    """How many citations of an answer hold, stand elsewhere, or stand nowhere."""
+    texts = (text for _, text in cited_strings(output, schema))
+    found = Counter(citation.status for text in texts for citation in resolve_citations(text, subject).citations)
+    return CitationCounts(verified=found["verified"], relocated=found["relocated"], unverified=found["unverified"])
+
+
+def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
+    """A copy with every string that may cite as `CitedText` (a dict); the rest, known to the schema or not, stays."""
+    copy = deepcopy(output)
+    for path, text in cited_strings(output, schema):
+        *parents, last = path
+        holder: Any = copy
+        for part in parents:
+            holder = holder[part]
+        holder[last] = resolve_citations(text, subject).model_dump(mode="json")
+    return copy
+
+
+class JudgeResultWithCitations(JudgeResult):
+    """A result whose citing strings are `{"text": …, "citations": [{start_idx, end_idx, quote, status, target}]}`."""
+
+    @classmethod
+    def from_judge_result(
+        cls, result: JudgeResult, schema: dict[str, Any], subject: AgentRun | Subject
+    ) -> "JudgeResultWithCitations":
+        """`subject`: what was judged; with earlier results among it, the `Subject` itself."""
+        shown = as_seen_by_judge(redacted_run_subject(subject) if isinstance(subject, AgentRun) else subject, result)
+        fields = {name: getattr(result, name) for name in JudgeResult.model_fields}
+        return cls(**{**fields, "output": resolve_output(result.output, schema, shown)})
+
+
+ANSWER_SHARE = 0.5
+"""How much of a small window an answer may take."""
+LEAST_ROOM = 1_000
+"""Tokens of a subject's observations; with less there is nothing to judge."""
+LEAST_WINDOW = 2_000
+"""Tokens of question and answer; with less nothing is asked."""
+NO_ROOM = "the rubric leaves no room for a subject in the model's window"
+
+
+def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int) -> Request:
+    """The question with all of the subject, whether it fits or not."""
+    return build_request(rubric, subject, min(max_tokens, int(ANSWER_SHARE * window)))
+
+
+def request_tokens(request: Request) -> int:
+    """Tokens of the prompt, estimated, and of the longest answer."""
+    return prompt_tokens(request) + request.max_tokens
+
+
+@dataclass(frozen=True)
+class JudgeSetup:
+    """Who decides about every subject."""
+
+    rubric: Rubric
+    model: Model
+    observer: Model
+    """Who reads what is too long for the model."""
+    prompts: Prompts
+
+
+class SubjectSession:
+    """Of one subject; used once."""
+
+    def __init__(self, court: JudgeSetup, subject: Subject, whole: Request, timeout_s: float | None) -> None:
+        """`whole`: the question with all of the subject; `timeout_s` bounds one rollout."""
+        self._court = court
+        self._subject = subject
+        self._whole = whole
+        self._timeout_s = timeout_s
+        self._reading: SubjectReading | None = None
+
+    async def decide(self) -> PanelDecision:
+        """Raises `EvalscribeError` for what concerns all subjects."""
+        usage, last, window = Usage(), None, self._court.model.context_tokens
+        while last is None or (last.too_long and window >= LEAST_WINDOW):
+            try:
+                request = await self._request(window)
+            except CallFailed as error:
+                last = no_decision(self._subject, error.reason)
+                break
+            if request is None:
+                last = last or no_decision(self._subject, NO_ROOM, final=True)
+                break
+            panel = RolloutPanel(self._court.model, self._court.rubric, self._subject, request, self._timeout_s)
+            last = await decide(panel)
+            usage, window = usage + last.usage, request_tokens(request) // 2
+        return self._told(last, usage)
+
+    async def _request(self, window: int) -> Request | None:
+        """A question that fits; None where there is none. Raises `CallFailed` where the subject cannot be read."""
+        longest = min(self._whole.max_tokens, int(ANSWER_SHARE * window))
+        whole = self._whole.model_copy(update={"max_tokens": longest})
+        if request_tokens(whole) <= window:
+            return whole
+        room = window - request_tokens(self._shown(whole, ""))
+        if room < LEAST_ROOM:
+            return None
+        observed = await self._read(window).condensed(room)
+        return self._shown(whole, observed.subject.text())
+
+    def _shown(self, whole: Request, text: str) -> Request:
+        return build_request(self._court.rubric, self._subject, whole.max_tokens, shown=text)
+
+    def _read(self, window: int) -> SubjectReading:
+        """Once: a shorter prompt is made of the same observations."""
+        if self._reading is None:
+            court = self._court
+            same = court.observer.id == court.model.id
+            self._reading = SubjectReading(
+                self._subject, court.rubric, court.observer, court.prompts, window=window if same else None
+            )
+        return self._reading
+
+    def _told(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
+        """The decision, with how its subject was read and all that was consumed."""
+        if self._reading is None:
+            return decision.model_copy(update={"usage": usage})
+        metadata = {**decision.metadata, **self._reading.told}
+        return decision.model_copy(update={"metadata": metadata, "usage": usage + self._reading.usage})
+
+
+VERSION = 1
+"""Raised when the same question is asked, read or voted upon in another way than its key shows."""
+LIKELY_ANSWER = 1_200
+"""Tokens of one answer, thinking included."""
+TIMEOUT_S = 180.0
+"""Of one rollout that waits for no batch."""
+MOST_KEPT = 5_000_000
+"""Tokens of questions that are kept between an estimate and the call: about 20 MB of text."""
+OBSERVED = 10
+"""Tokens of a subject beyond the window for each token that is observed in it."""
+
+
+class JudgeResultStore(Protocol):
+    """Where results are kept by the question that they answer; every `Shelf` is one."""
+
+    def put_result(self, key: str, result: JudgeResult) -> None: ...
+    def get_result(self, key: str) -> JudgeResult | None: ...
+
+
+DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
+"""Has a subject decided elsewhere: with the tokens of one answer and the seconds of one rollout."""
+
+
+class RubricJudge:
+    """Applies one rubric with one model."""
+
+    def __init__(
+        self,
+        rubric: Rubric,
+        model: Model,
+        *,
+        results: JudgeResultStore | None = None,
+        observer: Model | None = None,
+        cost: Callable[[Usage], float] | None = None,
+        timeout_s: float | None = TIMEOUT_S,
+        max_tokens: int = 16384,
+        fresh: bool = False,
+        prompts: Prompts | None = None,
+        afar: DecideRemotely | None = None,
+    ) -> None:
+        """`results`: what is known and kept; `fresh`: ask again, whatever is known.
+
+        `observer` reads a subject beyond the window in parts, by the templates of `prompts`; without one the judge
+        does. `cost` prices one call in dollars, for estimates; `timeout_s` bounds one rollout, `max_tokens` one answer.
+        `afar`: where subjects are heard, if not here.
+        """
+        self.id = f"{model.id} with {rubric.id}@{rubric.version}"
+        self.rubric = rubric
+        self._model = model
+        self._results = results
+        self._court = JudgeSetup(rubric, model, observer or model, prompts or Prompts())
+        self._cost = cost
+        self._timeout_s = timeout_s
+        self._max_tokens = max_tokens
+        self._fresh = fresh
+        self._afar = afar
+        self._asking = WeakValueDictionary[str, asyncio.Lock]()
+        """By key: who asks the same at the same time waits for the answer."""
+        self._estimated: dict[str, tuple[Request, int]] = {}
+        """Questions that were estimated and not asked yet, with their tokens, by the subject's digest."""
+        self._room = MOST_KEPT
+
+    def key(self, subject: Subject) -> str:
+        """Content id of the question: rubric, prompt, model, parameters and subject; not of the rubric's id."""
+        return self._key(subject, self._request(subject, self._max_tokens))
+
+    def estimate(self, subject: Subject) -> Estimate:
+        """What all rollouts are likely to take; a subject beyond the window is read once before them."""
+        request = self._request(subject, self._max_tokens)
+        whole, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
+        if whole <= self._room:
+            self._estimated[subject.digest] = request, whole
+            self._room -= whole
+        n, shown = self.rubric.n_rollouts_per_input, min(whole, self._model.context_tokens - request.max_tokens)
+        calls = [(shown, answer)] * n
+        if reflects(self.rubric):
+            calls += [(shown + n * answer, answer)] * n
+        if not self._fits(request):
+            calls.append((whole, whole // OBSERVED))
+        usages = [Usage(calls=1, input_tokens=sent, output_tokens=said) for sent, said in calls]
+        return Estimate(
+            input_tokens=sum(usage.input_tokens for usage in usages),
+            output_tokens=sum(usage.output_tokens for usage in usages),
+            cost_usd=sum(map(self._cost, usages)) if self._cost else None,
+        )
+
+    async def judge(self, subject: Subject) -> JudgeResult:
+        """The known result of the same question, else a new one: a `FAILURE` for what concerns this subject.
+
+        Raises `EvalscribeError` for what concerns all subjects.
+        """
+        return await self._judge(subject, self._max_tokens, self._timeout_s)
+
+    async def __call__(
+        self,
+        agent_run: AgentRun | Subject,
+        *,
+        max_new_tokens: int = 16384,
+        timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
+    ) -> JudgeResult:
+        """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
+        subject = redacted_run_subject(agent_run) if isinstance(agent_run, AgentRun) else agent_run
+        return await self._judge(subject, max_new_tokens, timeout)
+
+    async def hear(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
+        """Ask, whatever is known, and keep nothing."""
+        return await self._decide(subject, self._request(subject, max_tokens), timeout_s)
+
+    async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> PanelDecision:
+        return await SubjectSession(self._court, subject, request, timeout_s).decide()
+
+    def _request(self, subject: Subject, max_tokens: int) -> Request:
+        """Build the question, or take the one that the estimate was made of."""
+        request, tokens = self._estimated.pop(subject.digest, (None, 0))
+        self._room += tokens
+        if request is not None and max_tokens == self._max_tokens:
+            return request
+        return whole_request(self.rubric, subject, max_tokens, self._model.context_tokens)
+
+    async def _judge(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> JudgeResult:
+        request = self._request(subject, max_tokens)
+        key = self._key(subject, request)
+        async with self._alone(key):
+            if known := self._known(key, subject):
+                return known
+            if self._afar is None:
+                decision = await self._decide(subject, request, timeout_s)
+            else:
+                decision = await self._afar(subject, max_tokens, timeout_s)
+            result = self._result(key, decision)
+            if self._results is not None and (decision.election or decision.final):
+                self._results.put_result(key, result)
+            return result
+
+    def _alone(self, key: str) -> AbstractAsyncContextManager[object]:
+        """Where an answer would be known, nobody else asks for it meanwhile."""
+        if self._results is None or self._fresh:
+            return nullcontext()
+        return self._asking.setdefault(key, asyncio.Lock())
+
+    def _known(self, key: str, subject: Subject) -> JudgeResult | None:
+        """Under the names that ask now: another rubric or subject of the same content may have asked before."""
+        known = None if self._results is None or self._fresh else self._results.get_result(key)
+        if known is None or self._was_read_otherwise(known):
+            return None
+        return known.model_copy(update=self._names(subject))
+
+    def _was_read_otherwise(self, known: JudgeResult) -> bool:
+        """Of a prompt that the model found too long only when it was asked: the key does not say how it was read."""
+        told = (known.result_metadata or {}).get("read_by")
+        return told is not None and told != self._read_by()
+
+    def _names(self, subject: Subject) -> dict[str, Any]:
+        return {"agent_run_id": subject.id, "rubric_id": self.rubric.id, "rubric_version": self.rubric.version}
+
+    def _result(self, key: str, decision: PanelDecision) -> JudgeResult:
+        election = decision.election
+        output = (election and election.winner.output) or {}
+        return JudgeResult(
+            id=content_id([key, decision.metadata]),
+            **self._names(decision.subject),
+            output=output,
+            result_metadata=decision.metadata,
+            result_type=ResultType.DIRECT_RESULT if election else ResultType.FAILURE,
+            reason=decision.reason,
+            citations=count_citations(output, self.rubric.output_schema, decision.subject),
+            confidence=election.confidence if election else None,
+            judge=self._model.id,
+            usage=decision.usage,
+        )
+
+    def _key(self, subject: Subject, request: Request) -> str:
+        reading = None if self._fits(request) else self._read_by()
+        return content_id([VERSION, self.rubric.digest, request, self._model.id, reading, subject.digest])
+
+    def _read_by(self) -> str:
+        return reader_digest(self._court.observer, self._court.prompts)
+
+    def _fits(self, request: Request) -> bool:
+        return request_tokens(request) <= self._model.context_tokens

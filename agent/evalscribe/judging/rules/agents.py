@@ -1,0 +1,387 @@
+"""Rules for agents that act or answer otherwise than expected."""
+
+import json
+import re
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from evalscribe.judging.quotations import cite_lines
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.facts import Facts, RuleDecision
+from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
+from evalscribe.model.evidence import Citation, Document
+from evalscribe.model.tool_calls import ToolCallDifference, compare_calls, describe_difference, innermost_mismatch
+
+ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
+"""What looks like somebody's or something's id."""
+MOST_NAMED = 3
+MOST_ARGUMENTS = 2
+
+
+def does_otherwise(facts: Facts) -> RuleDecision | None:
+    """The calls that were expected, beside those that were made, show what is lacking, other or too much."""
+    spoken = facts.spoken
+    if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
+        return None
+    found = compare_calls(spoken.wanted, spoken.actions)
+    if not found:
+        return None
+    first = found[0]
+    if first.kind == "never":
+        return _never(facts, spoken, first, found)
+    return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unasked(spoken, first, found)
+
+
+def _never(
+    facts: Facts, spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]
+) -> RuleDecision:
+    if first.made is not None:
+        return _refused(spoken, first, found)
+    if spoken.made and spoken.made[-1].failed:
+        return _gives_up(spoken, first, found)
+    idle = not spoken.made
+    silent = _untold(facts) if idle else ()
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="calls-no-tool" if idle else f"never-calls-{code.kebab(first.tool)}",
+        confidence=0.5 if silent else 0.75,
+        uncertain=bool(silent),
+        error=describe_difference(first, spoken.wanted, spoken.actions),
+        why=quote.cut(
+            f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(spoken, first)}"
+        ),
+        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken)}.{_more(found)}"
+        + (f" {_silence(silent)}" if silent else ""),
+        citations=(*_header(spoken, first), *_last_words(spoken)),
+    )
+
+
+def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+    """The tool was called and answered with an error each time; nothing else of that kind came after it."""
+    made = spoken.made[first.made or 0]
+    said = _tool_answer(made)
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=f"gives-up-on-{code.kebab(first.tool)}",
+        confidence=0.7,
+        error=f"`{first.tool}`: {said}",
+        why=quote.cut(f"`{first.tool}` fails and is given up: {said}"),
+        reasoning=f"{_expected(spoken, first)} was expected. The model called the tool, which refused: "
+        f"{said.rstrip('.')}. No later call of it succeeded.{_more(found)}",
+        citations=(*_header(spoken, first), made.call.header(), *([made.answer.quoted(1)] if made.answer else [])),
+    )
+
+
+def _gives_up(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+    """The last call of all failed, and what would have been the way on was never tried."""
+    made = spoken.made[-1]
+    tool, said = made.action.tool, _tool_answer(made)
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=f"gives-up-after-{code.kebab(tool)}",
+        confidence=0.75,
+        error=f"`{tool}`: {said}",
+        why=quote.cut(f"gives up when `{tool}` fails: {said}"),
+        reasoning=f"{_expected(spoken, first)} was expected and never called. The last call, of `{tool}`, failed: "
+        f"{said.rstrip('.')}. The model tried nothing else.{_more(found)}",
+        citations=(*_header(spoken, first), *([made.answer.quoted(1)] if made.answer else []), *_last_words(spoken)),
+    )
+
+
+def _otherwise(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+    made, wanted = spoken.made[first.made or 0], spoken.expected[first.expected or 0]
+    told = describe_difference(first, spoken.wanted, spoken.actions)
+    known = _shown_before(spoken, made, wanted, first)
+    names = first.arguments[:MOST_ARGUMENTS]
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=code.kebab(f"other {first.arguments[0]} in {first.tool}"),
+        confidence=0.75,
+        error=told,
+        why=_briefly(made, wanted, first),
+        reasoning=f"{_else_alike(made, wanted, first)}{_more(found)} {_knowable(known)}".strip(),
+        citations=(
+            *(made.call.argument(name) for name in names),
+            *(wanted.argument(name) for name in names),
+            *((known[1],) if known and known[1] else ()),
+        ),
+    )
+
+
+def _briefly(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference) -> str:
+    told = str(innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments))
+    return quote.whole_or(f"`{difference.tool}`: {told}", quote.cut(told))
+
+
+def _else_alike(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference) -> str:
+    same = len(wanted.turn.arguments) - len(set(difference.arguments) & set(wanted.turn.arguments))
+    others = (
+        f"{same} of {len(wanted.turn.arguments)} arguments are as expected" if same else "no argument is as expected"
+    )
+    return f"In message {made.call.turn.number} the model calls `{difference.tool}`; {others}."
+
+
+def _unasked(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+    made = spoken.made[first.made or 0]
+    agreed = _agreed(spoken, made)
+    nothing = "no change was expected" if not spoken.expected else "it is not among the expected calls"
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause=f"unasked-{code.kebab(first.tool)}",
+        confidence=0.6,
+        error=describe_difference(first, spoken.wanted, spoken.actions),
+        why=quote.cut(f"calls `{first.tool}`; {nothing}"),
+        reasoning=f"The model called `{first.tool}`; {nothing}.{_more(found)}"
+        + (" The user had agreed to it, so what forbids it must be in the instructions." if agreed else ""),
+        citations=(made.call.header(1 + MOST_NAMED), *((agreed,) if agreed else ())),
+    )
+
+
+def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
+    action = spoken.wanted[difference.expected or 0]
+    words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
+    ids = [value for name, value in words.items() if ID.fullmatch(value) or (name.endswith("id") and value.isalnum())]
+    return f"`{action.tool}`" + (f" of `{ids[0]}`" if ids else "")
+
+
+def _count(spoken: Transcripts) -> str:
+    names = list(dict.fromkeys(f"`{action.tool}`" for action in spoken.actions))
+    if not names:
+        return f"the model answers {len(spoken.words)} times and calls no tool"
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"the model calls {', '.join(names[:MOST_NAMED])}{more}, but never that"
+
+
+def _more(found: tuple[ToolCallDifference, ...]) -> str:
+    if len(found) == 1:
+        return ""
+    tools = list(dict.fromkeys(f"`{one.tool}`" for one in found[1:]))
+    return (
+        f" {len(found) - 1} more differences: {', '.join(tools[:MOST_NAMED])}."
+        if len(found) > 2
+        else (f" One more difference: {tools[0]}.")
+    )
+
+
+def _header(spoken: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
+    return (spoken.expected[difference.expected].header(2),) if difference.expected is not None else ()
+
+
+def _last_words(spoken: Transcripts) -> tuple[Citation, ...]:
+    return (spoken.words[-1].quoted(2),) if spoken.words else ()
+
+
+def _tool_answer(made: AnsweredCall) -> str:
+    text = made.answer.turn.text if made.answer else ""
+    return quote.cut(re.sub(r"^\W*error\W+", "", text, flags=re.IGNORECASE) or "no answer", 120)
+
+
+def _shown_before(
+    spoken: Transcripts, made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference
+) -> tuple[str, Citation | None] | None:
+    """The expected text that was not given, and where it stood before the call, if anywhere."""
+    lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
+    if not isinstance(lacking, str) or not ID.search(lacking):
+        return None
+    before = [said for said in spoken.turns if said.turn.number < made.call.turn.number]
+    return lacking, spoken.first_saying(lacking, before)
+
+
+def _knowable(known: tuple[str, Citation | None] | None) -> str:
+    if known is None:
+        return ""
+    text, place = known
+    if place is None:
+        return f"`{text}` stands nowhere in the transcript before that."
+    return f"`{text}` stood before it in line {place.first}."
+
+
+def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
+    """What the user said right before the call, where that is a yes."""
+    before = [said for said in spoken.turns if said.turn.role == "user" and said.turn.number < made.call.turn.number]
+    if before and re.match(r"\W*(?:yes|sure|ok|okay|please|go ahead|correct|confirm)\b", before[-1].turn.text, re.I):
+        return before[-1].quoted(1)
+    return None
+
+
+def _untold(facts: Facts) -> tuple[str, ...]:
+    """Ids that only the task gives, where somebody else had to pass them on and did not."""
+    if not any(said.turn.role == "user" for said in facts.spoken.turns):
+        return ()
+    said = "\n".join(one.turn.text for one in facts.spoken.turns)
+    return tuple(name for name in dict.fromkeys(ID.findall(facts.task)) if "_" in name and name not in said)
+
+
+def _silence(untold: tuple[str, ...]) -> str:
+    return f"The task gives `{untold[0]}`, but the user never says it: the simulated user may be at fault."
+
+
+def _failed_steps(facts: Facts) -> frozenset[str]:
+    return frozenset(step.name for step in facts.evidence.steps if step.status == "failed")
+
+
+SUBMITS = frozenset({"answer", "done", "final_answer", "finalanswer", "finish", "submit", "submit_answer"})
+LONGEST_TARGET = 300
+"""Characters of a target that an answer can be held against; a longer one is a criterion."""
+LONGEST_ANSWER = 20_000
+ALMOST = 0.9
+SHORTEST_ALMOST = 8
+SIGNS = re.compile(r"[\W_]+")
+NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
+
+
+class FinalAnswer(NamedTuple):
+    text: str
+    citation: Citation
+
+
+def answers_otherwise(facts: Facts) -> RuleDecision | None:
+    """The model's answer is not the target."""
+    answer, target = _final_answer(facts.spoken), _target(facts)
+    if answer is None or target is None:
+        return None
+    if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
+        return _otherwise_written(answer, target, "has the target, in another form or with more around it")
+    if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):
+        return _otherwise_written(
+            answer, target, f"differs from the target only in signs: {_first_difference(answer, target)}"
+        )
+    alike = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
+    almost = alike >= ALMOST and len(target.text) >= SHORTEST_ALMOST
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="almost-the-answer" if almost else "another-answer",
+        confidence=0.75 if almost else 0.65,
+        error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
+        why=quote.cut(
+            f"almost right: {_first_difference(answer, target)}" if almost else f"answers {_short(answer.text)}"
+        ),
+        reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}. "
+        + (f"They differ from {_first_difference(answer, target)} on." if almost else "They have little in common."),
+        citations=(answer.citation, target.citation),
+    )
+
+
+def never_says(facts: Facts) -> RuleDecision | None:
+    """A reference lists what has to be said, and the model says it nowhere."""
+    document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
+    if document is None or not facts.spoken.words:
+        return None
+    said = "\n".join(one.turn.text for one in facts.spoken.words).lower()
+    bare = said.replace(",", "")
+    unsaid = [text for text in _listed(document) if text.lower().replace(",", "") not in bare]
+    if not unsaid:
+        return None
+    more = f" and {len(unsaid) - 1} more" if len(unsaid) > 1 else ""
+    line = next((n for n, text in enumerate(document.lines, 1) if unsaid[0] in text), 1)
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="never-says-what-was-asked",
+        confidence=0.7,
+        error=quote.cut(f"never says {_short(unsaid[0])}{more}", 200),
+        why=quote.cut(f"never says {_short(unsaid[0])}{more}"),
+        reasoning=f"The reference wants {_short(unsaid[0])}{more} to be told; none of the model's "
+        f"{len(facts.spoken.words)} answers has it.",
+        citations=(cite_lines(document, line, line), facts.spoken.words[-1].quoted(2)),
+    )
+
+
+def grader_says_why(facts: Facts) -> RuleDecision | None:
+    """A grader that explains itself, and nothing else to go by: its words, and no certainty."""
+    grader = next((d for d in facts.evidence.of("grader") if d.text.strip()), None)
+    if grader is None or not facts.spoken.by_model:
+        return None
+    line = next(n for n, text in enumerate(grader.lines, 1) if text.strip())
+    said = cite_lines(grader, line, line)
+    last = (facts.spoken.words[-1].quoted(2),) if facts.spoken.words else ()
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="failed-by-grader",
+        confidence=0.5,
+        uncertain=True,
+        why=quote.cut(f"the grader: {said.text}"),
+        reasoning=f"The grader of `{facts.step}` says: {quote.cut(said.text, 160)} Nothing in the evidence "
+        "can be held against that by a rule.",
+        citations=(said, *last),
+    )
+
+
+def _otherwise_written(answer: FinalAnswer, target: FinalAnswer, how: str) -> RuleDecision:
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="grader",
+        cause="same-answer-otherwise-written",
+        confidence=0.5,
+        uncertain=True,
+        error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
+        why=quote.cut(f"the answer {how}"),
+        reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {how}. "
+        "The target or the comparison may be wrong; look at both.",
+        citations=(answer.citation, target.citation),
+        fix="check the target for lost signs, and whether the comparison should allow other spellings",
+    )
+
+
+def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
+    """What was submitted by a tool made for that, else the model's last words."""
+    for made in reversed(spoken.made):
+        texts = [(name, value) for name, value in made.action.arguments.items() if isinstance(value, str | int | float)]
+        if made.action.tool.lower() in SUBMITS and texts:
+            name, value = texts[0]
+            return FinalAnswer(str(value)[:LONGEST_ANSWER], made.call.argument(name))
+    return _last_message(spoken.words[-1]) if spoken.words else None
+
+
+def _last_message(said: LocatedTurn) -> FinalAnswer:
+    return FinalAnswer(said.turn.text.strip()[:LONGEST_ANSWER], said.quoted(2))
+
+
+def _target(facts: Facts) -> FinalAnswer | None:
+    """The only short reference that is neither a list of calls nor a file to be compared with an output file."""
+    found = facts.evidence.of("expected")
+    if len(found) != 1 or facts.spoken.expected or facts.evidence.of("output") or _listed(found[0]):
+        return None
+    text = found[0].text.strip()
+    return FinalAnswer(text, cite_lines(found[0], 1, 2)) if text and len(text) <= LONGEST_TARGET else None
+
+
+def _listed(document: Document) -> list[str]:
+    """The texts of a JSON list of plain values; nothing for anything else."""
+    if not document.text.lstrip().startswith("["):
+        return []
+    try:
+        values = json.loads(document.text)
+    except (ValueError, RecursionError):
+        return []
+    plain = isinstance(values, list) and all(isinstance(one, str | int | float) for one in values)
+    return [str(one) for one in values] if plain else []
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _number(text: str) -> float | None:
+    """The value of a text that is a number, however it is written."""
+    bare = text.strip().strip("$€£% .")
+    return float(bare.replace(",", "")) if NUMBER.fullmatch(bare) else None
+
+
+def _first_difference(answer: FinalAnswer, target: FinalAnswer) -> str:
+    """Where two texts part, with what follows in both."""
+    at = next((n for n, (a, b) in enumerate(zip(answer.text, target.text, strict=False)) if a != b), None)
+    at = min(len(answer.text), len(target.text)) if at is None else at
+    return f"{_short(answer.text[at : at + 8])} where the target has {_short(target.text[at : at + 8])}"
+
+
+def _short(text: str) -> str:
+    """As a quotation; a backtick inside would end it."""
+    return f"`{quote.cut(text.replace('`', chr(39)), 70)}`" if text.strip() else "nothing"

@@ -1,0 +1,353 @@
+"""Reasons to doubt a decision: code under test that may have written the error, errors that any model may get."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evalscribe.judging.rules import code
+from evalscribe.judging.rules import facts as steps
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
+from evalscribe.model import evidence
+from evalscribe.model.evidence import Document
+from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
+from evalscribe.model.run import TARGET
+from evalscribe.signature import log
+
+MOST_FRAMES = 20
+"""Most frames that `signature` keeps of one failure."""
+FROM_CODE = re.compile(
+    r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
+    r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
+)
+"""Signs of an error or output that comes from the code under test."""
+LONGEST_LOG = 2_000_000
+"""Characters of a log in which marks of the code are looked for; nothing is proven by a longer one."""
+COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
+"""A compiler's diagnosis. TypeScript prints a template literal type with its line breaks, so a type of the output can
+contain whole lines that look like the runner's."""
+OF_NETWORK = re.compile(
+    r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
+    r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
+)
+"""An error of the network, told by its class. Other errors quote values, which the output may have returned."""
+TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
+"""A line of a log that a runner began, with a mark, a tag or a title."""
+CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
+"""Output of tests or of the code under test. vitest's format does not mark the end of such a block."""
+RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
+"""Signs of a grader that throws itself and may repeat text that the output returned."""
+ONLY_PUSHES = re.compile(
+    r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
+    r"|\[error\] (?:Deploying generated backend\b|convex dev:"
+    r"|deploy: Error: (?:Failed to deploy:|convex (?:codegen|dev) timed out after))"
+)
+"""Headings of a build that only bundles and uploads. It runs the code elsewhere, and reports what that threw with the
+signs of `FROM_CODE`."""
+RUNS_AT_INSTALL = re.compile(
+    r'"(?:(?:pre|post)?(?:install|prepare)|prepublish)"\s*:|"dependencies"\s*:\s*"|\\u00|"trustedDependencies"'
+    r"|\bbackend-path\b|\bcmdclass\b|\bhooks\.custom\b",
+    re.IGNORECASE,
+)
+"""Scripts that an installation runs. A key of JSON may be written with escapes, which hides it."""
+RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
+"""Files that an installation runs, whatever the manifests say."""
+OWN_SOURCE = re.compile(
+    r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Package sources named by the output: a failure to reach one is the output's fault."""
+MANIFESTS = re.compile(
+    r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
+    r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
+)
+# Without any of these names, Python code can neither bypass a test runner's capture nor change its frames.
+# Nor can it give the grader something to call or to loop over that raises without a frame of its own.
+REFLECTIVE = frozenset(
+    {
+        *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "concurrent", "ctypes", "delattr", "eval"),
+        *("exec", "exit", "faulthandler", "fdopen", "filter", "functools", "gc", "getattr", "globals", "importlib"),
+        *("inspect", "io", "iter", "itertools", "linecache", "locals", "map", "mock", "monkeypatch", "multiprocessing"),
+        *("open", "operator", "os", "pathlib", "pickle", "pty", "pytest", "quit", "runpy", "setattr", "shutil"),
+        *("signal", "socket", "subprocess", "sys", "tempfile", "traceback", "types", "unittest", "vars"),
+    }
+)
+DUNDER = re.compile(
+    r"__(?!(?:init|name|main|all|future|repr|str|eq|hash|len|iter|next|enter|exit|call|post_init)__)\w+__"
+)
+
+
+def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
+    """Make a decision uncertain if it excuses the model because of text that the code under test may have written."""
+    if not decision.by_error_text or decision.label == "MODEL_FAULT" or others_fail_alike(facts):
+        return decision
+    why = written_by_output(facts)
+    if why is None:
+        return decision
+    return replace(
+        decision,
+        uncertain=True,
+        confidence=min(decision.confidence, UNCERTAIN_CONFIDENCE),
+        would_pass=False,
+        reasoning=f"{decision.reasoning} {why}",
+    )
+
+
+def written_by_output(facts: Facts) -> str | None:
+    """Explain in a sentence why the code under test may have written the text; None if it cannot have."""
+    if facts.step == TARGET:
+        return "The target's own code can raise any error, so the error text alone does not prove an outage."
+    if facts.evidence.eval.status == "error":
+        return _in_an_error(facts)
+    if not facts.produced:
+        return None
+    if facts.check == "install":
+        return _at_install(facts)
+    if facts.check == "build":
+        return _at_build(facts)
+    if facts.check == "tests":
+        return _in_tests(facts)
+    return None
+
+
+def raised_by_grader(facts: Facts) -> bool:
+    """Whether the network failed the grader in every failed test, and no word of the message can be the output's."""
+    return stopped_in_grader(facts) and all(OF_NETWORK.match(test.message) for test in facts.outcome.failures)
+
+
+def stopped_in_grader(facts: Facts) -> bool:
+    """Whether every failed test was stopped in the grader's own code: no frame of the traceback is the output's."""
+    failures = facts.outcome.failures
+    whole = facts.outcome.failed == len(failures) > 0  # a forged section would be one too many
+    return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
+
+
+def ran_elsewhere(facts: Facts) -> bool:
+    """Whether the code was deployed first, so that the tests only call it and it cannot end their process."""
+    return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
+
+
+def only_runner_marks(facts: Facts) -> bool:
+    """Whether only the runner can have begun a line of the log: the output of all tools, less the reference's, is
+    tagged, and the code under test ran elsewhere."""
+    if not ran_elsewhere(facts):
+        return False
+    of_reference = False
+    for document in facts.evidence.of("log"):
+        for line in document.lines:
+            if TAGGED.match(line):
+                of_reference = line.startswith(f"[error] {log.REFERENCE}")
+            elif line.strip() and not of_reference:
+                return False
+    return True
+
+
+def others_fail_alike(facts: Facts) -> bool:
+    """Whether enough other models fail in the same way, whose text this output cannot have written."""
+    across = facts.case.across
+    return across is not None and across.most_fail
+
+
+def _in_an_error(facts: Facts) -> str | None:
+    """A test case may count as broken because the code under test raised while it was imported or set up."""
+    broken = (step for step in facts.evidence.steps if step.status == "failed")
+    if facts.spoken.turns or not any(steps.check_kind(step.name, None) == "tests" for step in broken):
+        return None
+    return "Code under test that raises while a test is collected or set up looks the same."
+
+
+def _at_install(facts: Facts) -> str | None:
+    manifests = [d for d in facts.evidence.of("output") if MANIFESTS.search(d.path)]
+    runs = any(RUN_AT_INSTALL.search(d.path) for d in facts.evidence.of("output"))
+    if runs or any(RUNS_AT_INSTALL.search(d.text) for d in manifests):
+        return "The output has scripts that run during installation and can print any text."
+    if any(OWN_SOURCE.search(d.text) for d in manifests):
+        return "The output itself chooses the package source, so that source may be at fault."
+    return None
+
+
+def _at_build(facts: Facts) -> str | None:
+    # A message of many lines can look like the end of its own section, so all of the log counts.
+    whole = code.joined([*(d.text for d in facts.evidence.of("log")), *_recorded(facts)])
+    if len(whole) > LONGEST_LOG:
+        return "The log is too long to tell whether the output's code wrote a part of it."
+    if FROM_CODE.search(whole):
+        return "The build ran the output's code, which can throw any text."
+    if facts.errors and all(e.citation and (e.code or e.places) for e in facts.errors):
+        return None
+    if COMPILED.search(whole):
+        return "A compiler reported errors too, and those quote text of the output."
+    if ONLY_PUSHES.match(_text(facts)):
+        return None
+    return "A build may run the output's code, which can print any text."
+
+
+def _in_tests(facts: Facts) -> str | None:
+    if raised_by_grader(facts) or _ran_quietly_elsewhere(facts):
+        return None
+    if FROM_CODE.search(_text(facts)) or facts.blamed:
+        return "The message comes from the output's own code, which can throw any text."
+    return "The log does not show what raised the error, and the output's own code can throw any text."
+
+
+def _ran_quietly_elsewhere(facts: Facts) -> bool:
+    """Whether the code was deployed to a separate process and nothing in the tests' log comes from it."""
+    text = _text(facts)
+    quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
+    named = all(_names(facts, test) for test in facts.outcome.failures)
+    return ran_elsewhere(facts) and quiet and named and bool(facts.grader) and not RETHROWN.search(facts.grader)
+
+
+def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
+    """Whether a traceback passes through a grader's file and through none of the output's."""
+    graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
+    output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
+    frames = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in test.frames]
+    known = 0 < len(frames) < MOST_FRAMES  # more are cut off
+    return known and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
+
+
+def _names(facts: Facts, test: evidence.FailedTest) -> bool:
+    """Whether a grader has a test of this name; a forged failure may not."""
+    title = test.title.split("[")[0]
+    return bool(title) and title in facts.grader.replace("\\", "")
+
+
+def _is_reflective(facts: Facts) -> bool:
+    """Whether the output's code could bypass the test runner's capture or forge frames."""
+    texts = _code(facts.evidence.of("output"))
+    return any(DUNDER.search(text) or REFLECTIVE & code.names(text) for text in texts)
+
+
+def _code(documents: tuple[Document, ...]) -> Iterator[str]:
+    for document in documents:
+        if not document.path.endswith((".md", ".txt", ".log")):
+            yield code.without_comments(document.text, document.path)
+
+
+def _text(facts: Facts) -> str:
+    """The text of the log and the records about the failed step."""
+    part = log.failed_log(facts.evidence)
+    return code.joined([part.text if part else "", *_recorded(facts)])
+
+
+def _recorded(facts: Facts) -> list[str]:
+    recorded = (step.error for step in facts.evidence.steps if step.status == "failed" and step.error)
+    return [*recorded, facts.evidence.eval.reason or ""]
+
+
+RELATION = frozenset(
+    """
+    TS2321 TS2322 TS2344 TS2345 TS2352 TS2375 TS2379 TS2412 TS2415 TS2416 TS2420 TS2430 TS2559 TS2684 TS2719 TS2739
+    TS2740 TS2741 TS2769
+    """.split()  # noqa: SIM905
+)
+"""Two types do not fit: what the other one is like, only the platform tells."""
+INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
+"""A type was left to the compiler, which could not find it, went round in circles or gave up."""
+ENVIRONMENT = re.compile(
+    r"Do you need to (?:install|change) |Cannot find type definition file|Could not find a declaration"
+)
+"""Type definitions or parts of the language that are not installed."""
+AMBIENT = re.compile(
+    r"Cannot find (?:name|namespace) '(?:process|Buffer|NodeJS|require|module|global|__dirname|__filename|React|JSX)'"
+)
+"""Names that come with packages of types."""
+OPTIONS = re.compile(r"TS(?:5\d{3}|6\d{3}|1259|1343|1378|1479|1484|17004|18003|2686|2688|2792|2834|2835|2875)")
+"""Errors that depend on the compiler's options, or are about them."""
+MEMBER = frozenset(["TS2339", "TS2353", "TS2551", "TS2561"])
+NO_MEMBER = re.compile(r"'(?P<name>[^']+)' does not exist (?:on|in) type '(?P<type>.+?)'")
+SYNTAX = re.compile(r"(?:TS1\d{3}: |Expected |Unexpected |Unterminated |Syntax error)")
+"""Where a parser gives up tells little: the mistake may stand before it."""
+SETTINGS = ("tsconfig.json", "jsconfig.json")
+"""Files that the runner itself writes and changes."""
+SHORTEST = 8
+"""Characters of a statement, without white space, from which it is no accident that the reference has it too."""
+LONGEST = 20
+"""Lines of one statement that are looked at."""
+OF_NODE = frozenset(
+    """
+    assert async_hooks buffer child_process cluster console crypto dgram diagnostics_channel dns events fs http http2
+    https net os path perf_hooks process querystring readline stream string_decoder timers tls tty url util v8 vm
+    worker_threads zlib
+    """.split()  # noqa: SIM905
+)
+"""Modules built into Node that other runtimes lack. Any other package is the model's own choice."""
+UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<module>[^\"']+)[\"']")
+
+
+def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | None:
+    """Why a build error may be one that all models meet, as a sentence; None where it is plainly this model's own."""
+    if error is None:
+        return None
+    if what := reference_has_it(facts, error):
+        return what
+    if shared_failures_known(facts):
+        return None
+    what = _unknowable(facts, error)
+    return f"{what}, {NOT_STORED}" if what else None
+
+
+def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
+    """Why the reference may fail alike, as a sentence: the error points to nothing that only the model wrote."""
+    if facts.same_as_reference:
+        return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
+    places = [facts.line(place.path, place.line) for place in error.places]
+    lines = [line for line in places if line is not None]
+    if not lines and (error.places or error.code):
+        return "The error names no line that the model wrote, so the reference may fail alike."
+    if lines and all(line.document.path.endswith(SETTINGS) for line in lines):
+        return "The error is about settings that the runner writes and changes, so the reference may fail alike."
+    if lines and not SYNTAX.match(error.error) and all(_stands_in_reference(facts, line) for line in lines):
+        return "The reference has the statement that the error names too, so it may fail alike."
+    return None
+
+
+def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
+    """Whether the reference has the statement that begins in a line, word for word."""
+    text = code.without_comments(line.document.text, line.document.path).split("\n")
+    statement, depth = "", 0
+    for part in text[line.number - 1 : line.number - 1 + LONGEST]:
+        statement += code.fold(part)
+        depth += sum(map(part.count, "([{")) - sum(map(part.count, ")]}"))
+        if depth <= 0:
+            break
+    theirs = "".join(one.folded for one in facts.expected_lines)
+    return len(statement) >= SHORTEST and statement in theirs
+
+
+def shared_failures_known(facts: Facts) -> bool:
+    """Whether anything tells which failures models share: the eval's notes, or how other models did."""
+    across = facts.case.across
+    return bool(facts.evidence.of("known_gaps")) or (across is not None and across.most_pass)
+
+
+NOT_STORED = "and neither known-gap notes nor other models' results are stored: models may share this gap (KNOWN_GAP)."
+
+
+def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
+    rule = error.code or ""
+    if rule in RELATION:
+        return "The error is about a type that the task does not describe"
+    if INFERRED.fullmatch(rule):
+        return "The compiler could not infer a type"
+    if rule and (ENVIRONMENT.search(error.error) or AMBIENT.search(error.error)):
+        return "Type definitions are missing in the environment"
+    if OPTIONS.fullmatch(rule):
+        return "The error depends on the compiler's options"
+    if rule in MEMBER and not _invented(facts, error.error):
+        return "Other code here uses this member too, or the type is not known"
+    module = UNRESOLVED.search(error.error)
+    if module and module["module"].removeprefix("node:").split("/")[0] in OF_NODE:
+        return f"Node's `{module['module']}` is not available where the code runs"
+    if rule or error.tool or facts.check != "build" or facts.blamed:
+        return None
+    return "The error names no line of the model's code"
+
+
+def _invented(facts: Facts, said: str) -> bool:
+    """Whether the model invented a member: reference, task and grader never use it, and the type is known."""
+    match = NO_MEMBER.search(said)
+    if match is None:
+        return True
+    known = facts.expected_names | code.names(facts.task) | code.names(facts.grader)
+    return match["type"] not in ("{}", "never", "unknown", "object") and match["name"] not in known

@@ -1,0 +1,326 @@
+"""Rules for failures that say nothing about the model: runner, provider, registry or grader unavailable."""
+
+import re
+
+from evalscribe.judging.quotations import cite_lines
+from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules import quote as wording
+from evalscribe.judging.rules.facts import Facts, RuleDecision
+from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
+from evalscribe.model.finding import Failure
+from evalscribe.signature import log as signature_log
+
+MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
+"""Prefix of the Convex runner's reason for an eval that it does not count."""
+EMPTY_ANSWER = re.compile(r"empty provider response\b")
+UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
+TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
+ANSWERS = ("raw_model_response.md",)
+"""Files in which the Convex runner keeps an answer that it could not extract files from."""
+REFUSAL = re.compile(
+    r"\b(?:i|we)(?:['’]m| am| are)? (?:can['’]t|cannot|can not|won['’]t|will not|unable to|not able to)\b", re.I
+)
+
+
+def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
+    """The runner marked the eval as an outage before any code of the model ran."""
+    said = _recorded(facts)
+    match = MARKED.match(said)
+    if match is None or facts.check not in ("install", "other"):
+        return None
+    empty = EMPTY_ANSWER.match(match["said"]) is not None
+    message = wording.cut(match["said"], 120) or match["mark"]
+    return RuleDecision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="no-answer-came" if empty else f"runner-says-{match['mark'].replace('_', '-')}",
+        confidence=0.5 if empty else 0.9,
+        uncertain=empty,
+        why=wording.cut(f"not judged; the runner says: {message}"),
+        reasoning=f"The runner marks this eval `{match['mark']}`: {message.rstrip('.')}. No model code was judged."
+        + (
+            " An empty answer can also come from a content filter, or from a model that spent all its tokens on "
+            "reasoning. The cause is not stored."
+            if empty
+            else ""
+        ),
+        citations=quote.log(facts),
+        by_error_text=True,
+    )
+
+
+def answer_without_files(facts: Facts) -> RuleDecision | None:
+    """The model answered, but the runner found no files in the required layout."""
+    said = _recorded(facts)
+    if not UNREADABLE.match(said) or facts.check in ("tests", "lint", "build"):
+        return None
+    answer = next((d for d in facts.evidence.of("output") if wording.basename(d.path) in ANSWERS), None)
+    refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
+    unseen = answer is None and "invalid filesystem" not in said.lower()  # a path outside the project speaks for itself
+    doubtful = refused or unseen
+    line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="answer-refused" if refused else "answer-without-files",
+        confidence=0.5 if doubtful else 0.7,
+        uncertain=doubtful,
+        why=wording.cut(said.removeprefix("Error: ")),
+        reasoning=f"The model answered, but the runner could not extract files: {wording.cut(said, 120)}. "
+        + (
+            "The answer looks like a refusal."
+            if refused
+            else f"See `{answer.path}`."
+            if answer
+            else "The answer itself is not stored: it may also be a refusal, or have been cut."
+            if unseen
+            else "The answer itself is not stored."
+        ),
+        citations=(
+            *((cite_lines(answer, line, min(line + 2, len(answer.lines))),) if answer else ()),
+            *quote.log(facts),
+        ),
+    )
+
+
+def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
+    """A command of the runner hit the runner's time limit, and only that is recorded."""
+    match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
+    if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
+        return None
+    what, tests = wording.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
+    alike = facts.same_as_reference
+    open_question = {
+        "tests": "The cause may be an endless loop in the code or a backend that never answers: no output of the "
+        "tests is stored.",
+        "build": "The cause may be a slow machine or types that are too deep to check.",
+    }
+    unsure = tests or (facts.check == "build" and facts.step_checks_types)
+    return RuleDecision(
+        label="KNOWN_GAP" if not tests else "OVERLY_STRICT" if alike else "MODEL_FAULT",
+        kind="infrastructure" if not tests else "harness" if alike else "model",
+        cause=f"{facts.check}-timed-out",
+        confidence=0.5 if unsure else 0.8,
+        uncertain=unsure,
+        why=wording.cut(f"`{what}` hit the runner's time limit of {match['limit']}"),
+        reasoning=f"`{what}` was stopped by the runner after {match['limit']}, and nothing else is recorded. "
+        + (
+            open_question[facts.check]
+            if unsure
+            else "All tests passed."
+            if facts.check == "lint" and facts.outcome.all_passed
+            else "No code of the model was judged; the eval may pass when the run is repeated."
+        ),
+        citations=quote.log(facts),
+        by_error_text=True,  # a script of the output may have taken the time
+    )
+
+
+def reference_not_set_up(facts: Facts) -> RuleDecision | None:
+    """The runner could not install or deploy the reference answer, which the tests need."""
+    headings = signature_log.reference_errors(facts.evidence)
+    if facts.check != "tests" or not headings:
+        return None
+    said = wording.cut(headings[0].text.removeprefix(signature_log.REFERENCE), 120)
+    log = next(iter(facts.evidence.of("log")), None)
+    line = headings[0].number
+    proven = doubts.only_runner_marks(facts)
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="reference-not-set-up",
+        confidence=0.85 if proven else 0.5,
+        uncertain=not proven,
+        error=f"the reference was not set up: {said}",
+        why=wording.cut(f"the reference answer was not set up: {said}"),
+        reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It "
+        "runs the tests anyway, and they cannot pass without the reference: the model's work was not judged."
+        + ("" if proven else " But the code under test may have printed that line."),
+        citations=(*((cite_lines(log, line, line),) if log else ()), *quote.log(facts)),
+        fix="end the eval as an outage when the reference answer cannot be installed or deployed",
+        would_pass=False,
+    )
+
+
+def tests_never_started(facts: Facts) -> RuleDecision | None:
+    """The runner prints a heading for the test runner's output, but no output follows, not even a banner."""
+    log = next(iter(facts.evidence.of("log")), None)
+    if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
+        return None
+    part = signature_log.failed_log(facts.evidence)
+    if not facts.produced or part is None or not part.text.lstrip().startswith("[error]"):
+        return None
+    said = [line.strip() for line in part.text.split("\n") if line.strip()]
+    if len(said) > 1 or not said[0].endswith(":"):
+        return None
+    proven = doubts.ran_elsewhere(facts)
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="tests-never-started",
+        confidence=0.6 if proven else 0.5,
+        uncertain=not proven,
+        error="the test runner did not start: it printed nothing",
+        why="the test runner did not start: the log has no output of it",
+        reasoning="The tests step failed, and the log has no output below its heading, not even the test runner's "
+        "banner. No test judged the model's work."
+        + ("" if proven else " But code that runs in the tests' process can end it before it prints anything."),
+        citations=quote.log(facts),
+        fix="record the exit code and stderr of the test runner, and end the eval as an outage when it does not start",
+        would_pass=False,
+    )
+
+
+def _recorded(facts: Facts) -> str:
+    """Return the recorded reason of the failed step, else of the eval."""
+    evidence = facts.evidence
+    own = (s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error)
+    return next(own, None) or evidence.eval.reason or ""
+
+
+CONNECTION = re.compile(
+    r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
+    r"|address already in use|socket hang ?up"
+    r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"
+    r"|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
+    r"|name resolution|getaddrinfo|network is unreachable|no route to host|max retries exceeded|read ?timed? ?out"
+    r"|ReadTimeout|NewConnectionError|(?:502|504)\b.{0,20}(?:gateway)|503\b.{0,20}unavailable",
+    re.IGNORECASE,
+)
+ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
+"""A grader that computes a port, the usual reason why nothing answers there."""
+QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
+PROVIDER = re.compile(
+    r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
+    r"|API (?:call|request)|invalid api key|unauthori[sz]ed|model.{0,40}(?:not (?:found|exist)|unavailable|deprecated)"
+    r"|(?:provider|service|endpoint).{0,30}(?:error|unavailable|down)|too many requests|\b(?:429|5\d\d)\b|timed? ?out",
+    re.IGNORECASE,
+)
+
+NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
+"""The error of the AI SDK's stream after any provider error, which it does not report."""
+OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
+"""Errors of the AI SDK, which calls the model before any code under test runs."""
+REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
+"""bun's message for a package registry that is overloaded or down; 404 means that the package does not exist."""
+PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE)
+"""The Convex CLI's message for a backend failure; a 4xx status means that it refused the push."""
+
+
+def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
+    """No output at all: nobody can tell what the model would have written."""
+    judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
+    if facts.produced or judged or facts.evidence.of("log") or facts.spoken.by_model:
+        return None
+    reason = facts.evidence.eval.reason or ""
+    known = bool(PROVIDER.search(reason) or CONNECTION.search(reason) or OF_SDK.search(reason))
+    return RuleDecision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="model-not-reachable" if known else "no-output",
+        confidence=0.95 if known else 0.5,
+        uncertain=not known,
+        why="no model output: the provider failed before grading" if known else "no model output to judge",
+        reasoning=f"The eval ended before grading began and holds no output. {_reason_said(known, reason)}",
+    )
+
+
+def _reason_said(known: bool, reason: str) -> str:
+    if NO_OUTPUT.search(reason):
+        return (
+            "The call to the provider failed, so the model's work was never judged. The error is not stored: see the "
+            "log of the job that ran the evals."
+        )
+    if known:
+        return "The recorded reason is the provider's or the network's, so the model's work was never judged."
+    return "The recorded reason does not say what broke, so this is the likeliest reading."
+
+
+def environment_not_reached(facts: Facts) -> RuleDecision | None:
+    """A step before the tests that stopped at a connection never came to the code."""
+    if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
+        return None
+    index = facts.check == "install"
+    error = facts.first.error
+    if not (CONNECTION.search(error) or (index and (_timed_out(error) or REGISTRY.search(error))) or PUSH.match(error)):
+        return None
+    if _quotes_output(facts, error):
+        return None
+    return RuleDecision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="package-index-unreachable" if index else "environment-unreachable",
+        confidence=0.9,
+        why=f"{'the package index' if index else 'a service'} could not be reached; no code was judged",
+        reasoning=f"The step `{facts.step}` failed on a connection, before anything of the model's ran. "
+        "It may succeed when the run is repeated.",
+        citations=quote.log(facts),
+        by_error_text=True,
+    )
+
+
+def grader_not_connected(facts: Facts) -> RuleDecision | None:
+    """Every failed test stopped at a connection, and the code does not say such words itself."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
+        return None
+    word = CONNECTION.search(failures[0].message)
+    if word and quote.first_with(facts.output_lines, word.group(0)):
+        return None
+    # If the server never started or redirects elsewhere, the model is at fault. Frames alone do not distinguish that
+    # from a grader that uses a wrong address.
+    asks_elsewhere = doubts.raised_by_grader(facts) and ANOTHER_PORT.search(facts.grader) is not None
+    proven = asks_elsewhere or doubts.others_fail_alike(facts)
+    grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
+    where = grader[0].path.rsplit("/", 1)[-1] if grader else "the grader"
+    return RuleDecision(
+        label="OVERLY_STRICT",
+        kind="harness",
+        cause="grader-" + code.kebab(word.group(0) if word else "connection"),
+        confidence=0.8 if proven else 0.5,
+        uncertain=not proven,
+        why=f"the grader could not connect; {_all(len(failures))} before any assertion",
+        reasoning=f"{_all(len(failures)).capitalize()} with a connection error, not with a failed assertion. "
+        + (
+            "Nothing that the model wrote was judged, so the harness or its network is at fault."
+            if proven
+            else "The harness or its network may be at fault, but the output's own code can also throw such an error, "
+            "or its server may not answer."
+        ),
+        citations=(*quote.log(facts), *grader),
+        fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
+        would_pass=proven,
+    )
+
+
+def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
+    """Whether what failed was the model's work or a check of it, and no provider, registry or service before that."""
+    facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
+    outage = environment_not_reached(facts)
+    proven = outage is not None and not doubts.checked(facts, outage).uncertain
+    late = runner_ran_out_of_time(facts)
+    before = (
+        provider_gave_nothing,
+        marked_by_the_runner,
+        reference_not_set_up,
+        tests_never_started,
+    )
+    return not proven and (late is None or late.uncertain) and all(rule(facts) is None for rule in before)
+
+
+def _quotes_output(facts: Facts, error: str) -> bool:
+    """Whether an error contains such words only because it quotes a name or text of the output."""
+    word = CONNECTION.search(error)
+    if word is None:
+        return False
+    if facts.check == "install":
+        return any(word[0].lower() in document.text.lower() for document in facts.evidence.of("output"))
+    return CONNECTION.search(QUOTED.sub("", error)) is None
+
+
+def _timed_out(error: str) -> bool:
+    return "timed out" in error.lower()
+
+
+def _all(count: int) -> str:
+    return {1: "the one failed test ended", 2: "both failed tests ended"}.get(count, f"all {count} failed tests ended")

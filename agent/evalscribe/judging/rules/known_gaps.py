@@ -1,0 +1,291 @@
+"""Rules for known gaps: notes that describe this failure, and interface fields that the task never mentions."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from evalscribe.judging.rules import code, doubts, model_faults, quote
+from evalscribe.judging.rules import quote as wording
+from evalscribe.judging.rules.code import GapNote, stems
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
+from evalscribe.model.evidence import Citation
+
+OF_LINT = re.compile(r"lint", re.IGNORECASE)
+
+
+def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
+    """A note that names the broken rule, or speaks of linting and of what the linter points to, means this failure."""
+    if facts.check != "lint" or not facts.errors:
+        return None
+    blamed = code.joined(line.text for line in facts.blamed)
+    codes = frozenset(error.code for error in facts.errors if error.code)
+    return _first(facts, lambda note: _rule(note, codes) or _complaint(note, facts.said, blamed), 0.8, _in_error)
+
+
+def gap_names_the_error(facts: Facts) -> RuleDecision | None:
+    """A note that names the type, field or package in the error was written about this failure."""
+    if facts.check == "lint" or (not facts.errors and not facts.outcome.failures):
+        return None
+    return _first(facts, lambda note: _named(facts, note), 0.8, _in_error)
+
+
+def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
+    """A note that names what only this output has fits it."""
+    if not _may_compare(facts):
+        return None
+    return _first(facts, lambda note: _touches(facts, note) and _written(facts, note), 0.75, _in_output)
+
+
+def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
+    """The output leaves out what the reference has and a note says models forget, and nothing else broke it."""
+    if not _may_compare(facts) or model_faults.misplaced(facts):
+        return None
+    return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
+
+
+def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
+    """As above, but the note only hints at what is missing: in other words, or at what the reference lacks too."""
+    if not _may_compare(facts) or model_faults.misplaced(facts):
+        return None
+    return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
+
+
+def _may_compare(facts: Facts) -> bool:
+    """An error that a compiler or linter located says itself what is wrong; differences elsewhere do not count."""
+    compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
+    return not compiled and bool(facts.output_lines and facts.expected_lines)
+
+
+def _first(
+    facts: Facts, match: Callable[[GapNote], str | None], confidence: float, tell: Callable[[str, GapNote], str]
+) -> RuleDecision | None:
+    for note in facts.notes:
+        if name := match(note):
+            return RuleDecision(
+                label="KNOWN_GAP",
+                kind="lint" if facts.check == "lint" else "model",
+                cause="known-gap-" + code.kebab(name, 36),
+                confidence=confidence,
+                uncertain=confidence <= 0.5,
+                why=_why("known gap" if confidence > 0.5 else "maybe a known gap", name, note),
+                reasoning=tell(name, note),
+                citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
+                by_error_text=tell is _in_error and not _names_a_test(facts, name),
+            )
+    return None
+
+
+def _names_a_test(facts: Facts, name: str) -> bool:
+    """Whether a note means a test by its name, and every failure is shown to be the grader's own."""
+    return any(name in test.title for test in facts.outcome.failures) and doubts.stopped_in_grader(facts)
+
+
+def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
+    bare = (term.rsplit("/", 1)[-1] if term.startswith("@") else term for term in note.terms)
+    return next((term for term in bare if any(rule.rsplit("/", 1)[-1] == term for rule in codes)), None)
+
+
+def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
+    """A note about linting: a name of it in the linter's words, or a call or member of it on the blamed line."""
+    if not OF_LINT.search(note.text):
+        return None
+    folded = code.fold(blamed)
+    spelled = (term for term in note.terms if "." in term.strip(".") and code.fold(term) in folded)
+    return next(spelled, None) or next((term for term in note.terms if _whole(term, said)), None)
+
+
+def _named(facts: Facts, note: GapNote) -> str | None:
+    """A term of the note that stands in the error as a whole word and not in the task; what is quoted there first."""
+    terms = [term for term in note.terms if _whole(term, facts.said) and not _whole(term, facts.task)]
+    quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.said))
+    return next(quoted, None) or next(iter(terms), None)
+
+
+def _whole(term: str, text: str) -> bool:
+    return re.search(rf"(?<![\w$-]){re.escape(term)}(?![\w$-])", text) is not None
+
+
+def _written(facts: Facts, note: GapNote) -> str | None:
+    """A term that only the output has, and that the note does not miss."""
+    unwanted = (term for term in note.terms if term not in note.wanted)
+    others = code.joined((facts.expected_code, facts.task))
+    return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(others, t)), None)
+
+
+def _missing(facts: Facts, note: GapNote) -> str | None:
+    """What the note misses, and only the reference has."""
+    return next((term for term in _gone(facts, note) if _holds(facts.expected_code, term)), None)
+
+
+def _hinted(facts: Facts, note: GapNote) -> str | None:
+    """What the note misses though the output has something else that it names, or what it would rather see."""
+    used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
+    return (next(_gone(facts, note), None) if used else None) or _respelled(facts, note) or _preferred(facts, note)
+
+
+def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
+    files = {wording.basename(d.path) for d in facts.original.of("output")}
+    return (term for term in note.wanted if term not in files and not _holds(facts.output_code, term))
+
+
+def _holds(text: str, term: str) -> bool:
+    """Whether code holds a term, white space aside; a plain name must stand there whole."""
+    return _whole(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
+
+
+def _touches(facts: Facts, note: GapNote) -> str | None:
+    """Where tests say what failed, a note must share a word with them; any note may explain a log without a reason."""
+    if not facts.said.strip():
+        return note.text
+    named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
+    shared = sorted((named & code.names(facts.said)) | (note.words & stems(facts.said)))
+    return shared[0] if shared else None
+
+
+def _respelled(facts: Facts, note: GapNote) -> str | None:
+    """Notes are written from memory: `prefixPath` means a `pathPrefix` that the reference has and the output lacks."""
+    missing = code.names(facts.expected_code) - code.names(facts.output_code)
+    by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
+    named = (frozenset(code.parts(name)) for term in note.wanted for name in code.NAME.findall(term))
+    return next((by_parts[parts] for parts in named if parts in by_parts), None)
+
+
+def _preferred(facts: Facts, note: GapNote) -> str | None:
+    """All the words that follow `instead of` stand in the reference's own lines and nowhere in the output."""
+    gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
+    words = stems(note.preferred)
+    return note.preferred if words and words <= gone else None
+
+
+def _in_error(name: str, note: GapNote) -> str:
+    return (
+        f"`{_file(note)}` line {note.line} speaks of `{name}`, and so does this failure. "
+        "It is a documented gap of the eval, whoever is at fault."
+    )
+
+
+def _in_output(name: str, note: GapNote) -> str:
+    return (
+        f"`{_file(note)}` line {note.line} names `{name}`, which this output has and the reference does not. "
+        "It is a documented gap of the eval."
+    )
+
+
+def _in_reference(name: str, note: GapNote) -> str:
+    return (
+        f"`{_file(note)}` line {note.line} says that models leave out `{name}`, and so does this output. "
+        "It is a documented gap of the eval."
+    )
+
+
+def _in_hint(name: str, note: GapNote) -> str:
+    return (
+        f"`{_file(note)}` line {note.line} may mean this failure: the output has no `{name}`. "
+        "That is the likeliest reason, not a proven one."
+    )
+
+
+def _file(note: GapNote) -> str:
+    return note.document.path
+
+
+def _lines(facts: Facts, name: str, note: GapNote) -> tuple[Citation, ...]:
+    """The blamed lines and those that hold the name, else what only the reference has, and where the note may apply."""
+    theirs = quote.first_with(facts.left_out, name)
+    ours = _spoken_of(facts, name, note)
+    found = (*quote.blamed(facts), *quote.pairs(facts, [ours] if ours else []))
+    missing = quote.pairs(facts, [theirs])[:1] if theirs and not found else ()
+    return (*found, *missing, *(() if found else quote.telling(facts, note.words, 1) or quote.suspects(facts, 1)))
+
+
+def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
+    """The output's own line that holds a term of the note, else any of its lines that does."""
+    places = ((lines, term) for lines in (facts.introduced, facts.output_lines) for term in (name, *note.terms))
+    return next((line for lines, term in places if (line := quote.first_with(lines, term)) and line.is_code), None)
+
+
+def _why(kind: str, name: str, note: GapNote) -> str:
+    """The note; where it is too long, the name that decides comes first."""
+    text = " ".join(note.text.split())
+    return wording.whole_or(f"{kind}: {text}", wording.cut(f"{kind} `{name}`: {text}"))
+
+
+FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
+"""A field and the object whose method gives its type: `isDone: v.boolean()`."""
+RETURNED = re.compile(r"(?<![a-z])(?:returns?|response|result|output)(?![a-z])", re.IGNORECASE)
+"""First line of a list of returned fields; any other list may describe the model's own data."""
+SIBLINGS = 2
+"""Fewest other fields of the list that the output must have; with fewer, it lists something else."""
+
+
+def undocumented_fields(facts: Facts) -> RuleDecision | None:
+    """The output lacks a field, or gives it another type, that only somebody who knows the interface can list."""
+    if facts.check not in ("build", "tests") or not facts.produced or (facts.check == "build" and not facts.first):
+        return None
+    if facts.check == "tests" and not facts.outcome.failures:
+        return None
+    found = next(_fields(facts), None)
+    if found is None:
+        return None
+    name, line, proven = found
+    return RuleDecision(
+        label="KNOWN_GAP",
+        kind="task",
+        cause="undocumented-field-" + code.kebab(name, 30),
+        confidence=0.65 if proven else 0.5,
+        uncertain=not proven,
+        why=wording.cut(f"the task does not mention `{name}`, which the interface returns"),
+        reasoning=f"The reference lists `{name}` among the fields of a value that it only passes on. It never builds "
+        f"that field, and the task does not name it. "
+        + (f"The error is about `{name}`." if proven else f"The log has no message that names `{name}`."),
+        citations=(*_ours(facts, name), *quote.pairs(facts, [line])[:1], *quote.log_naming(facts, name)),
+        fix=f"name the field `{name}` of the value in the task",
+        would_pass=False,
+        by_error_text=proven,
+    )
+
+
+def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
+    """Such fields, with their line in the reference, and whether the error names them; those first."""
+    ours = facts.output_names
+    found = []
+    for line in facts.left_out:
+        match = FIELD.match(line.text)
+        if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
+            continue
+        # Alone between quotes: a type that is written out names all its fields, also those that fit.
+        named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.said) is not None
+        if not named and (match[1] in ours or not facts.outcome.silent):
+            continue
+        if _lists_the_rest(facts, line, match[2]):
+            found.append((match[1], line, named))
+    yield from sorted(found, key=lambda one: not one[2])
+
+
+def _uses(facts: Facts, name: str) -> int:
+    """Count the lines of the reference that contain a name."""
+    return sum(code.says(line.text, name) for line in facts.expected_lines)
+
+
+def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
+    """Whether the output has the same list: its first line and other fields of it."""
+    text = line.document.lines
+    field = FIELD.match(line.text)
+    own = _indent(text[line.number - 1])
+    above = next((n for n in range(line.number - 2, -1, -1) if text[n].strip() and _indent(text[n]) < own), None)
+    if field is None or above is None or not RETURNED.search(text[above]):
+        return False
+    if quote.first_with(facts.output_lines, text[above]) is None:
+        return False
+    block = [t for t in text[above + 1 : line.number + 40] if _indent(t) == own]
+    names = [m[1] for t in block if (m := FIELD.match(t.strip())) and m[2] == owner]
+    listed = {m[1] for one in facts.output_lines if (m := FIELD.match(one.text)) and m[2] == owner}
+    return len(listed & set(names) - {field[1]}) >= SIBLINGS
+
+
+def _ours(facts: Facts, name: str) -> tuple[Citation, ...]:
+    line = next((one for one in facts.output_lines if code.says(one.text, name)), None)
+    return quote.pairs(facts, [line])[:1] if line else quote.suspects(facts, 1)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

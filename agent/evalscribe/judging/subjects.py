@@ -1,0 +1,426 @@
+"""Subjects: what a judge is shown, as items that it can cite by their marks."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.prompt_text import Delimiter, number_whole_lines, one_line, quote_json, show_invisible
+from evalscribe.judging.quotations import Haystack
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Precedent
+from evalscribe.model.result import CitationTarget, JudgeResult, ResultType
+from evalscribe.model.transcript import (
+    AgentRun,
+    AssistantMessage,
+    ChatMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptToolCall,
+)
+from evalscribe.redaction.redact import redact_json
+
+_INDEX = re.compile(r"[0-9]{1,9}")
+_ENDS = ("]", ",", ";", ":<RANGE>", ": <RANGE>")
+MOST_STEPS = 10_000
+"""Ways through hostile metadata that are tried for one key."""
+
+
+@dataclass(frozen=True)
+class KeyedValue:
+    """A value that a key leads to; `end`: where the key ended in the text that it was read from."""
+
+    value: Any
+    end: int
+
+
+def find_value(metadata: Any, text: str, at: int = 0) -> KeyedValue | None:
+    """The value whose key stands at `at`: of several that could be meant the one with the longest key; None if none."""
+    reached = list(_ways(metadata, text, at, [MOST_STEPS]))
+    return max(reached, key=lambda value: value.end, default=None)
+
+
+def _ways(node: Any, text: str, at: int, left: list[int]) -> Iterator[KeyedValue]:
+    for end, child in _children(node, text, at):
+        left[0] -= 1
+        if left[0] < 0:
+            return
+        if end == len(text) or text.startswith(_ENDS, end):
+            yield KeyedValue(child, end)
+        if text.startswith(".", end):
+            yield from _ways(child, text, end + 1, left)
+        elif text.startswith("[", end) and isinstance(child, list):
+            yield from _ways(child, text, end, left)
+
+
+def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
+    """The parts of a value that are named at `at`, each with the end of its name."""
+    if isinstance(node, dict):
+        for length in {len(key) for key in node}:
+            key = text[at : at + length]
+            if key in node and length:
+                yield at + length, node[key]
+    elif isinstance(node, list):
+        bracket = text.startswith("[", at)
+        index = _INDEX.match(text, at + bracket)
+        if index and int(index[0]) < len(node) and (not bracket or text.startswith("]", index.end())):
+            yield index.end() + bracket, node[int(index[0])]
+
+
+def value_text(value: Any) -> str:
+    """A value of metadata as text: a string as it is, anything else as indented JSON."""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def render_object(value: Mapping[str, Any]) -> str:
+    """`key: value` line by line; strings as they are, below their key where they have several lines."""
+    return "\n".join(_entries(value))
+
+
+def _entries(value: Mapping[str, Any]) -> Iterator[str]:
+    for key, part in value.items():
+        text = part if isinstance(part, str) else as_json(part)
+        yield f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
+
+
+_RUN = """\
+- `[R0]` cites an agent run as a whole, `[T0]` a transcript."""
+_BLOCK = """\
+- `[T0B1]` cites block 1 of transcript 0 as a whole; `[T0B1:<RANGE>text</RANGE>]` cites what it says there."""
+_METADATA = """\
+- `[{mark}.key]`, with dots for keys inside keys, cites a value of that metadata."""
+_RESULT = """\
+- `[A0]` cites an earlier result as a whole; `[A0:<RANGE>text</RANGE>]` cites what it says."""
+_ITEM = """\
+- `[{mark}]` cites that item as a whole; `[{mark}:<RANGE>text</RANGE>]` cites what it says."""
+_DOCUMENT = """\
+- `[role path:3-9]` cites lines of a document, role and path as they stand in its opening delimiter, `[role path:3]` one
+  line; `[role path:3-9:<RANGE>text</RANGE>]` cites what these lines say."""
+_RULES = """\
+What stands between <RANGE> and </RANGE> is compared with that very item: copy it exactly and in whole words, keep its
+line breaks, leave nothing out, and leave out line numbers and delimiters. White space may differ. One citation per
+statement is enough; a citation that does not hold counts against the answer."""
+
+
+def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
+    """Instructions for a subject with these marks; `numbered`: it has documents with line numbers as well."""
+    metadata = next((mark for mark in marks if mark.endswith("M")), None)
+    named = next((mark for mark in marks if mark.isalpha()), None)
+    ways = (
+        _RUN if "R0" in marks else None,
+        _BLOCK if any(mark.startswith("T") and "B" in mark for mark in marks) else None,
+        _METADATA.format(mark=metadata) if metadata else None,
+        _DOCUMENT if numbered else None,
+        _ITEM.format(mark=named) if named else None,
+        _RESULT if "A0" in marks else None,
+    )
+    listed = "\n".join(way for way in ways if way)
+    return f"Cite what you rely on, in square brackets, inside the strings that may hold citations:\n{listed}\n{_RULES}"
+
+
+class SubjectItem(Frozen):
+    """One text of a subject, and how it is cited."""
+
+    mark: str
+    """`T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`: what stands between the brackets of a citation."""
+    about: str
+    """Our words about it, for the delimiter's line. No part of the text, so it can never be quoted."""
+    text: str
+    """What can be quoted, as it was recorded; offsets of a citation count its code points."""
+    target: CitationTarget
+    """Where a citation of the whole item leads."""
+    numbered: bool = False
+    """Whether its lines are shown with numbers and can be cited by them."""
+    first: int = 1
+    """Number of the first line of `text`."""
+    labels: tuple[tuple[int, str], ...] = ()
+    """Where in `text` a part begins (a line's start), and our word for it; ascending. Never quotable either."""
+    metadata: dict[str, Any] | None = None
+    """What the text shows as JSON: its keys can be cited, `R0M.scores.reward`."""
+
+
+class Subject(Frozen):
+    """What one judgement is about."""
+
+    id: str
+    """An agent run's id, or `<run id>/<eval path>`."""
+    digest: str
+    """Content id of all that a judge can see of it."""
+    items: tuple[SubjectItem, ...]
+
+    @classmethod
+    def of(cls, id: str, items: Sequence[SubjectItem]) -> "Subject":
+        """A subject with the digest of its items."""
+        seen = [[item.mark, item.about, item.text, item.numbered, item.first, item.labels] for item in items]
+        return cls(id=id, digest=content_id(seen), items=tuple(items))
+
+    def text(self, items: Sequence[SubjectItem] | None = None) -> str:
+        """Every item between delimiters, for a prompt; or only these, where a prompt has words between them."""
+        return "\n".join(self._block(item) for item in (self.items if items is None else items))
+
+    @property
+    def citation_help(self) -> str:
+        """How to cite here, in the grammar that this subject has."""
+        numbered = any(item.numbered for item in self.items)
+        return citation_help(tuple(item.mark for item in self.items if not item.numbered), numbered=numbered)
+
+    def item(self, mark: str) -> SubjectItem | None:
+        number = self.numbers.get(mark)
+        return None if number is None else self.items[number]
+
+    def text_of(self, target: CitationTarget) -> str | None:
+        """The text that a target's offsets count in: the item's own, or the value's where a metadata key was cited."""
+        key = target.metadata_key
+        item = self.item(target.item.removesuffix(f".{key}") if key else target.item)
+        if item is None or not key:
+            return item.text if item else None
+        value = find_value(item.metadata, key)
+        return value_text(value.value) if value and value.end == len(key) else None
+
+    def __copy__(self) -> "Subject":
+        """Without what was derived: `model_copy` may be about to change the items."""
+        return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Which item has which mark. Of equal marks the first wins."""
+        return {item.mark: number for number, item in reversed(list(enumerate(self.items)))}
+
+    @cached_property
+    def haystack(self) -> Haystack:
+        """The items' texts, ready to be searched for quotations."""
+        return Haystack(tuple(item.text for item in self.items))
+
+    @cached_property
+    def _fence(self) -> Delimiter:
+        return Delimiter(self.digest, [text for item in self.items for text in (item.text, item.about, item.mark)])
+
+    def _block(self, item: SubjectItem) -> str:
+        return self._fence.block(f"{item.mark} {one_line(item.about)}".rstrip(), "\n".join(self._parts(item)))
+
+    def _parts(self, item: SubjectItem) -> Iterator[str]:
+        starts = [at for at, _ in item.labels]
+        if not starts or starts[0] > 0:
+            yield _shown_text(item, item.text[: starts[0] - 1] if starts else item.text)
+        ends = [*starts[1:], len(item.text) + 1]
+        for (start, label), end in zip(item.labels, ends, strict=False):
+            yield f"<{self._fence.tag} part: {one_line(label)}>"
+            yield _shown_text(item, item.text[start : end - 1])
+
+
+def _shown_text(item: SubjectItem, text: str) -> str:
+    return number_whole_lines(item.first, text) if item.numbered else show_invisible(text)
+
+
+def join_parts(parts: Sequence[tuple[str, str]]) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Text and labels of an item from pairs of label and text; an empty label is none."""
+    labels, at = [], 0
+    for label, text in parts:
+        labels += [(at, label)] if label else []
+        at += len(text) + 1
+    return "\n".join(text for _, text in parts), tuple(labels)
+
+
+def result_items(earlier: Sequence[JudgeResult]) -> list[SubjectItem]:
+    return [_result_item(f"A{number}", result) for number, result in enumerate(earlier)]
+
+
+def _result_item(mark: str, result: JudgeResult) -> SubjectItem:
+    about = f"earlier result about {quote_json(result.agent_run_id)} by rubric {quote_json(result.rubric_id)}"
+    failed = result.result_type is ResultType.FAILURE
+    text = result.reason or "no result" if failed else render_object(result.output)
+    return SubjectItem(
+        mark=mark, about=about, text=text, target=CitationTarget(kind="result", item=mark, result_id=result.id)
+    )
+
+
+MAX_PRECEDENTS = 6
+
+
+def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
+    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
+    told = (precedent for precedent in precedents if precedent.by_person or precedent.action)
+    return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in told)[:MAX_PRECEDENTS]
+
+
+def _unconcluded(precedent: Precedent) -> Precedent:
+    said = ("classification", "cause", "reasoning", "reviewer", "note")
+    return precedent.model_copy(update=dict.fromkeys(said))
+
+
+def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
+    """All of a run: `T0B1` blocks, `R0M`, `T0M` and `T0B1M` metadata, `A0` earlier results."""
+    return Subject.of(run.id, [*_run_items(run), *result_items(earlier)])
+
+
+def redacted_run_subject(run: AgentRun) -> Subject:
+    """Like `agent_run_subject`, but redact first: a run created in Python has not come through a source."""
+    value = run.model_dump(mode="json")
+    shown = redact_json(value)
+    return agent_run_subject(run if shown == value else AgentRun.model_validate(shown))
+
+
+def _run_items(run: AgentRun) -> Iterator[SubjectItem]:
+    """Of the only run there is: `R0M`, and its transcripts from `T0` on."""
+    yield from metadata_items("R0M", run)
+    for number, transcript in enumerate(run.transcripts):
+        yield from transcript_items(f"T{number}", transcript, run)
+
+
+def metadata_items(mark: str, run: AgentRun) -> Iterator[SubjectItem]:
+    """What is said of the run as a whole, if anything is."""
+    if run.metadata or run.name:
+        yield _metadata(mark, _named("metadata of the run", run.name), run.metadata, run)
+
+
+def transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[SubjectItem]:
+    """Of a transcript that is called `T0`: its metadata `T0M`, and its blocks `T0B0` …"""
+    if transcript.metadata or transcript.name:
+        about = _named("metadata of the transcript", transcript.name)
+        yield _metadata(f"{mark}M", about, transcript.metadata, run, transcript)
+    for block, message in enumerate(transcript.messages):
+        yield _block(f"{mark}B{block}", message, block, transcript, run)
+        if message.metadata:
+            yield _metadata(f"{mark}B{block}M", "metadata of the block", message.metadata, run, transcript, block)
+
+
+def _metadata(
+    mark: str,
+    about: str,
+    metadata: dict[str, Any],
+    run: AgentRun,
+    transcript: Transcript | None = None,
+    block: int | None = None,
+) -> SubjectItem:
+    target = CitationTarget(
+        kind="metadata",
+        item=mark,
+        agent_run_id=run.id,
+        transcript_id=transcript and transcript.id,
+        block_idx=block,
+    )
+    return SubjectItem(mark=mark, about=about, text=as_json(metadata), target=target, metadata=metadata)
+
+
+def _block(mark: str, message: ChatMessage, block: int, transcript: Transcript, run: AgentRun) -> SubjectItem:
+    text, labels = join_parts(list(_parts(message)))
+    target = CitationTarget(kind="block", item=mark, agent_run_id=run.id, transcript_id=transcript.id, block_idx=block)
+    return SubjectItem(mark=mark, about=_about(message), text=text, labels=labels, target=target)
+
+
+def _about(message: ChatMessage) -> str:
+    facts = [f"role: {message.role}"]
+    if isinstance(message, AssistantMessage) and message.model:
+        facts.append(f"model: {quote_json(message.model)}")
+    if isinstance(message, ToolMessage):
+        facts += [f"tool: {quote_json(message.function)}"] if message.function else []
+        facts += [f"call: {quote_json(message.tool_call_id)}"] if message.tool_call_id else []
+    return "; ".join(facts)
+
+
+def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
+    """The texts of a message with our words for them; what it says itself has none."""
+    if isinstance(message, AssistantMessage) and message.reasoning:
+        yield "reasoning", message.reasoning
+    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    error = message.error if isinstance(message, ToolMessage) else None
+    if message.content or not (calls or error):
+        yield "content" if isinstance(message, AssistantMessage) and message.reasoning else "", message.content
+    for call in calls:
+        yield _named("tool call", call.id), _called(call)
+        if call.metadata:
+            yield "of this call", render_object(call.metadata)
+    if error is not None:
+        yield "error", error
+
+
+def _called(call: TranscriptToolCall) -> str:
+    return "\n".join([call.function, *([render_object(call.arguments)] if call.arguments else [])])
+
+
+def _named(what: str, name: str | None) -> str:
+    return f"{what} {quote_json(name)}" if name else what
+
+
+FAILURE = "failure"
+"""Mark of the item that holds what is recorded about the failure itself."""
+
+
+def failure_subject(
+    run_id: str,
+    evidence: Evidence,
+    precedents: Sequence[Precedent] = (),
+    earlier: Sequence[JudgeResult] = (),
+) -> Subject:
+    """A failed eval: `failure`, `output src/main.py` for its documents, `P0` earlier reports, `A0` earlier results."""
+    documents = [_document(document) for document in evidence.documents]
+    items = [_failure(evidence), *documents, *_precedent_items(precedents), *result_items(earlier)]
+    return Subject.of(f"{run_id}/{evidence.eval.path}", items)
+
+
+def document_mark(document: Document) -> str:
+    """`output src/main.py`; a path that could be misread on a line stands there as a JSON string."""
+    path = document.path
+    plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
+    return f"{document.role} {path if plain else quote_json(path)}"
+
+
+def _document(document: Document) -> SubjectItem:
+    mark = document_mark(document)
+    target = CitationTarget(kind="document", item=mark, role=document.role, path=document.path)
+    return SubjectItem(mark=mark, about="", text=document.text, target=target, numbered=True)
+
+
+def _failure(evidence: Evidence) -> SubjectItem:
+    judged = evidence.eval
+    steps = "\n".join(
+        f"{step.name} {step.status}" + (f": {step.error}" if step.error else "") for step in evidence.steps
+    )
+    facts = {
+        "eval": judged.path,
+        "failed step": judged.failed_step or ("none, grading never began" if evidence.never_graded else "not recorded"),
+        "steps": steps,
+        "recorded reason": judged.reason,
+        "not here": "\n".join(evidence.missing),
+    }
+    text, labels = join_parts([(label, fact) for label, fact in facts.items() if fact])
+    return SubjectItem(
+        mark=FAILURE,
+        about="as recorded",
+        text=text,
+        labels=labels,
+        target=CitationTarget(kind="document", item=FAILURE),
+    )
+
+
+def _precedent_items(precedents: Sequence[Precedent]) -> Iterator[SubjectItem]:
+    for number, precedent in enumerate(select_precedents(precedents)):
+        mark = f"P{number}"
+        text, labels = join_parts(list(_precedent_facts(precedent)))
+        about = f"earlier report {quote_json(precedent.report)}"
+        target = CitationTarget(kind="result", item=mark, path=precedent.report)
+        yield SubjectItem(mark=mark, about=about, text=text, labels=labels, target=target)
+
+
+def _precedent_facts(precedent: Precedent) -> Iterator[tuple[str, str]]:
+    facts = {
+        "date": precedent.date,
+        "eval": precedent.eval,
+        "step": precedent.step,
+        "label": precedent.classification,
+        "cause": precedent.cause,
+        "error": precedent.error,
+        "reasoning": precedent.reasoning,
+        "done about it": precedent.action,
+        "said by": precedent.reviewer,
+        "in their words": precedent.note,
+        "of another model": precedent.model,
+    }
+    return ((label, fact) for label, fact in facts.items() if fact)

@@ -1,0 +1,294 @@
+"""Get the verdict on one failure: from the store, from a judge here, or from a judge on another machine."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.ids import Frozen
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.finding import Failure, FailureGroup, Finding, Unclassified, Verdict, undecided
+from evalscribe.model.protocols import Estimate, Judge, LostWork
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.redaction.redact import redact
+
+CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence]
+"""Makes the case of a group's first member when a worker needs it. Cases are not kept: evidence may be large."""
+WORKERS = 4
+TIMEOUT_S = 660.0
+"""For one failure. A judge has shorter limits and then knows what it spent; this one ends a judge that hangs."""
+REASON_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class JudgingOptions:
+    """Limits for judging one failure."""
+
+    timeout_s: float | None
+    fresh: bool = False
+    """Ask again, whatever the store knows."""
+
+
+class Judged(Frozen):
+    """One group was answered."""
+
+    group: FailureGroup
+    evals: tuple[Eval, ...]
+    verdict: Verdict | Unclassified
+    n: int
+    """How many groups are answered now, including this one."""
+    total: int
+    cached: bool
+    """Whether the verdict came from the store."""
+
+    @property
+    def summary(self) -> dict[str, JsonValue]:
+        """The event for a stream: plain JSON."""
+        row: dict[str, JsonValue] = {"n": self.n, "total": self.total, "evals": [eval.path for eval in self.evals]}
+        if isinstance(self.verdict, Unclassified):
+            return row | {"unclassified": self.verdict.reason}
+        verdict = self.verdict
+        return row | {"classification": verdict.classification, "cause": verdict.cause, "known": self.cached}
+
+
+class Counts(Frozen):
+    """How many groups were answered, and how."""
+
+    total: int = 0
+    judged: int = 0
+    """The judge was asked and gave a verdict."""
+    cached: int = 0
+    unclassified: int = 0
+    """The judge was asked and gave a reason in place of a verdict."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
+
+
+class FailureVerdict(Frozen):
+    verdict: Verdict | Unclassified
+    cached: bool = False
+    """Whether the verdict came from the store."""
+    undecided: Unclassified | None = None
+    """Why the judge did not decide this time; `verdict` may still be one from the store."""
+
+
+async def classify(
+    case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: JudgingOptions
+) -> FailureVerdict:
+    """Return the stored answer to the same question, else the judge's, which is stored at once.
+
+    Raises:
+        EvalscribeError: It concerns all failures. Nothing else is raised but a cancellation.
+    """
+    try:
+        return await _answer(case, judge, store, terms)
+    except EvalscribeError:
+        raise
+    except Exception as error:
+        return _no_answer(error, judge)
+
+
+def _no_answer(error: Exception, judge: Judge) -> FailureVerdict:
+    broken = _broken(error, judge)
+    return FailureVerdict(verdict=broken, undecided=broken)
+
+
+async def _answer(
+    case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: JudgingOptions
+) -> FailureVerdict:
+    if isinstance(case, UnreadableEvidence):
+        return FailureVerdict(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True, cause="evidence"))
+    key = judge.key(case)
+    known = store.get_verdict(key)
+    if known is not None and _settled(known) and not terms.fresh:
+        return FailureVerdict(verdict=known, cached=True)
+    verdict = await _ask(judge, case, terms.timeout_s)
+    if isinstance(known, Verdict) and not known.provisional and not _decides(verdict):
+        return FailureVerdict(verdict=known, cached=True, undecided=undecided(verdict))
+    store.put_verdict(key, verdict)
+    return FailureVerdict(verdict=verdict, undecided=undecided(verdict))
+
+
+def _decides(verdict: Verdict | Unclassified) -> bool:
+    return isinstance(verdict, Verdict) and not verdict.provisional
+
+
+async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict | Unclassified:
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            return await judge.judge(case)
+    except EvalscribeError:
+        raise
+    except TimeoutError as error:
+        if not limit.expired():
+            return _broken(error, judge)
+        return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id, cause="service")
+    except asyncio.CancelledError as error:
+        if cancelled_from_outside():
+            raise
+        return _broken(error, judge)
+    except Exception as error:
+        return _broken(error, judge)
+
+
+def cancelled_from_outside() -> bool:
+    """Whether somebody cancelled the current task; else something inside it says that it was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _settled(known: Verdict | Unclassified) -> bool:
+    """Whether asking the same question again is pointless."""
+    return known.final if isinstance(known, Unclassified) else not known.provisional
+
+
+def _broken(error: BaseException, judge: Judge) -> Unclassified:
+    said = " ".join(redact(str(error)).split())
+    reason = f"the judge broke: {type(error).__name__}" + (f": {said}" if said else "")
+    return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)
+
+
+def _ignore(event: Judged) -> None: ...
+
+
+@dataclass
+class JudgeQueue:
+    """The groups of one run that wait for a judge, and the findings made so far.
+
+    Its workers share one event loop, so nothing here needs a lock.
+    """
+
+    run: Run
+    groups: tuple[FailureGroup, ...]
+    """Groups of evals that are among `run.failures`."""
+    case_of: CaseOf
+    judge: Judge
+    store: Store
+    concurrency: int = WORKERS
+    timeout_s: float | None = TIMEOUT_S
+    """For one group; None if answers may take a day."""
+    fresh: bool = False
+    """Ask again, whatever the store knows."""
+    on_event: Callable[[Judged], None] = _ignore
+    error: Exception | None = field(default=None, init=False)
+    """What stopped the workers; it concerns all failures."""
+    usage: Usage = field(default=Usage(), init=False)
+    """What verdicts of this start report; stored ones cost nothing."""
+    decided: int = field(default=0, init=False)
+    """Groups that the judge was asked about and decided."""
+    undecided: list[Unclassified] = field(default_factory=list, init=False)
+    """One reason for each other group that the judge was asked about."""
+    _waiting: Iterator[FailureGroup] = field(init=False)
+    _evals: dict[str, Eval] = field(init=False)
+    _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
+    _findings: dict[str, Finding] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._waiting = iter(self.groups)
+        self._evals = {eval.id: eval for eval in self.run.failures}
+
+    @property
+    def workers(self) -> int:
+        """How many workers are of use."""
+        return min(max(1, self.concurrency), len(self.groups))
+
+    async def work(self, stream: Callable[[Judged], None] = _ignore) -> Counts:
+        """Answer groups until none waits: what one worker does.
+
+        Args:
+            stream: Hears what this worker answers, after `on_event`.
+
+        Returns:
+            What this worker answered. An error that concerns all failures is in `error`, not raised: a graph node that
+            raises would lose what other workers report.
+        """
+        mine = Counts()
+        while (group := await self._take()) is not None:
+            mine += await self._answer(group, stream)
+        return mine
+
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding for each group, in their order, without history. Raises what stopped the workers."""
+        if self.error is not None:
+            raise self.error
+        return tuple(self._findings[group.id] for group in self.groups)
+
+    async def _take(self) -> FailureGroup | None:
+        """The next group; None if none is left or the workers were stopped."""
+        await asyncio.sleep(0)  # a worker that only meets stored answers would keep signals and other workers waiting
+        return None if self.error else next(self._waiting, None)
+
+    async def _answer(self, group: FailureGroup, stream: Callable[[Judged], None]) -> Counts:
+        """Answer one group. Raises nothing but a cancellation from outside; what concerns all stops the workers."""
+        task = asyncio.ensure_future(self._classify(group))
+        self._running.add(task)
+        try:
+            return self._record(group, await task, stream)
+        except asyncio.CancelledError:
+            if self.error is None or cancelled_from_outside():
+                raise
+            return Counts()
+        except Exception as error:
+            self.error = self.error or error
+            for running in self._running:
+                running.cancel()
+            return Counts()
+        finally:
+            self._running.discard(task)
+
+    async def _classify(self, group: FailureGroup) -> FailureVerdict:
+        try:
+            case = self.case_of(group)
+        except EvalscribeError:
+            raise
+        except Exception as error:  # hostile evidence, for one
+            return _no_answer(error, self.judge)
+        return await classify(case, self.judge, self.store, JudgingOptions(timeout_s=self.timeout_s, fresh=self.fresh))
+
+    def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[Judged], None]) -> Counts:
+        verdict, cached = answer.verdict, answer.cached
+        evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
+        self._findings[group.id] = Finding(group=group.id, evals=evals, signature=group.signature, verdict=verdict)
+        n, total = len(self._findings), len(self.groups)
+        event = Judged(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
+        if answer.undecided is not None:
+            self.undecided.append(answer.undecided)
+        elif not cached and isinstance(verdict, Verdict):
+            self.decided += 1
+        if not cached:
+            self.usage += verdict.usage
+        self.on_event(event)
+        stream(event)
+        if cached:
+            return Counts(total=1, cached=1)
+        classified = isinstance(verdict, Verdict)
+        return Counts(total=1, judged=int(classified), unclassified=int(not classified))
+
+
+JudgeRemotely = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]]
+
+
+class RemoteJudge:
+    """A `Judge`: the near one says what would be asked, another one like it is asked where `decide` leads."""
+
+    def __init__(self, near: Judge, decide: JudgeRemotely) -> None:
+        self.id = near.id
+        self._near = near
+        self._decide = decide
+
+    def key(self, case: Failure) -> str:
+        return self._near.key(case)
+
+    def estimate(self, case: Failure) -> Estimate:
+        return self._near.estimate(case)
+
+    async def judge(self, case: Failure) -> Verdict | Unclassified:
+        answer = await self._decide(case)
+        if isinstance(answer, LostWork):
+            return Unclassified(reason=answer.reason, judge=self.id, cause="service")
+        return answer

@@ -1,0 +1,27 @@
+"""Run many tasks with bounded concurrency."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def run_concurrently(todo: Iterable[T], work: Callable[[T], Awaitable[None]], lanes: int) -> None:
+    """Do each, at most `lanes` at once, taking the next only when one is done.
+
+    The first error stops the others and is raised; a cancellation reaches all of them.
+    """
+    waiting = iter(todo)
+
+    async def lane() -> None:
+        for one in waiting:
+            await work(one)
+
+    tasks = [asyncio.ensure_future(lane()) for _ in range(lanes)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
