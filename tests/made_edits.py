@@ -11,9 +11,9 @@ from typing import Literal
 
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.model.report import Report
-from evalscribe.publish.merge import Merged, merge
-from evalscribe.report_markdown.page import parse
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.merge import MergedReport, merge_report
 
 NEAR = 6
 """A refusal names a line at most so far from the edit."""
@@ -593,7 +593,7 @@ KINDS: dict[str, Operation] = {
 def judge(edit: Edit, report: Report, written: str | None) -> Outcome:
     """What the next analysis does with it; `AssertionError` where anything is lost, misread or far from its line."""
     try:
-        merged = merge(report, edit.text, written)
+        merged = merge_report(report, edit.text, written)
     except UnreadableReport as error:
         refused = error
     else:
@@ -603,7 +603,7 @@ def judge(edit: Edit, report: Report, written: str | None) -> Outcome:
     return "refused"
 
 
-def after(edit: Edit, report: Report, merged: Merged) -> Outcome:
+def after(edit: Edit, report: Report, merged: MergedReport) -> Outcome:
     """Whether everything is there and in force."""
     assert edit.fate != "refused", "has to be refused"
     lost = [said for said in edit.words if bare(said) not in bare(merged.text)]
@@ -613,7 +613,7 @@ def after(edit: Edit, report: Report, merged: Merged) -> Outcome:
         assert entry.classification == label, f"{path} is {entry.classification}, not {label}"
         assert entry.reviewed, f"{path} is not reviewed"
     assert parse(merged.text) == merged.report, "what was written is not what was meant"
-    assert not merge(report, merged.text, merged.text).changed, "it changes again"
+    assert not merge_report(report, merged.text, merged.text).changed, "it changes again"
     return "read" if merged.changed else "same"
 
 

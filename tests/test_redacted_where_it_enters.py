@@ -18,8 +18,8 @@ from evalscribe.mcp.resources import WorkspaceResources
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.transcript import AgentRun
 from evalscribe.prompts.templates import Prompts
-from evalscribe.recall.reading import read
-from evalscribe.review.correct import corrected
+from evalscribe.reports.corrections import write_label
+from evalscribe.reports.reading import read_report
 from evalscribe.settings import SettingRow
 from evalscribe.store.analyses import open_store
 from planted_keys import keys
@@ -57,13 +57,13 @@ def test_an_agent_run_made_in_python() -> None:
 
 
 def test_a_report_that_people_wrote() -> None:
-    said = read(REPORT, "a.md")
+    said = read_report(REPORT, "a.md")
     assert "[redacted:vault-token]" in str(said)
     assert KEY not in str(said)
 
 
 def test_a_reviewers_note(page: str) -> None:
-    text = corrected(page, 1, "MODEL_FAULT", note=f"it says {KEY}")
+    text = write_label(page, 1, "MODEL_FAULT", note=f"it says {KEY}")
     assert "it says" in text
     assert KEY not in text
 

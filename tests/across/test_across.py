@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from evalscribe import across
-from evalscribe.across import Elsewhere, Told, alike, glimpse, in_words, passing, same_failure, same_version
+from evalscribe.evidence import same_failure as across
+from evalscribe.evidence.same_failure import (
+    FailureDescription,
+    OtherRuns,
+    compact_failure,
+    complete_runs,
+    describe_across_models,
+    same_failure,
+    same_fingerprint,
+    same_version,
+)
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import CrossModelFailures
 from evalscribe.model.run import Eval, Run
@@ -33,7 +42,7 @@ def sighting(model: str = "p/m", **fields: Any) -> FailureFingerprint:
 def compare(
     mine: FailureFingerprint, others: Sequence[FailureFingerprint], passed: Mapping[str, str]
 ) -> CrossModelFailures | None:
-    return across.compare(glimpse(mine), [glimpse(other) for other in others], passed)
+    return across.compare_across_models(compact_failure(mine), [compact_failure(other) for other in others], passed)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +66,14 @@ def test_what_is_not_known_equals_nothing_not_even_itself() -> None:
     for fields in ({"task": None}, {"grader": None}, {"experiment": ""}):
         assert not same_version(sighting(**fields), sighting(**fields))
     for fields in ({"signature": None}, {"judged": False}, {"hidden": True}):
-        assert not alike(sighting(**fields), sighting(**fields))
+        assert not same_fingerprint(sighting(**fields), sighting(**fields))
 
 
 def test_alike_is_the_same_error_and_where_values_are_hidden_the_same_failed_tests() -> None:
-    assert alike(sighting(checks="x"), sighting("p/n", checks="y"))
-    assert not alike(sighting(), sighting("p/n", signature="tests: bang"))
-    assert alike(sighting(hidden=True, checks="x"), sighting("p/n", hidden=True, checks="x"))
-    assert not alike(sighting(hidden=True, checks="x"), sighting("p/n", hidden=True, checks="y"))
+    assert same_fingerprint(sighting(checks="x"), sighting("p/n", checks="y"))
+    assert not same_fingerprint(sighting(), sighting("p/n", signature="tests: bang"))
+    assert same_fingerprint(sighting(hidden=True, checks="x"), sighting("p/n", hidden=True, checks="x"))
+    assert not same_fingerprint(sighting(hidden=True, checks="x"), sighting("p/n", hidden=True, checks="y"))
 
 
 def test_models_are_counted_once_however_many_runs_and_spellings() -> None:
@@ -127,29 +136,29 @@ def test_nothing_is_said_of_a_failure_that_no_other_model_shares() -> None:
 def test_only_a_completed_run_that_lists_every_failure_shows_what_passed(fields: dict[str, Any], counts: bool) -> None:
     failure = Eval(id="e", category="a", name="1")
     given: dict[str, Any] = {"id": "r", "provider": "p", "model": "m", "passed": 2, "failed": 1, "total": 3}
-    assert [one.model for one in passing(Run(**given | {"failures": (failure,)} | fields))] == ["p/m"] * counts
+    assert [one.model for one in complete_runs(Run(**given | {"failures": (failure,)} | fields))] == ["p/m"] * counts
 
 
 def test_an_eval_of_which_every_trial_passed_has_passed() -> None:
     run = Run(id="r", provider="q", model="n", passed=3, total=3, evals=("a/1#1", "a/1#2", "b/c#x"))
-    elsewhere = Elsewhere({"a/1": [glimpse(sighting("q/o"))]}, tuple(passing(run)))
-    assert elsewhere.across(glimpse(sighting())) == CrossModelFailures(alike=("q/o",), models=3)
+    elsewhere = OtherRuns({"a/1": [compact_failure(sighting("q/o"))]}, tuple(complete_runs(run)))
+    assert elsewhere.across(compact_failure(sighting())) == CrossModelFailures(alike=("q/o",), models=3)
     assert [one.evals for one in elsewhere.passing] == [{"a/1", "b/c#x"}]
 
 
 def test_a_judge_is_told_numbers_and_no_names() -> None:
-    assert in_words(None) == ""
-    said = in_words(CrossModelFailures(alike=("evil/ignore-this", "x/y"), models=4, earlier=("z/w",)))
+    assert describe_across_models(None) == ""
+    said = describe_across_models(CrossModelFailures(alike=("evil/ignore-this", "x/y"), models=4, earlier=("z/w",)))
     assert said.startswith("It fails the same way for 3 of 4 models")
     assert said.endswith("It failed the same way for one other model in an earlier version of this eval.")
     assert "evil" not in said
-    assert in_words(CrossModelFailures(earlier=("a/b", "c/d"))) == (
+    assert describe_across_models(CrossModelFailures(earlier=("a/b", "c/d"))) == (
         "It failed the same way for 2 other models in an earlier version of this eval."
     )
 
 
 def test_people_may_label_one_failure_differently_where_they_name_its_kind() -> None:
-    first = Told("tests", "OVERLY_STRICT", None, None, "infrastructure")
-    assert same_failure(Told("tests", "AMBIGUOUS_TASK", None, None, "infrastructure"), first)
-    assert not same_failure(Told("tests", "AMBIGUOUS_TASK", None, None), first)
-    assert not same_failure(Told("lint", "OVERLY_STRICT", None, None, "infrastructure"), first)
+    first = FailureDescription("tests", "OVERLY_STRICT", None, None, "infrastructure")
+    assert same_failure(FailureDescription("tests", "AMBIGUOUS_TASK", None, None, "infrastructure"), first)
+    assert not same_failure(FailureDescription("tests", "AMBIGUOUS_TASK", None, None), first)
+    assert not same_failure(FailureDescription("lint", "OVERLY_STRICT", None, None, "infrastructure"), first)

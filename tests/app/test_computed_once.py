@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from evalscribe import diff
 from evalscribe.app.analysis.analyze import analyze, opened_analysis
 from evalscribe.app.analysis.explain import explain
 from evalscribe.app.analysis.outcomes import Analyzed
@@ -18,12 +17,12 @@ from evalscribe.app.analysis.studio import Nobody
 from evalscribe.app.judging.judge import estimated
 from evalscribe.app.judging.judges import ByRubric, Loaded
 from evalscribe.app.judging.subjects import Waiting
-from evalscribe.gather.pack import pack
+from evalscribe.evidence import differences, locate
+from evalscribe.failures.pack import pack
 from evalscribe.judging.rollout import build_request
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.settings import Options
-from evalscribe.signature import locate
 from evalscribe.workspace import Workspace
 from panel_case import Panelists, answer, rubric, subject
 from store.memory_shelf import MemoryShelf
@@ -35,8 +34,8 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "located": locate.locate_all,
     "tests read": locate.tests,
     "packed": pack,
-    "matched": diff.pairs,
-    "diffed": diff.hunks,
+    "matched": differences.pair_documents,
+    "diffed": differences.diff_hunks,
     "rules run": RulesJudge.decide,
     "requests built": build_request,
 }

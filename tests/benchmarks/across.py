@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from evalscribe.across import glimpse
 from evalscribe.app.reports.recurring import alike_evals
 from evalscribe.app.sightings import elsewhere, sightings
-from evalscribe.gather.sighting import METHOD
+from evalscribe.evidence.same_failure import compact_failure
+from evalscribe.failures.prepare import RECORD_VERSION
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import FailureFingerprint
@@ -63,7 +63,7 @@ def _sighting(run: Run, eval: Eval, n: int, number: int) -> FailureFingerprint:
         signature=f"tests: {n}: {said}",
         task=content_id(["task", n]),
         grader=content_id(["grader", n]),
-        method=METHOD,
+        method=RECORD_VERSION,
     )
 
 
@@ -85,7 +85,7 @@ def costs(folder: Path, runs: int, failures: int) -> None:
     with measured("what other runs say of one, as in analyze"):
         mine = sightings(store, run)
         others = elsewhere(store, run, mine)
-        said = sum(others.across(glimpse(one)) is not None for one in mine)
+        said = sum(others.across(compact_failure(one)) is not None for one in mine)
     print(f"  {said:,} failures are shared")
     with measured("recurring --across-models, without reports"):
         rows = alike_evals(library, store).rows

@@ -23,14 +23,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
 from evalscribe.judging.calibration import Calibration, LabelPair
+from evalscribe.judging.calibration_text import beyond_luck, confusion, span
 from evalscribe.judging.quotations import fold_line, verify_citation
 from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.judging.rules.facts import Facts, Rule
 from evalscribe.model.evidence import Evidence, PackedEvidence
 from evalscribe.model.finding import CLASSIFICATIONS, Failure, Precedent, Verdict
 from evalscribe.model.repository import ReportFile
-from evalscribe.recall.history import history
-from evalscribe.render.calibration import beyond_luck, confusion, span
+from evalscribe.reports.history import load_history
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
 from real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
@@ -82,7 +82,7 @@ def earlier_reports(folder: Path) -> History:
     """What the reports of earlier runs say, by eval path."""
     files = [_report(folder.parent / name) for name in EARLIER.get(folder.name, ())]
     run = decode_run(json.loads((folder / "failed_evals.json").read_text()), Links())
-    return history(files, run).precedents if files else {}
+    return load_history(files, run).precedents if files else {}
 
 
 def judged(folder: Path, rules: tuple[Rule, ...] = RULES, past: History | None = None) -> list[Judged]:

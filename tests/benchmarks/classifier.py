@@ -28,9 +28,9 @@ from evalscribe.cli import run as command
 from evalscribe.experiments.gate import headline
 from evalscribe.experiments.summary import label_pair
 from evalscribe.judging.calibration import Calibration, LabelPair
+from evalscribe.judging.calibration_text import beyond_luck, span
 from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS
-from evalscribe.render.calibration import beyond_luck, span
 from evalscribe.workspace import Workspace
 from real_runs import run_folders
 

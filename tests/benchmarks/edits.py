@@ -15,8 +15,8 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 import made_edits  # noqa: E402
-from evalscribe.report_markdown.front_matter import run_of  # noqa: E402
-from evalscribe.report_markdown.page import parse  # noqa: E402
+from evalscribe.reports.markdown.front_matter import run_of  # noqa: E402
+from evalscribe.reports.markdown.page import parse  # noqa: E402
 
 
 def main(edits: int = 2000, seed: int = 1, *folders: str) -> int:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ def measure(folder: Path) -> Measured:
     some = any("namedInReport" in failure for failure in gold["failures"])
     named = {one["evalPath"]: one for one in gold["failures"] if one.get("namedInReport") or not some}
     others = {one["evalPath"]: one for one in gold.get("otherRunFailures", ())}
-    read = {one.eval: one for one in reading.read((folder / "report.md").read_text(), f"{folder.name}.md").findings}
+    read = {
+        one.eval: one for one in reading.read_report((folder / "report.md").read_text(), f"{folder.name}.md").findings
+    }
     right = {path for path, one in named.items() if path in read and read[path].classification == one["classification"]}
     return Measured(
         name=folder.name,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from evalscribe.signature import locate
+from evalscribe.evidence import locate
 from tool_output import evidence
 
 UNITS = {

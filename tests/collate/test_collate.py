@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.collate import collate
+from evalscribe.failures.collate import collate
 from evalscribe.model.finding import Correction, Finding, Precedent, Unclassified, Verdict
 from evalscribe.model.run import Eval, Run
 

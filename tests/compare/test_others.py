@@ -5,8 +5,8 @@ from typing import Any
 from compare.made import failures_only, played
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.divergence import first_divergence, shared_behaviours
+from evalscribe.evidence.errors import normalise_error
 from evalscribe.model.transcript import Transcript
-from evalscribe.signature.wording import normalised
 
 
 def test_a_matrix_tells_what_is_steady_and_what_tells_runs_apart() -> None:
@@ -42,7 +42,7 @@ def test_what_is_not_the_same_everywhere_is_said() -> None:
 
 def test_an_error_that_several_share_is_told_as_it_was_recorded() -> None:
     base, candidate = (played(name, {f"x/B{n}": letter for n in (1, 2)}) for name, letter in (("a", "p"), ("b", "f")))
-    same = {f"b-x/B{n}-1": f"tests: {normalised(f'B{n} is wrong')}" for n in (1, 2)}
+    same = {f"b-x/B{n}-1": f"tests: {normalise_error(f'B{n} is wrong')}" for n in (1, 2)}
     found = compare_sides([base], [RunEvals(candidate.run, candidate.graded, signatures=same)])
     assert [one.name for one in shared_behaviours(found.pairs)] == ["tests: B1 is wrong", "tests: B2 is wrong"]
 

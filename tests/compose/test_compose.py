@@ -1,13 +1,11 @@
 """A run and its findings as a report, and as the JSON document."""
 
-from evalscribe.compose.analysis import analysis
-from evalscribe.compose.outline import compose
-from evalscribe.compose.snippets import snippets
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
 from evalscribe.model.finding import Collation, Finding, Unclassified, Verdict
 from evalscribe.model.report import SNIPPET_LINES
 from evalscribe.model.run import Eval, Run
+from evalscribe.reports.outline import analysis_document, compose_report, snippets
 
 EVALS = (
     Eval(id="e1", category="a", name="1", failed_step="tests", url="https://evals.example/e1"),
@@ -39,7 +37,7 @@ COLLATION = Collation(
         Finding(group="g2", evals=EVALS[2:], verdict=Unclassified(reason="refused", judge="rules@1")),
     )
 )
-REPORT = compose(RUN, COLLATION, judges=["rules@1"], date="2026-11-02", evidence=["sha256:b", "sha256:a"])
+REPORT = compose_report(RUN, COLLATION, judges=["rules@1"], date="2026-11-02", evidence=["sha256:b", "sha256:a"])
 
 
 def test_a_group_is_one_entry() -> None:
@@ -56,7 +54,7 @@ def test_the_header_counts_what_never_completed() -> None:
 
 
 def test_the_evidence_id_does_not_depend_on_the_order() -> None:
-    again = compose(RUN, COLLATION, judges=["rules@1"], date="2026-11-02", evidence=["sha256:a", "sha256:b"])
+    again = compose_report(RUN, COLLATION, judges=["rules@1"], date="2026-11-02", evidence=["sha256:a", "sha256:b"])
     assert again.evidence == REPORT.evidence
 
 
@@ -64,7 +62,7 @@ SPENT = {"tag": Usage(calls=1, cost_usd=0.1), "judge": Usage(calls=1, cost_usd=0
 
 
 def test_the_document_has_a_finding_for_each_eval() -> None:
-    said = analysis(REPORT, COLLATION.findings, report_path="r.md", changed=True, spent=SPENT)
+    said = analysis_document(REPORT, COLLATION.findings, report_path="r.md", changed=True, spent=SPENT)
     assert [(f.n, f.eval, f.eval_id, f.group, f.url) for f in said.findings] == [
         (1, "a/1", "e1", "g1", "https://evals.example/e1"),
         (1, "a/2", "e2", "g1", None),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalscribe import diff
+from evalscribe.evidence import differences
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval
 from machine_speed import cpu_below
@@ -16,12 +16,12 @@ def evidence(output: dict[str, str], expected: dict[str, str]) -> Evidence:
     return Evidence(eval=Eval(id="e1", category="c", name="n"), documents=tuple(documents))
 
 
-def names(found: tuple[diff.Pair, ...]) -> list[tuple[str | None, str | None]]:
+def names(found: tuple[differences.DocumentPair, ...]) -> list[tuple[str | None, str | None]]:
     return [(p.output.path if p.output else None, p.expected.path if p.expected else None) for p in found]
 
 
-def one_pair(old: str, new: str) -> diff.Pair:
-    return diff.Pair(
+def one_pair(old: str, new: str) -> differences.DocumentPair:
+    return differences.DocumentPair(
         output=Document(role="output", path="a.py", text=new),
         expected=Document(role="expected", path="answer/a.py", text=old),
     )
@@ -31,52 +31,56 @@ CODE = "\n".join(f"value_{n} = compute({n})" for n in range(30))
 
 
 def test_files_are_matched_by_path_below_the_reference_folder():
-    found = diff.pairs(evidence({"src/a.py": "x", "b.py": "y"}, {"answer/b.py": "1", "answer/src/a.py": "2"}))
+    found = differences.pair_documents(
+        evidence({"src/a.py": "x", "b.py": "y"}, {"answer/b.py": "1", "answer/src/a.py": "2"})
+    )
     assert names(found) == [("src/a.py", "answer/src/a.py"), ("b.py", "answer/b.py")]
 
 
 def test_a_renamed_file_is_matched_by_content():
-    found = diff.pairs(evidence({"wrong.py": CODE + "\nmore = 1"}, {"answer/right.py": CODE, "answer/b.py": "b = 1"}))
+    found = differences.pair_documents(
+        evidence({"wrong.py": CODE + "\nmore = 1"}, {"answer/right.py": CODE, "answer/b.py": "b = 1"})
+    )
     assert names(found) == [("wrong.py", "answer/right.py"), (None, "answer/b.py")]
 
 
 def test_files_with_nothing_in_common_stay_alone():
-    found = diff.pairs(evidence({"a.py": "first = 1"}, {"answer/b.py": "second = 2"}))
+    found = differences.pair_documents(evidence({"a.py": "first = 1"}, {"answer/b.py": "second = 2"}))
     assert names(found) == [("a.py", None), (None, "answer/b.py")]
 
 
 def test_a_file_deep_in_the_reference_is_not_taken_for_one_at_the_top():
-    found = diff.pairs(evidence({"a.py": "first = 1"}, {"answer/x/y/a.py": "second = 2"}))
+    found = differences.pair_documents(evidence({"a.py": "first = 1"}, {"answer/x/y/a.py": "second = 2"}))
     assert names(found) == [("a.py", None), (None, "answer/x/y/a.py")]
 
 
 def test_an_output_named_like_a_reference_does_not_take_its_place():
     references = {"answer/a.py": "theirs", "answer/b.py": "other"}
-    found = diff.pairs(evidence({"answer/a.py": "planted", "a.py": "mine", "b.py": "1"}, references))
+    found = differences.pair_documents(evidence({"answer/a.py": "planted", "a.py": "mine", "b.py": "1"}, references))
     assert names(found) == [("answer/a.py", None), ("a.py", "answer/a.py"), ("b.py", "answer/b.py")]
     references = {"src/a.py": "theirs", "src/b.py": "other"}
-    found = diff.pairs(evidence({"a.py": "planted", "src/a.py": "mine", "src/b.py": "1"}, references))
+    found = differences.pair_documents(evidence({"a.py": "planted", "src/a.py": "mine", "src/b.py": "1"}, references))
     assert names(found) == [("a.py", None), ("src/a.py", "src/a.py"), ("src/b.py", "src/b.py")]
 
 
 def test_references_without_a_folder_of_their_own_are_matched_by_whole_path():
-    found = diff.pairs(evidence({"a.py": "x", "src/a.py": "y"}, {"src/a.py": "1", "a.py": "2"}))
+    found = differences.pair_documents(evidence({"a.py": "x", "src/a.py": "y"}, {"src/a.py": "1", "a.py": "2"}))
     assert names(found) == [("a.py", "a.py"), ("src/a.py", "src/a.py")]
 
 
 def test_every_document_is_in_exactly_one_pair_even_with_equal_paths():
     outputs = {f"d{n}/same.py": CODE for n in range(60)}
     references = {f"answer/d{n}/same.py": CODE for n in range(55, 80)}
-    found = diff.pairs(evidence(outputs, references))
+    found = differences.pair_documents(evidence(outputs, references))
     assert sorted(p.output.path for p in found if p.output) == sorted(outputs)
     assert sorted(p.expected.path for p in found if p.expected) == sorted(references)
 
 
 def test_a_hunk_has_numbers_of_both_sides_and_five_lines_of_context():
     new = CODE.replace("compute(10)", "compute(99)")
-    (hunk,) = diff.hunks(one_pair(CODE, new))
+    (hunk,) = differences.diff_hunks(one_pair(CODE, new))
     assert hunk.changes == (
-        diff.Change(
+        differences.LineChange(
             expected_first=11,
             expected=("value_10 = compute(10)",),
             output_first=11,
@@ -91,17 +95,17 @@ def test_a_hunk_has_numbers_of_both_sides_and_five_lines_of_context():
 def test_far_changes_are_two_hunks_and_near_ones_are_one():
     far = CODE.replace("compute(2)", "x").replace("compute(25)", "y")
     near = CODE.replace("compute(5)", "x").replace("compute(9)", "y")
-    assert len(diff.hunks(one_pair(CODE, far))) == 2
-    assert len(diff.hunks(one_pair(CODE, near))) == 1
+    assert len(differences.diff_hunks(one_pair(CODE, far))) == 2
+    assert len(differences.diff_hunks(one_pair(CODE, near))) == 1
 
 
 @pytest.mark.parametrize(("old", "new"), [("a\r\nb\r\n", "a\nb\n"), ("a  \nb", "a\nb"), ("same", "same")])
 def test_line_ends_are_no_difference(old: str, new: str):
-    assert diff.hunks(one_pair(old, new)) == ()
+    assert differences.diff_hunks(one_pair(old, new)) == ()
 
 
 def test_a_missing_side_has_no_hunks():
-    assert diff.hunks(diff.Pair(output=Document(role="output", path="a", text="x"))) == ()
+    assert differences.diff_hunks(differences.DocumentPair(output=Document(role="output", path="a", text="x"))) == ()
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "e = 1"]), max_size=30)
@@ -109,12 +113,12 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "", "e = 1"]), max_size=30
 
 @given(LINES, LINES, st.integers(0, 6), st.booleans())
 def test_changes_turn_the_reference_into_the_output(old: list[str], new: list[str], context: int, anchored: bool):
-    cells = diff.EXACT_CELLS
+    cells = differences.EXACT_CELLS
     try:
-        diff.EXACT_CELLS = 0 if anchored else cells
-        found = diff.hunks(one_pair("\n".join(old), "\n".join(new)), context)
+        differences.EXACT_CELLS = 0 if anchored else cells
+        found = differences.diff_hunks(one_pair("\n".join(old), "\n".join(new)), context)
     finally:
-        diff.EXACT_CELLS = cells
+        differences.EXACT_CELLS = cells
     rebuilt, at = [], 0
     source = "\n".join(old).split("\n")
     for change in (change for hunk in found for change in hunk.changes):
@@ -133,9 +137,9 @@ def test_large_files_are_compared_in_linear_time():
     old = "\n".join(f"line {n % 7} }}" if n % 3 else f"unique {n}" for n in range(40_000))
     new = "\n".join(f"line {n % 5} }}" if n % 3 else f"unique {n + n % 2}" for n in range(40_000))
     with cpu_below(5):
-        assert diff.hunks(one_pair(old, new))
+        assert differences.diff_hunks(one_pair(old, new))
 
 
 def test_one_line_of_megabytes_is_one_change():
-    (hunk,) = diff.hunks(one_pair("x" * 5_000_000, "y" * 5_000_000))
+    (hunk,) = differences.diff_hunks(one_pair("x" * 5_000_000, "y" * 5_000_000))
     assert len(hunk.changes) == 1

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from evalscribe.cli import run
-from evalscribe.discuss.dossier import Dossier
 from evalscribe.model.analysis import Analysis, AnalyzedRun, FindingSummary, RecommendationSummary
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.storage import Store
-from evalscribe.recall.reading import read
+from evalscribe.reports.discussion.dossier import ReportEvidence
+from evalscribe.reports.reading import read_report
 from evalscribe.store.analyses import open_store
 
-Made = Callable[..., Dossier]
+Made = Callable[..., ReportEvidence]
 
 
 @pytest.fixture
@@ -34,18 +34,20 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def sample(sample_folder: Path) -> Iterator[Dossier]:
+def sample(sample_folder: Path) -> Iterator[ReportEvidence]:
     (path,) = sample_folder.rglob("smp7q2ka*.md")
     text = path.read_text("utf-8")
     with closing(open_store(sample_folder / ".evalscribe")) as kept:
-        yield Dossier(path.name, text, read(text, path.name), kept)
+        yield ReportEvidence(path.name, text, read_report(text, path.name), kept)
 
 
 @pytest.fixture
 def dossier_of(store: Store) -> Made:
     """A dossier of one failure for each tuple of documents."""
 
-    def made(*failures: tuple[Document, ...], text: str = "# A report\n1. wrong", stored: bool = True) -> Dossier:
+    def made(
+        *failures: tuple[Document, ...], text: str = "# A report\n1. wrong", stored: bool = True
+    ) -> ReportEvidence:
         evals = [Eval(id=f"e{n}", category="cat", name=f"task-{n}") for n in range(1, len(failures) + 1)]
         if stored:
             store.put_run(Run(id="run1", provider="p", model="m", failures=tuple(evals)))
@@ -56,6 +58,6 @@ def dossier_of(store: Store) -> Made:
         )
         advice = RecommendationSummary(id="R1", group="eval", text="say which end", evals=(evals[0].path,))
         said = Analysis(run=AnalyzedRun(id="run1"), findings=findings, recommendations=(advice,))
-        return Dossier("report.md", text, said, store)
+        return ReportEvidence("report.md", text, said, store)
 
     return made

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evalscribe.discuss.citations import LONGEST, Resolver
-from evalscribe.discuss.dossier import Dossier
-from evalscribe.discuss.lookalike import inert
 from evalscribe.model.evidence import Document
+from evalscribe.reports.discussion.citations import LONGEST, AnswerResolver, inert
+from evalscribe.reports.discussion.dossier import ReportEvidence
 
 MAIN = Document(
     role="output", path="src/main.py", text="import os\n\ndef f(x):\n    return x[0]\n\ndef g():\n    return 7\n"
@@ -25,12 +24,12 @@ TEXT = "# A report\nf returns the first element."
 
 
 @pytest.fixture
-def two(dossier_of: Callable[..., Dossier]) -> Dossier:
+def two(dossier_of: Callable[..., ReportEvidence]) -> ReportEvidence:
     return dossier_of((MAIN, GRADER, LOG, PLANTED), (ROUTE,), text=TEXT)
 
 
-def resolved(dossier: Dossier, text: str, size: int = 0, at_hand: int | None = None) -> Resolver:
-    resolver = Resolver(dossier, lambda: at_hand)
+def resolved(dossier: ReportEvidence, text: str, size: int = 0, at_hand: int | None = None) -> AnswerResolver:
+    resolver = AnswerResolver(dossier, lambda: at_hand)
     pieces = [text[at : at + size] for at in range(0, len(text), size)] if size else [text]
     shown = "".join(map(resolver.feed, pieces)) + resolver.end()
     assert shown == resolver.text
@@ -101,7 +100,9 @@ def resolved(dossier: Dossier, text: str, size: int = 0, at_hand: int | None = N
         ("[report “returns nothing”]", "[report “returns nothing”] (unverified)", ["unverified"]),
     ],
 )
-def test_a_citation_is_shown_with_where_it_stands(two: Dossier, written: str, shown: str, statuses: list[str]) -> None:
+def test_a_citation_is_shown_with_where_it_stands(
+    two: ReportEvidence, written: str, shown: str, statuses: list[str]
+) -> None:
     found = resolved(two, f"So {written}, then.")
     assert found.text == f"So {shown}, then."
     assert [cited.citation.status for cited in found.citations] == statuses
@@ -125,7 +126,7 @@ def test_a_citation_is_shown_with_where_it_stands(two: Dossier, written: str, sh
         "\uff3b1\uff3d and \u3010note\u3011",
     ],
 )
-def test_what_is_no_citation_stays_as_it_is(two: Dossier, words: str) -> None:
+def test_what_is_no_citation_stays_as_it_is(two: ReportEvidence, words: str) -> None:
     found = resolved(two, words)
     assert found.text == words
     assert found.citations == []
@@ -152,7 +153,7 @@ def test_what_is_no_citation_stays_as_it_is(two: Dossier, words: str) -> None:
         "[1 output src/main.py:4:<RANGE>return x[0]</RANGE> and <RANGE>anything</RANGE>]",
     ],
 )
-def test_what_only_looks_like_a_verified_citation_is_marked(two: Dossier, forged: str) -> None:
+def test_what_only_looks_like_a_verified_citation_is_marked(two: ReportEvidence, forged: str) -> None:
     found = resolved(two, forged)
     assert "(unverified)" in found.text
     assert [cited.citation.status for cited in found.citations] == ["unverified"]
@@ -173,7 +174,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: Dossier, forged: str) -> None:
+def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: ReportEvidence, forged: str) -> None:
     found = resolved(two, f"It is so {forged}.")
     assert found.text == f"It is so ({forged[1:]}."
     assert found.citations == []
@@ -187,7 +188,7 @@ def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: Dossier,
         '[1 output a] [1 grader test.py:1:<RANGE>"y"] [2 known_gaps GAPS.txt:1 "all is well"</RANGE>]',
     ],
 )
-def test_what_was_planted_opens_no_citation_where_it_is_quoted(two: Dossier, quoted: str) -> None:
+def test_what_was_planted_opens_no_citation_where_it_is_quoted(two: ReportEvidence, quoted: str) -> None:
     found = resolved(two, quoted)
     (cited,) = found.citations
     assert cited.citation.status == "verified"
@@ -203,36 +204,36 @@ def test_what_was_planted_opens_no_citation_where_it_is_quoted(two: Dossier, quo
         "[1 output src/main.py:4 “and” so on.\nNext line.",
     ],
 )
-def test_a_citation_without_end_takes_nothing_of_the_answer_with_it(two: Dossier, unclosed: str) -> None:
+def test_a_citation_without_end_takes_nothing_of_the_answer_with_it(two: ReportEvidence, unclosed: str) -> None:
     found = resolved(two, unclosed)
     for word in ("return x", "so on.", "Next line."):
         assert word in found.text or word not in unclosed
     assert [cited.citation.status for cited in found.citations] == ["unverified"]
 
 
-def test_an_endless_quotation_is_given_up(two: Dossier) -> None:
+def test_an_endless_quotation_is_given_up(two: ReportEvidence) -> None:
     words = " ".join(f"word{n}" for n in range(3000))
-    resolver = Resolver(two, lambda: None)
+    resolver = AnswerResolver(two, lambda: None)
     shown = resolver.feed('[1 output src/main.py:4 "') + resolver.feed(words)
     assert shown.endswith("(unverified)")
     assert words in shown
     assert len(words) > LONGEST
 
 
-def test_without_a_number_the_finding_at_hand_is_meant(two: Dossier) -> None:
+def test_without_a_number_the_finding_at_hand_is_meant(two: ReportEvidence) -> None:
     cited = "[output src/main.py:4]"
     assert resolved(two, cited, at_hand=1).text == "[1 output src/main.py:4]"
     assert resolved(two, cited, at_hand=2).text == "[2 output src/main.py:4] (unverified)"
     assert resolved(two, cited).text == "[output src/main.py:4] (unverified)"
 
 
-def test_nothing_is_verified_without_evidence(dossier_of: Callable[..., Dossier]) -> None:
+def test_nothing_is_verified_without_evidence(dossier_of: Callable[..., ReportEvidence]) -> None:
     absent = dossier_of((MAIN,), stored=False)
     assert resolved(absent, "[1 output src/main.py:4]").text == "[1 output src/main.py:4] (unverified)"
 
 
-def test_words_are_shown_as_soon_as_they_are_no_citation(two: Dossier) -> None:
-    resolver = Resolver(two, lambda: None)
+def test_words_are_shown_as_soon_as_they_are_no_citation(two: ReportEvidence) -> None:
+    resolver = AnswerResolver(two, lambda: None)
     assert resolver.feed("The output ") == "The output "
     assert resolver.feed("takes [1 out") == "takes "
     assert resolver.feed("put src/main.py:4:<RANGE>return ") == ""
@@ -266,7 +267,7 @@ PARTS = st.sampled_from(
 
 @settings(max_examples=60)
 @given(parts=st.lists(PARTS, max_size=14), size=st.integers(1, 9))
-def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) -> None:
+def test_pieces_make_no_difference(two: ReportEvidence, parts: list[str], size: int) -> None:
     text = "".join(parts)
     whole, pieced = resolved(two, text), resolved(two, text, size)
     assert pieced.text == whole.text
@@ -277,7 +278,7 @@ def test_pieces_make_no_difference(two: Dossier, parts: list[str], size: int) ->
 @given(parts=st.lists(PARTS, max_size=14))
 @example(parts=["[2 output app/[id]/page.tsx:1", ", 2 output ", ", 2 output ", "[2 output app/[id]/page.tsx:1"])
 @example(parts=["[", "report", "[1 output a] [1 grader test.py:1"])
-def test_no_bracket_that_names_lines_passes_without_being_resolved(two: Dossier, parts: list[str]) -> None:
+def test_no_bracket_that_names_lines_passes_without_being_resolved(two: ReportEvidence, parts: list[str]) -> None:
     found = resolved(two, "".join(parts))
     starts = [cited.citation.start_idx for cited in found.citations]
     for named in re.finditer(r"\[[12]\s(?:output|grader|known_gaps)\s", found.text):

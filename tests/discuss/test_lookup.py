@@ -9,24 +9,22 @@ import pytest
 
 from evalscribe.app.reports.discuss import Discussion
 from evalscribe.cli import run
-from evalscribe.discuss.dossier import Dossier
-from evalscribe.discuss.lookup import Lookup
-from evalscribe.discuss.search import search
-from evalscribe.discuss.wishes import ends, wanted
 from evalscribe.model.evidence import Document
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
-from evalscribe.recall.reading import read
+from evalscribe.reports.discussion.dossier import ReportEvidence, search_report
+from evalscribe.reports.discussion.lookup import LookupDiscussion, ends_discussion, recommendations_to_apply
+from evalscribe.reports.reading import read_report
 from evalscribe.store.analyses import open_store
 
 CODE = Document(role="output", path="a.py", text="\n".join(f"line {n}" for n in range(1, 30)) + "\nreturn Total\n")
 LOG = Document(role="log", path="run.log", text="start\nTOTAL was wrong\nreturn of nothing\nend\n")
 
 
-async def said(dossier: Dossier, question: str) -> str:
+async def said(dossier: ReportEvidence, question: str) -> str:
     heard: list[str] = []
-    answer = await Lookup(dossier).ask(question, heard.append)
+    answer = await LookupDiscussion(dossier).ask(question, heard.append)
     assert "".join(heard) == answer.text
     assert answer.broken_off is None
     return answer.text
@@ -35,7 +33,7 @@ async def said(dossier: Dossier, question: str) -> str:
 @pytest.mark.parametrize(
     "question", ["4", "#4", "show me 4", "Show 4.", "explain finding 4", "http/001-retry", "001-retry"]
 )
-async def test_a_finding_is_shown_with_what_it_quotes(sample: Dossier, question: str) -> None:
+async def test_a_finding_is_shown_with_what_it_quotes(sample: ReportEvidence, question: str) -> None:
     text = await said(sample, question)
     assert text.startswith("4. http/001-retry: OVERLY_STRICT (harness)\nStep    tests\n")
     assert "grader test_grader.py:36\n    34      server = serve(port)\n" in text
@@ -43,20 +41,20 @@ async def test_a_finding_is_shown_with_what_it_quotes(sample: Dossier, question:
     assert "  log         run.log (" in text
 
 
-async def test_a_recommendation_is_shown_with_its_findings(sample: Dossier) -> None:
+async def test_a_recommendation_is_shown_with_its_findings(sample: ReportEvidence) -> None:
     text = await said(sample, "r3")
     assert text.startswith("R3 (Lint and configuration, would pass): ")
     assert "\n\n7. style/002-loop: OVERLY_STRICT (lint)\n" in text
     assert text.count("\nCause ") == 1
 
 
-async def test_other_words_are_searched_for(sample: Dossier) -> None:
+async def test_other_words_are_searched_for(sample: ReportEvidence) -> None:
     text = await said(sample, "LISTENING port")
     assert text.startswith("4 task TASK.txt:7\n")
     assert '>   36      print(f"listening on {port}")' in text
 
 
-async def test_a_question_without_a_hit_shows_what_it_names(sample: Dossier) -> None:
+async def test_a_question_without_a_hit_shows_what_it_names(sample: ReportEvidence) -> None:
     assert (await said(sample, "why is 3 not the model's fault, please?")).startswith("3. deps/001-lock: KNOWN_GAP")
     both = await said(sample, "what makes 7 and R1 differ so much?")
     assert both.startswith("7. style/002-loop")
@@ -64,19 +62,19 @@ async def test_a_question_without_a_hit_shows_what_it_names(sample: Dossier) -> 
 
 
 @pytest.mark.parametrize("question", ["lint", "which are lint?", "Welche sind LINT?"])
-async def test_findings_are_listed_by_what_they_have_in_common(sample: Dossier, question: str) -> None:
+async def test_findings_are_listed_by_what_they_have_in_common(sample: ReportEvidence, question: str) -> None:
     assert await said(sample, question) == (
         "7. style/002-loop: OVERLY_STRICT (lint), lint\n8. style/005-any: KNOWN_GAP (lint), lint"
     )
 
 
-async def test_nothing_found_says_so(sample: Dossier) -> None:
+async def test_nothing_found_says_so(sample: ReportEvidence) -> None:
     for question in ("zebra quagga", "...", "?!", "-"):
         assert "Try fewer, or `help`" in await said(sample, question)
     assert "R2 " in await said(sample, "help")
 
 
-async def test_a_report_is_discussed_as_it_is_now(sample: Dossier, store: Store, tmp_path: Path) -> None:
+async def test_a_report_is_discussed_as_it_is_now(sample: ReportEvidence, store: Store, tmp_path: Path) -> None:
     """Edited meanwhile it is read again; what cannot be read any more is discussed as it was."""
     path = tmp_path / "report.md"
     path.write_text(sample.text)
@@ -90,7 +88,7 @@ async def test_a_report_is_discussed_as_it_is_now(sample: Dossier, store: Store,
 
 
 async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(
-    dossier_of: Callable[..., Dossier],
+    dossier_of: Callable[..., ReportEvidence],
 ) -> None:
     absent = dossier_of((CODE,), stored=False, text="# Report\nthe total is wrong")
     assert "evalscribe analyze run1" in await said(absent, "1")
@@ -98,18 +96,18 @@ async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(
     assert (await said(absent, "return total")).endswith("\nEvidence that is not here was not searched.")
 
 
-def test_lines_that_hold_all_words_come_first(dossier_of: Callable[..., Dossier]) -> None:
+def test_lines_that_hold_all_words_come_first(dossier_of: Callable[..., ReportEvidence]) -> None:
     dossier = dossier_of((LOG, CODE))
-    found = search(dossier, ["return", "total"], 10)
+    found = search_report(dossier, ["return", "total"], 10)
     assert [(hit.place, hit.line, hit.together) for hit in found] == [
         ("output a.py", 30, True),
         ("log run.log", 2, False),
     ]
-    assert search(dossier, [], 10) == ()
-    assert len(search(dossier, ["line"], 3)) == 3
+    assert search_report(dossier, [], 10) == ()
+    assert len(search_report(dossier, ["line"], 3)) == 3
 
 
-async def test_nothing_that_a_terminal_obeys_is_in_an_answer(dossier_of: Callable[..., Dossier]) -> None:
+async def test_nothing_that_a_terminal_obeys_is_in_an_answer(dossier_of: Callable[..., ReportEvidence]) -> None:
     hostile = Document(role="output", path="a\x1b[2J.py", text="x = '\x1b]0;pwned\x07\u202e'\r\n")
     text = await said(dossier_of((hostile,)), "x")
     assert all(character.isprintable() or character == "\n" for character in text)
@@ -129,12 +127,12 @@ async def test_nothing_that_a_terminal_obeys_is_in_an_answer(dossier_of: Callabl
     ],
 )
 def test_only_a_plain_wish_is_one(line: str, ids: tuple[str, ...]) -> None:
-    assert wanted(line) == ids
+    assert recommendations_to_apply(line) == ids
 
 
 def test_how_a_discussion_ends() -> None:
-    assert all(map(ends, ("q", " Quit ", "exit")))
-    assert not ends("question")
+    assert all(map(ends_discussion, ("q", " Quit ", "exit")))
+    assert not ends_discussion("question")
 
 
 def test_every_failure_of_a_real_run_can_be_shown(
@@ -146,7 +144,7 @@ def test_every_failure_of_a_real_run_can_be_shown(
     assert run(["analyze", str(folder), "--judge", "rules", "--quiet"]) == 0
     text = (folder / "report.md").read_text("utf-8")
     with closing(open_store(tmp_path / ".evalscribe")) as kept:
-        dossier = Dossier("report.md", text, read(text, "report.md"), kept)
+        dossier = ReportEvidence("report.md", text, read_report(text, "report.md"), kept)
         assert dossier.topics
         assert dossier.missing() == ()
         for n in dossier.topics:

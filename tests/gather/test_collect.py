@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from evalscribe.errors import AccessError
-from evalscribe.gather.collect import FETCHES, gather
+from evalscribe.failures.prepare import FETCHES, fetch_evidence
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
@@ -47,7 +47,7 @@ class Kept(Store):
 
 async def test_every_failure_is_stored_and_summed_up_in_the_order_of_the_run() -> None:
     source, store, heard = Slow(), Kept(), []
-    found = await gather(source, RUN, store, lambda done, total: heard.append((done, total)))
+    found = await fetch_evidence(source, RUN, store, lambda done, total: heard.append((done, total)))
     assert [one.eval_id for one in found] == [eval.id for eval in EVALS]
     assert set(store.evidence) == {eval.id for eval in EVALS}
     assert heard == [(n, 40) for n in range(1, 41)]
@@ -56,7 +56,7 @@ async def test_every_failure_is_stored_and_summed_up_in_the_order_of_the_run() -
 
 async def test_one_unreadable_eval_is_a_value() -> None:
     store = Kept()
-    found = await gather(Slow(), RUN, store)
+    found = await fetch_evidence(Slow(), RUN, store)
     assert len(found) == len(EVALS)
     unread = [one for one in store.evidence.values() if isinstance(one, UnreadableEvidence)]
     assert [(one.eval.id, one.reason) for one in unread] == [("e7", "corrupt zip")]
@@ -65,9 +65,9 @@ async def test_one_unreadable_eval_is_a_value() -> None:
 async def test_what_concerns_all_is_raised_as_itself_and_ends_the_fetching() -> None:
     store = Kept()
     with pytest.raises(AccessError, match="refused"):
-        await gather(Slow(broken="e12"), RUN, store)
+        await fetch_evidence(Slow(broken="e12"), RUN, store)
     assert 0 < len(store.evidence) < 40
 
 
 async def test_a_run_without_failures_gathers_nothing() -> None:
-    assert await gather(Slow(), RUN.model_copy(update={"failures": ()}), Kept()) == ()
+    assert await fetch_evidence(Slow(), RUN.model_copy(update={"failures": ()}), Kept()) == ()

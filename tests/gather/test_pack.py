@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.gather.collect import gathered
-from evalscribe.gather.pack import pack
-from evalscribe.gather.pieces import merged
+from evalscribe.evidence import locate
+from evalscribe.failures.excerpts import merge_ranges
+from evalscribe.failures.pack import pack
+from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.judging import prompt_text
 from evalscribe.model.evidence import Document, Evidence, Role
 from evalscribe.model.run import Eval, Step
-from evalscribe.signature import locate
 from machine_speed import cpu_below
 from real_runs import failures
 
@@ -189,7 +189,7 @@ def test_no_evidence_at_all_is_an_empty_pack() -> None:
     ],
 )
 def test_near_ranges_are_joined(ranges: list[tuple[int, int]], joined: list[tuple[int, int]]) -> None:
-    assert merged(ranges, 10) == joined
+    assert merge_ranges(ranges, 10) == joined
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 1), ("abcd", 2), ("日本", 2), ("\ud800", 1)])
@@ -202,5 +202,5 @@ def test_a_thousand_failures_take_seconds(real_data: Path) -> None:
     given = [one for one in failures(real_data) if one.of("output")]
     with cpu_below(len(given) * 0.015):
         for one in given:
-            gathered(one)
+            summarise_evidence(one)
             locate.tests(one)

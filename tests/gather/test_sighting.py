@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.gather.sighting import METHOD, sighting
+from evalscribe.failures.prepare import RECORD_VERSION, failure_record
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.run import Eval, Run, Step
 
@@ -28,8 +28,8 @@ def vitest(message: str, name: str = "adds up") -> str:
 
 
 def test_all_trials_of_an_eval_are_the_same_eval() -> None:
-    seen = sighting(RUN, evidence(vitest("expected 1 to be 2"), trial=2, trials=3))
-    assert (seen.eval, seen.eval_id, seen.step, seen.method) == ("a/1", "e1", "tests", METHOD)
+    seen = failure_record(RUN, evidence(vitest("expected 1 to be 2"), trial=2, trials=3))
+    assert (seen.eval, seen.eval_id, seen.step, seen.method) == ("a/1", "e1", "tests", RECORD_VERSION)
     assert (seen.run, seen.provider, seen.model, seen.experiment) == ("r1", "p", "m", "x")
     assert seen.signature == "tests: adds up: expected <n> to be <n>"
     assert seen.judged
@@ -46,35 +46,37 @@ def test_all_trials_of_an_eval_are_the_same_eval() -> None:
     ],
 )
 def test_whether_the_log_hides_what_was_compared(message: str, hidden: bool) -> None:
-    seen = sighting(RUN, evidence(vitest(message)))
+    seen = failure_record(RUN, evidence(vitest(message)))
     assert seen.hidden is hidden
-    assert seen.checks != sighting(RUN, evidence(vitest(message, name="another test"))).checks
+    assert seen.checks != failure_record(RUN, evidence(vitest(message, name="another test"))).checks
 
 
 def test_task_and_grader_are_known_by_their_content_in_any_order_and_line_ends() -> None:
     first, second = (Document(role="grader", path=path, text=text) for path, text in (("a.ts", "1\n"), ("b.ts", "2\n")))
-    seen = sighting(RUN, evidence("", first, second))
+    seen = failure_record(RUN, evidence("", first, second))
     assert seen.task is not None
     assert seen.grader is not None
     windows = Document(role="grader", path="a.ts", text="1\r\n")
-    assert sighting(RUN, evidence("", second, windows)) == seen
-    assert sighting(RUN, evidence("", first)).grader != seen.grader
-    assert sighting(RUN, evidence("")).grader is None
+    assert failure_record(RUN, evidence("", second, windows)) == seen
+    assert failure_record(RUN, evidence("", first)).grader != seen.grader
+    assert failure_record(RUN, evidence("")).grader is None
 
 
 def test_what_never_came_to_the_models_work_is_no_evidence_about_the_eval() -> None:
     nothing = Evidence(eval=Eval(id="e", category="a", name="1", reason="APIError: no endpoints found for x/y"))
-    assert not sighting(RUN, nothing).judged
+    assert not failure_record(RUN, nothing).judged
     index = "ReadTimeoutError: HTTPSConnectionPool(host='index', port=443): Read timed out."
-    assert not sighting(RUN, evidence(index, failed_step="install")).judged
-    assert sighting(RUN, evidence("error TS2554: Expected 1 arguments, but got 2.", failed_step="deploy")).judged
+    assert not failure_record(RUN, evidence(index, failed_step="install")).judged
+    assert failure_record(RUN, evidence("error TS2554: Expected 1 arguments, but got 2.", failed_step="deploy")).judged
 
 
 def test_a_log_that_ends_before_the_reason_has_no_signature() -> None:
-    assert sighting(RUN, evidence("[cmd] deploy\n[error] deploy failed\n", failed_step="deploy")).signature is None
+    assert (
+        failure_record(RUN, evidence("[cmd] deploy\n[error] deploy failed\n", failed_step="deploy")).signature is None
+    )
 
 
 def test_of_unreadable_evidence_only_the_failure_is_known() -> None:
     eval = Eval(id="e9", category="a", name="9", failed_step="tests")
-    seen = sighting(RUN, UnreadableEvidence(eval=eval, reason="gone"))
+    seen = failure_record(RUN, UnreadableEvidence(eval=eval, reason="gone"))
     assert (seen.eval, seen.step, seen.signature, seen.task, seen.judged) == ("a/9", "tests", None, None, False)

@@ -16,7 +16,7 @@ from evalscribe.model.finding import Failure, FailureGroup, Finding, HumanLabel,
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.repository import Patch, Proposal, StoredReport
 from evalscribe.model.run import Eval, Run
-from evalscribe.recall.history import History
+from evalscribe.reports.history import ReportHistory
 
 Script = Callable[[str], Awaitable[Verdict | Unclassified | None]]
 """Path of an eval to what is said of it; None for a plain verdict."""
@@ -177,8 +177,8 @@ class QueueStages:
     async def load(self) -> Run:
         return self.queue.run
 
-    async def history(self) -> History:
-        return History()
+    async def history(self) -> ReportHistory:
+        return ReportHistory()
 
     async def prepare(self) -> JudgeQueue:
         return self.queue

@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from evalscribe.report_markdown.front_matter import run_of
-from evalscribe.report_markdown.page import parse, render
+from evalscribe.reports.markdown.front_matter import run_of
+from evalscribe.reports.markdown.page import parse, render
 from hostile_run import LOG, RUN_ID, Command, analyzed, failed, payload, snapshot
 from messages_server import Answer, Call, MessagesServer, submit
 

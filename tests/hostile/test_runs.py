@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
 from evalscribe.sources.snapshot import open_snapshot

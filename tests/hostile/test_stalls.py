@@ -4,15 +4,15 @@ from contextlib import suppress
 
 import pytest
 
-from evalscribe.gather.collect import gathered
-from evalscribe.gather.pack import pack
+from evalscribe.failures.pack import pack
+from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Failure
 from evalscribe.model.run import Eval
 from evalscribe.redaction.redact import redact
-from evalscribe.report_markdown.page import parse
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse
 from evalscribe.sample import earlier_reports
 from evalscribe.sources.convex_payload import decode_evidence
 from evalscribe.text import prose, visible
@@ -67,7 +67,7 @@ def judge(place: str, text: str) -> None:
     eval = Eval(id="e1", category="cat", name="task", failed_step="tests", reason=text if place == "reason" else None)
     evidence = decode_evidence(content, eval)
     assert isinstance(evidence, Evidence)
-    gathered(evidence)
+    summarise_evidence(evidence)
     assert RulesJudge().decide(Failure(evidence=evidence, packed=pack(evidence))).classification
 
 

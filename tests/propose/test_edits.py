@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.model.repository import Edit
-from evalscribe.propose.edits import Refusal, changes
-from evalscribe.propose.scope import Scope
+from evalscribe.reports.propose.edits import EditRefusal, apply_edits
+from evalscribe.reports.propose.scope import PatchScope
 
 TEXTS = {
     "a.py": "one\ntwo\ntwo\n",
@@ -18,7 +18,7 @@ TEXTS = {
     "empty.py": "",
 }
 FILES = (*TEXTS, "data.bin")
-SCOPE = Scope(files=FILES, folders=("new",), there=frozenset(FILES))
+SCOPE = PatchScope(files=FILES, folders=("new",), there=frozenset(FILES))
 
 
 def edit(path: str, old: str, new: str) -> Edit:
@@ -26,14 +26,14 @@ def edit(path: str, old: str, new: str) -> Edit:
 
 
 def after(*edits: Edit) -> dict[str, str]:
-    made = changes(edits, SCOPE, TEXTS.get)
-    assert not isinstance(made, Refusal), made
+    made = apply_edits(edits, SCOPE, TEXTS.get)
+    assert not isinstance(made, EditRefusal), made
     return {change.path: change.after for change in made}
 
 
 def problems(*edits: Edit) -> str:
-    made = changes(edits, SCOPE, TEXTS.get)
-    assert isinstance(made, Refusal)
+    made = apply_edits(edits, SCOPE, TEXTS.get)
+    assert isinstance(made, EditRefusal)
     return "; ".join(made.problems)
 
 
@@ -52,15 +52,15 @@ def test_what_was_unseen_may_stay_and_an_empty_file_be_filled() -> None:
 
 
 def test_secrets_around_a_change_are_not_shown() -> None:
-    made = changes([edit("pem.py", "after", "behind")], SCOPE, TEXTS.get)
-    assert not isinstance(made, Refusal)
+    made = apply_edits([edit("pem.py", "after", "behind")], SCOPE, TEXTS.get)
+    assert not isinstance(made, EditRefusal)
     assert "inside" not in made[0].shown
     assert "-after\n+behind\n" in made[0].shown
     assert made[0].counts == "+1 -1"
 
 
 def test_a_new_file_and_its_diff() -> None:
-    (made,) = changes([edit("new/x.txt", "", "hello\r\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
+    (made,) = apply_edits([edit("new/x.txt", "", "hello\r\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
     assert made.before is None
     assert made.diff == "--- /dev/null\n+++ b/new/x.txt\n@@ -0,0 +1 @@\n+hello\n"
 
@@ -103,8 +103,8 @@ def test_refused_whole(made: tuple[Edit, ...], reason: str) -> None:
 
 
 def test_one_forbidden_path_refuses_all() -> None:
-    made = changes([edit("a.py", "one", "1"), edit("../x", "", "1")], SCOPE, TEXTS.get)
-    assert isinstance(made, Refusal)
+    made = apply_edits([edit("a.py", "one", "1"), edit("../x", "", "1")], SCOPE, TEXTS.get)
+    assert isinstance(made, EditRefusal)
     assert made.forbidden
     assert made.problems == ("'../x' is no plain path with `/` below the repository's root",)
 
@@ -120,7 +120,7 @@ include = ["a"]
 """
 TOX = "[testenv]\ncommands = pytest\n[flake8]\nignore = E1\n"
 TABLES = {"pyproject.toml": PYPROJECT, "tox.ini": TOX, "evals/a/b/pyproject.toml": PYPROJECT, "ruff.toml": "x = 1\n"}
-SHARED = Scope(files=tuple(TABLES), folders=("evals/a/b",), there=frozenset(TABLES))
+SHARED = PatchScope(files=tuple(TABLES), folders=("evals/a/b",), there=frozenset(TABLES))
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ SHARED = Scope(files=tuple(TABLES), folders=("evals/a/b",), there=frozenset(TABL
     ],
 )
 def test_of_a_shared_file_only_the_tables_of_such_tools(path: str, old: str, new: str, allowed: bool) -> None:
-    made = changes([edit(path, old, new)], SHARED, TABLES.get)
-    if isinstance(made, Refusal):
+    made = apply_edits([edit(path, old, new)], SHARED, TABLES.get)
+    if isinstance(made, EditRefusal):
         assert not allowed
         assert made.forbidden
     else:
@@ -152,8 +152,8 @@ def test_of_a_shared_file_only_the_tables_of_such_tools(path: str, old: str, new
     st.lists(st.builds(edit, st.sampled_from([*TEXTS, "new/x", ".git/x"]), st.text(max_size=4), st.text(max_size=6)))
 )
 def test_whatever_is_submitted_is_a_patch_or_refused(edits: list[Edit]) -> None:
-    made = changes(edits, SCOPE, TEXTS.get)
-    if isinstance(made, Refusal):
+    made = apply_edits(edits, SCOPE, TEXTS.get)
+    if isinstance(made, EditRefusal):
         assert made.problems
     else:
         assert all(change.after != change.before and change.after.strip() for change in made)

@@ -3,11 +3,10 @@
 from evalscribe.llm.scripted import ScriptedModel
 from evalscribe.model.finding import Recommendation
 from evalscribe.prompts.templates import Prompts
-from evalscribe.propose.files import Files
-from evalscribe.propose.proposal import Proposer
-from evalscribe.propose.question import Concern
-from evalscribe.propose.scope import scope
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.propose.edits import CommitFiles
+from evalscribe.reports.propose.proposal import ConcernedFinding, Proposer
+from evalscribe.reports.propose.scope import patch_scope
 from surfaces.paid_work import DATA
 
 PAGE = "reports/example/sample-model-2/cascade0_2026-11-02.md"
@@ -21,13 +20,13 @@ def test_the_key_is_that_of_stored_proposals() -> None:
     report = parse((DATA / PAGE).read_text("utf-8"))
     evals = ("002-queries/027-task_27",)
     recommendation = Recommendation(id="R1", group="eval", text="Say what the order is.", evals=evals)
-    concerns = [Concern(entry=entry) for entry in report.entries if entry.evals[0].path in evals]
+    concerns = [ConcernedFinding(entry=entry) for entry in report.entries if entry.evals[0].path in evals]
     assert len(concerns) == 1
     proposer = Proposer(
         recommendation,
         concerns,
-        scope(tuple(FILES), "eval", evals),
-        Files(tuple(FILES), FILES.get),
+        patch_scope(tuple(FILES), "eval", evals),
+        CommitFiles(tuple(FILES), FILES.get),
         model=ScriptedModel([]),
         prompts=Prompts(),
     )

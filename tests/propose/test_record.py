@@ -10,15 +10,22 @@ from evalscribe.errors import DataError
 from evalscribe.model.finding import Recommendation
 from evalscribe.model.report import replaced
 from evalscribe.model.repository import BranchTip, FileChange, Patch
-from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
-from evalscribe.recall.reading import read
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.propose.record import (
+    action_text,
+    branch_names,
+    commit_message,
+    committed_line,
+    is_of,
+    with_action,
+)
+from evalscribe.reports.reading import read_report
 
 REPORT = Path(__file__).parents[2] / "reports/example/sample-model-1/smp7q2ka_2026-11-02.md"
 TEXT = REPORT.read_text("utf-8")
 BODY = TEXT.removesuffix("None.\n")
 R3 = Recommendation(id="R3", group="lint", text="make `PLW2901` a warning", evals=("style/002-loop",), would_pass=True)
-LINE = action(R3, ["ruff.toml"], "0123456789abcdef", "evalscribe/R3-smp7q2ka", "2026-11-21")
+LINE = action_text(R3, ["ruff.toml"], "0123456789abcdef", "evalscribe/R3-smp7q2ka", "2026-11-21")
 PATCH = Patch(
     run="smp7q2kax0d4m81v",
     recommendation="R3",
@@ -47,7 +54,7 @@ def test_none_is_replaced_and_the_next_one_follows() -> None:
 
 
 def test_it_is_read_as_an_action_for_its_evals() -> None:
-    (taken,) = read(with_action(TEXT, LINE), REPORT.name).actions_taken
+    (taken,) = read_report(with_action(TEXT, LINE), REPORT.name).actions_taken
     assert taken.evals == ("style/002-loop",)
     assert "commit" in taken.text
 
@@ -72,14 +79,14 @@ def test_what_people_wrote_stays_and_the_line_is_one_of_its_own(people: str, end
     assert added.startswith(text.rstrip())
     assert added.endswith(LINE + end)
     assert added.count("\n") == added.count(end)
-    assert any(taken.evals == ("style/002-loop",) for taken in read(added, REPORT.name).actions_taken)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
 
 
 @pytest.mark.parametrize("people", ["<!-- to do", "```\nopen", "~~~", "<script>", "<![CDATA[", "<pre>\nx"])
 def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
     added = with_action(BODY + people + "\n", LINE)
     assert added == f"{BODY}{LINE}\n\n{people}\n"
-    assert read(added, REPORT.name).actions_taken[0].evals == ("style/002-loop",)
+    assert read_report(added, REPORT.name).actions_taken[0].evals == ("style/002-loop",)
 
 
 @pytest.mark.parametrize("people", ["None.\n", "- asked\n", "asked\n"])
@@ -87,7 +94,7 @@ def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
 def test_a_heading_of_people_ends_the_section(people: str, heading: str) -> None:
     added = with_action(f"{BODY}{people}\n{heading}\nhello\n", LINE)
     assert added.endswith(f"{LINE}\n\n{heading}\nhello\n")
-    assert any(taken.evals == ("style/002-loop",) for taken in read(added, REPORT.name).actions_taken)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
 
 
 def test_a_section_that_was_deleted_is_made_again() -> None:
@@ -111,11 +118,11 @@ def test_nothing_that_people_wrote_is_lost(people: str) -> None:
     added = with_action(text, LINE)
     assert replaced(parse(added), actions_taken=before.actions_taken) == before
     assert added.removeprefix(BODY).replace(LINE, "").split() == ([] if people.strip() == "None." else people.split())
-    assert any(taken.evals == ("style/002-loop",) for taken in read(added, REPORT.name).actions_taken)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
 
 
 def test_a_commit_is_known_again_by_its_trailers() -> None:
-    said = message(PATCH, ("style/002-loop",), "example/m/r.md")
+    said = commit_message(PATCH, ("style/002-loop",), "example/m/r.md")
     assert said.startswith("Take it out\n\nR3 of example/m/r.md, for\n- style/002-loop\n")
     tip = BranchTip(commit="1", message=said)
     assert is_of(tip, "R3", "smp7q2kax0d4m81v")
@@ -127,7 +134,7 @@ def test_a_commit_is_known_again_by_its_trailers() -> None:
 @given(st.text(max_size=60), st.text(max_size=40))
 def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
     patch = PATCH.model_copy(update={"summary": f"fixes #{summary}", "judge": f"@{eval}"})
-    said = message(patch, (f"GH-1 {eval}", "x://y"), "r.md")
+    said = commit_message(patch, (f"GH-1 {eval}", "x://y"), "r.md")
     head = said.partition("Evalscribe-Run:")[0]
     assert "[" not in head
     assert not any(f"{mark}1" in head for mark in ("#", "GH-", "@"))
@@ -136,6 +143,6 @@ def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
 
 
 def test_branches_are_named_after_recommendation_and_run() -> None:
-    names = branches("R3", "smp7q2kax0d4m81v")
+    names = branch_names("R3", "smp7q2kax0d4m81v")
     assert [next(names), next(names)] == ["evalscribe/R3-smp7q2ka", "evalscribe/R3-smp7q2ka-2"]
-    assert next(branches("R1", "a..b.lock")) == "evalscribe/R1-a-b-loc"
+    assert next(branch_names("R1", "a..b.lock")) == "evalscribe/R1-a-b-loc"

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.model.evidence import Document
-from evalscribe.propose.protected import holds_secrets, refused
-from evalscribe.propose.scope import Scope, scope
+from evalscribe.reports.propose.scope import PatchScope, holds_secrets, patch_scope, protected_reason
 from machine_speed import cpu_below
 
 FILES = (
@@ -35,21 +34,21 @@ NOTHING = "not what the recommendation concerns"
 
 
 def test_files_below_a_folder_that_ends_as_the_eval_is_called() -> None:
-    found = scope(FILES, "eval", EVAL)
+    found = patch_scope(FILES, "eval", EVAL)
     assert found.files == ("evals/style/002-loop/TASK.txt", "evals/style/002-loop/answer/headings.py")
     assert found.folders == ("evals/style/002-loop",)
 
 
 def test_a_trial_is_of_the_same_eval_and_a_file_may_be_an_eval() -> None:
-    assert scope(FILES, "eval", ["style/002-loop#3"]).files == scope(FILES, "eval", EVAL).files
-    assert scope(FILES, "eval", ["query/001-yaml"]).files == (
+    assert patch_scope(FILES, "eval", ["style/002-loop#3"]).files == patch_scope(FILES, "eval", EVAL).files
+    assert patch_scope(FILES, "eval", ["query/001-yaml"]).files == (
         "evals/query/001-yaml.grader.py",
         "evals/query/001-yaml.yaml",
     )
 
 
 def test_lint_adds_the_tools_settings_above_the_evals() -> None:
-    added = set(scope(FILES, "lint", EVAL).files) - set(scope(FILES, "eval", EVAL).files)
+    added = set(patch_scope(FILES, "lint", EVAL).files) - set(patch_scope(FILES, "eval", EVAL).files)
     assert added == {"ruff.toml", "evals/mypy.ini"}
 
 
@@ -58,13 +57,15 @@ def test_settings_of_tools_come_first_and_a_large_repository_is_no_burden() -> N
     files = [f"evals/c{n % 50}/{n:05}/f{m}.py" for n in range(5_000) for m in range(10)]
     evals = [f"c{n % 50}/{n:05}" for n in range(300)]
     with cpu_below(5):
-        found = scope([*files, "ruff.toml"], "lint", evals, [Document(role="grader", path="f1.py", text="")] * 200)
+        found = patch_scope(
+            [*files, "ruff.toml"], "lint", evals, [Document(role="grader", path="f1.py", text="")] * 200
+        )
     assert found.files[0] == "ruff.toml"
     assert len(found.files) == 3_001
 
 
 def test_below_a_folder_nothing_outside_it() -> None:
-    found = scope(FILES, "lint", EVAL, within="evals")
+    found = patch_scope(FILES, "lint", EVAL, within="evals")
     assert "ruff.toml" not in found.files
     assert "evals/mypy.ini" in found.files
     assert found.refusal("ruff.toml") == "outside evals"
@@ -75,7 +76,7 @@ def test_below_a_folder_nothing_outside_it() -> None:
     [("grader", "lib/helpers.ts", True), ("output", "lib/helpers.ts", False), ("task", "TASK.txt", False)],
 )
 def test_a_document_names_a_file_that_it_can_only_mean(role: str, path: str, named: bool) -> None:
-    found = scope(FILES, "eval", EVAL, [Document(role=role, path=path, text="")])
+    found = patch_scope(FILES, "eval", EVAL, [Document(role=role, path=path, text="")])
     assert ("evals/lib/helpers.ts" in found.files) == named
     assert "evals/style/003-other/TASK.txt" not in found.files
 
@@ -86,30 +87,30 @@ def test_a_document_of_a_moved_eval_names_no_file_of_another() -> None:
         Document(role="task", path="TASK.txt", text=""),
         Document(role="expected", path="answer/a.py", text=""),
     ]
-    assert scope(files, "eval", EVAL, documents).files == ()
+    assert patch_scope(files, "eval", EVAL, documents).files == ()
 
 
 def test_of_evals_that_end_alike_the_longest_name_is_meant() -> None:
     files = ("evals/b/c/TASK.txt", "evals/a/b/c/TASK.txt", "evals/b/c/d/TASK.txt", "evals/a/b/c.yaml", "evals/b/c.yaml")
-    found = scope(
+    found = patch_scope(
         files, "eval", ["b/c"], [Document(role="grader", path="d/TASK.txt", text="")], others=["a/b/c", "c/d"]
     )
     assert found.files == ("evals/b/c.yaml", "evals/b/c/TASK.txt")
     assert found.refusal("evals/b/c/new.txt") is None
     assert found.refusal("evals/a/b/c/new.txt") == found.refusal("evals/b/c/d/new.txt") == NOTHING
-    assert scope(files, "eval", ["a/b/c"], others=["b/c"]).files == ("evals/a/b/c.yaml", "evals/a/b/c/TASK.txt")
-    assert scope(files, "eval", ["c/d#2"], others=["b/c"]).files == ("evals/b/c/d/TASK.txt",)
+    assert patch_scope(files, "eval", ["a/b/c"], others=["b/c"]).files == ("evals/a/b/c.yaml", "evals/a/b/c/TASK.txt")
+    assert patch_scope(files, "eval", ["c/d#2"], others=["b/c"]).files == ("evals/b/c/d/TASK.txt",)
 
 
 def test_a_name_without_a_category_counts_where_it_stands_once() -> None:
     once = ("evals/hello/TASK.txt", "evals/hello.py", "lib/other.py")
-    assert scope(once, "eval", ["hello"]).files == ("evals/hello.py", "evals/hello/TASK.txt")
-    twice = scope((*once, "lib/hello.py"), "eval", ["hello"])
+    assert patch_scope(once, "eval", ["hello"]).files == ("evals/hello.py", "evals/hello/TASK.txt")
+    twice = patch_scope((*once, "lib/hello.py"), "eval", ["hello"])
     assert twice.files == ()
     assert twice.refusal("evals/hello/new.txt") == NOTHING
 
 
-CONCERNED = scope(FILES, "lint", EVAL, links=["evals/style/002-loop/link", "evals/vendored"])
+CONCERNED = patch_scope(FILES, "lint", EVAL, links=["evals/style/002-loop/link", "evals/vendored"])
 
 
 @pytest.mark.parametrize("path", [*CONCERNED.files, "evals/style/002-loop/GAPS.txt", "evals/style/002-loop/a/b/new.py"])
@@ -187,14 +188,14 @@ def test_whatever_is_allowed_stays_where_it_belongs(name: str, folder: str) -> N
         assert path in CONCERNED.files or path.startswith("evals/style/002-loop/")
         assert ".git" not in path.casefold().split("/")
         assert ".." not in path.split("/")
-        assert refused(path) is None
+        assert protected_reason(path) is None
 
 
 def test_nothing_concerned_allows_nothing() -> None:
-    nothing = scope(FILES, "eval", ["no/such"])
+    nothing = patch_scope(FILES, "eval", ["no/such"])
     assert (nothing.files, nothing.folders) == ((), ())
     assert nothing.refusal("README.md") == "not what the recommendation concerns"
-    assert Scope(files=(), folders=()).refusal("x") == "not what the recommendation concerns"
+    assert PatchScope(files=(), folders=()).refusal("x") == "not what the recommendation concerns"
 
 
 @pytest.mark.parametrize("path", [".env", "a/.env.production", "x/server.pem", ".npmrc", "id_ed25519"])

@@ -6,7 +6,7 @@ import pytest
 
 import made_edits
 from evalscribe.model.report import Report
-from evalscribe.report_markdown.page import render
+from evalscribe.reports.markdown.page import render
 
 
 @pytest.mark.parametrize("kind", list(made_edits.KINDS))

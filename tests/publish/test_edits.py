@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.model.report import Report, replaced
-from evalscribe.publish.merge import merge
-from evalscribe.report_markdown.page import parse, render
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse, render
+from evalscribe.reports.merge import merge_report
 
 WORDS = ("zebra", "walrus", "`code`", "@someone", "[a link](https://x.example)", "**bold**", "| bar", "R9: x", "1. one")
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -72,12 +72,12 @@ def test_edits_survive(
         text = text.replace("## Actions taken\nNone.", "## Actions taken\n" + "\n".join(actions))
     text = text.replace("\n", "\r\n") if crlf else text
     try:
-        merged = merge(judged_anew(report, later[0]), text, written if known else None)
+        merged = merge_report(judged_anew(report, later[0]), text, written if known else None)
     except UnreadableReport:
         assert remarks, "only a remark within generated lines may be refused"
         return
     for label in later[1:]:
-        merged = merge(judged_anew(report, label), merged.text, merged.text if known else None)
+        merged = merge_report(judged_anew(report, label), merged.text, merged.text if known else None)
         assert parse(merged.text) == merged.report
     for number, (label, _) in corrections.items():
         paths = report.entries[number - 1].paths
@@ -85,4 +85,4 @@ def test_edits_survive(
         assert entry.classification == label or label == report.entries[number - 1].classification
     for said in (*remarks.values(), *actions, *(said for number, said in reviews.items() if number < 5)):
         assert said.replace("`", "") in merged.text.replace("`", "")
-    assert not merge(merged.report, merged.text, merged.text).changed
+    assert not merge_report(merged.report, merged.text, merged.text).changed

@@ -8,8 +8,8 @@ import pytest
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
-from evalscribe.publish.placement import Place, place
-from evalscribe.report_markdown.page import render
+from evalscribe.reports.markdown.page import render
+from evalscribe.reports.placement import ReportPlacement, place_report
 
 RUN = Run(id="runrunrun1", provider="example", model="example/m-1")
 DATE = "2026-12-01"
@@ -26,25 +26,25 @@ def of_run(report: Report) -> Callable[[str], str]:
 
 
 def test_a_new_run() -> None:
-    assert place(RUN, DATE, []) == Place(name=f"{HERE}/runrunru_{DATE}.md")
+    assert place_report(RUN, DATE, []) == ReportPlacement(name=f"{HERE}/runrunru_{DATE}.md")
 
 
 @pytest.mark.parametrize("name", ["runrunru_2026-11-02.md", "renamed.md", "runrunru_2026-11-02.evalscribe.md"])
 def test_the_runs_own_file_whatever_its_date_and_name(name: str, of_run: Callable[[str], str]) -> None:
     text = of_run("runrunrun1")
     files = [file(f"{HERE}/{name}", text), file(f"{HERE}/runrunru_{DATE}.md", "# by hand")]
-    assert place(RUN, DATE, files) == Place(name=f"{HERE}/{name}", current=text)
+    assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/{name}", current=text)
 
 
 def test_eight_characters_of_another_run(of_run: Callable[[str], str]) -> None:
     files = [file(f"{HERE}/runrunru_2026-11-02.md", of_run("runrunrun2"))]
-    assert place(RUN, DATE, files) == Place(name=f"{HERE}/runrunrun1_{DATE}.md")
+    assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/runrunrun1_{DATE}.md")
     files.append(file(f"{HERE}/runrunrun1_2026-11-02.md", of_run("runrun/run1")))
-    assert place(RUN, DATE, files).name.startswith(f"{HERE}/runrunrun1-")
+    assert place_report(RUN, DATE, files).name.startswith(f"{HERE}/runrunrun1-")
 
 
 def test_a_free_form_report_is_left_alone() -> None:
-    found = place(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", "# Model X failed\n")])
+    found = place_report(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", "# Model X failed\n")])
     assert found.name == f"{HERE}/runrunru_{DATE}.evalscribe.md"
     assert found.current is None
     assert found.message
@@ -54,15 +54,15 @@ def test_a_free_form_report_is_left_alone() -> None:
 def test_a_broken_report_is_left_alone_and_the_line_named(of_run: Callable[[str], str]) -> None:
     text = of_run("runrunrun1")
     broken = file(f"{HERE}/runrunru_2026-11-02.md", text.replace("## Patterns", "## Musings"))
-    found = place(RUN, DATE, [broken])
+    found = place_report(RUN, DATE, [broken])
     assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
     assert found.message
     assert "line " in found.message
     beside = file(found.name, text)
-    again = place(RUN, DATE, [broken, beside])
+    again = place_report(RUN, DATE, [broken, beside])
     assert (again.name, again.current) == (found.name, text)
     assert again.message
-    both = place(RUN, DATE, [broken, file(found.name, broken.text)])
+    both = place_report(RUN, DATE, [broken, file(found.name, broken.text)])
     assert both.name == f"{HERE}/runrunru_2026-11-02-2.evalscribe.md"
 
 
@@ -71,19 +71,21 @@ def test_contradicting_labels_are_for_merge_to_refuse(of_run: Callable[[str], st
     edited = text.replace("1. a/1: MODEL_FAULT", "1. a/1: KNOWN_GAP").replace(
         "tests | MODEL_FAULT", "tests | OVERLY_STRICT"
     )
-    assert place(RUN, DATE, [file(f"{HERE}/x.md", edited)]) == Place(name=f"{HERE}/x.md", current=edited)
+    assert place_report(RUN, DATE, [file(f"{HERE}/x.md", edited)]) == ReportPlacement(
+        name=f"{HERE}/x.md", current=edited
+    )
 
 
 def test_front_matter_that_is_broken(of_run: Callable[[str], str]) -> None:
     text = of_run("runrunrun1").replace("kind: evalscribe-report/1", "kind: [")
-    found = place(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", text)])
+    found = place_report(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", text)])
     assert found.name == f"{HERE}/runrunru_{DATE}.evalscribe.md"
 
 
 @pytest.mark.parametrize("torn", ["<<<<<<< HEAD\n---\n", "A word first.\n\n---\n"])
 def test_front_matter_that_is_torn_is_told_with_its_line_on_any_day(torn: str, of_run: Callable[[str], str]) -> None:
     text = of_run("runrunrun1").replace("---\n", torn, 1)
-    found = place(RUN, DATE, [file(f"{HERE}/runrunru_2026-11-02.md", text)])
+    found = place_report(RUN, DATE, [file(f"{HERE}/runrunru_2026-11-02.md", text)])
     assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
     assert found.message
     assert "line 1" in found.message
@@ -91,6 +93,6 @@ def test_front_matter_that_is_torn_is_told_with_its_line_on_any_day(torn: str, o
 
 def test_hostile_names_stay_inside() -> None:
     run = Run(id="../../etc/passwd", provider="..", model="/../..\\x/\0")
-    parts = place(run, DATE, []).name.split("/")
+    parts = place_report(run, DATE, []).name.split("/")
     assert ".." not in parts
     assert all(part and part.isprintable() for part in parts)

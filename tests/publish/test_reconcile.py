@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.model.report import Report, replaced
-from evalscribe.publish.merge import merge
-from evalscribe.publish.reconcile import reconciled
-from evalscribe.report_markdown.page import parse, render
-from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
+from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
+from evalscribe.reports.markdown.page import parse, render
+from evalscribe.reports.merge import merge_report
+from evalscribe.reports.reconcile import reconcile
 
 Edit = tuple[str, int, str]
 """What is done, to which finding, with which word."""
@@ -53,9 +53,9 @@ def test_everything_that_either_wrote_is_there(
     mine, other = edited(written, ours, "Ada"), edited(written, theirs, "Bob")
     if newer:
         again = replaced(report, evidence="sha256:00000002", patterns=())
-        mine = merge(again, mine, written).text
+        mine = merge_report(again, mine, written).text
     try:
-        text = reconciled(mine, other, written if known else None)
+        text = reconcile(mine, other, written if known else None)
     except ConflictingEdits:
         assert {kind for kind, _, _ in (*ours, *theirs)} & {"label", "reviewer"}
         return
@@ -70,7 +70,7 @@ def test_everything_that_either_wrote_is_there(
         given_labels = [word for kind, n, word in (*ours, *theirs) if kind == "label" and n == number]
         if given_labels:
             assert both.entries[number - 1].classification in (*given_labels, entry.classification)
-    assert reconciled(text, other, written if known else None) == text
+    assert reconcile(text, other, written if known else None) == text
 
 
 def corrected(text: str, label: Classification) -> str:
@@ -83,7 +83,7 @@ def test_two_labels_for_one_finding_are_refused_with_a_line_of_each(report: Repo
     ours, theirs = corrected(text, "KNOWN_GAP"), corrected(text, "OVERLY_STRICT")
     theirs = theirs.replace("\n## Failures by step", "\nA remark.\n\n## Failures by step")
     with pytest.raises(ConflictingEdits, match=r"KNOWN_GAP.*OVERLY_STRICT") as refused:
-        reconciled(ours, theirs, text if known else None)
+        reconcile(ours, theirs, text if known else None)
     one, other = refused.value.lines
     assert ours.split("\n")[one - 1] == "### 1. a/1: KNOWN_GAP"
     assert theirs.split("\n")[other - 1] == "### 1. a/1: OVERLY_STRICT"
@@ -93,15 +93,15 @@ def test_a_line_that_confirms_contradicts_a_correction(report: Report) -> None:
     text = render(report)
     confirmed = text.replace("### 1. a/1: MODEL_FAULT\n", "### 1. a/1: MODEL_FAULT\n- Reviewer: yes\n")
     with pytest.raises(ConflictingEdits):
-        reconciled(confirmed, corrected(text, "KNOWN_GAP"), text)
+        reconcile(confirmed, corrected(text, "KNOWN_GAP"), text)
 
 
 def test_what_one_person_took_back_is_not_brought_back_by_the_other_copy(report: Report) -> None:
     first = corrected(render(report), "KNOWN_GAP").replace("- Judge:", "- Reviewer: hm\n- Judge:", 1)
-    base = merge(report, first, render(report)).text
+    base = merge_report(report, first, render(report)).text
     back = base.replace("- Reviewer: hm\n", "").replace("a/1: KNOWN_GAP", "a/1: MODEL_FAULT")
     theirs = base.replace("## Patterns", "\nA remark.\n\n## Patterns")
-    text = reconciled(back, theirs, base)
+    text = reconcile(back, theirs, base)
     assert "A remark." in text
     assert "Reviewer: hm" not in text
     assert parse(text, parse(base)).entries[0].classification == "MODEL_FAULT"
@@ -110,9 +110,9 @@ def test_what_one_person_took_back_is_not_brought_back_by_the_other_copy(report:
 def test_an_unedited_copy_leaves_the_other_as_it_stands_to_the_byte(report: Report) -> None:
     text = render(report)
     mine = corrected(text, "KNOWN_GAP").replace("\n", "\r\n")
-    assert reconciled(mine, text, text) == mine
-    assert reconciled(text, mine, text) == mine
-    assert reconciled(mine, mine.replace("\r\n", "\n"), None) == mine
+    assert reconcile(mine, text, text) == mine
+    assert reconcile(text, mine, text) == mine
+    assert reconcile(mine, mine.replace("\r\n", "\n"), None) == mine
 
 
 def test_a_newer_analysis_takes_the_labels_of_the_copy_on_the_branch(report: Report) -> None:
@@ -120,9 +120,9 @@ def test_a_newer_analysis_takes_the_labels_of_the_copy_on_the_branch(report: Rep
     theirs = corrected(text, "KNOWN_GAP").replace(
         "- Judge: OVERLY_STRICT", "- Reviewer: agreed\n- Judge: OVERLY_STRICT"
     )
-    newer = merge(replaced(report, evidence="sha256:00000002"), text, text).text
+    newer = merge_report(replaced(report, evidence="sha256:00000002"), text, text).text
     for base in (text, newer, None):
-        both = parse(reconciled(newer, theirs, base), parse(newer))
+        both = parse(reconcile(newer, theirs, base), parse(newer))
         assert (both.revision, both.evidence) == (2, "sha256:00000002")
         assert both.entries[0].classification == "KNOWN_GAP"
         assert both.entries[1].reviewer == ("agreed",)
@@ -131,10 +131,10 @@ def test_a_newer_analysis_takes_the_labels_of_the_copy_on_the_branch(report: Rep
 def test_edits_in_generated_text_that_cannot_be_kept_are_refused(report: Report) -> None:
     text = render(report)
     with pytest.raises(UnreadableReport, match="changed in a part that is generated"):
-        reconciled(corrected(text, "KNOWN_GAP"), text.replace("| tests | 7 |", "| tests | 8 |"), text)
+        reconcile(corrected(text, "KNOWN_GAP"), text.replace("| tests | 7 |", "| tests | 8 |"), text)
 
 
 def test_copies_of_two_runs(report: Report) -> None:
     text = render(report)
     with pytest.raises(UnreadableReport, match="different runs"):
-        reconciled(text, text.replace("runrunrun1", "runrunrun2"), text)
+        reconcile(text, text.replace("runrunrun1", "runrunrun2"), text)

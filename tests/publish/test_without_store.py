@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from evalscribe.model.report import Report, ReportEntry, replaced
-from evalscribe.publish.begun import begun
-from evalscribe.publish.merge import merge
-from evalscribe.publish.reconcile import reconciled
-from evalscribe.report_markdown.page import parse, render
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.edits import find_base
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse, render
+from evalscribe.reports.merge import merge_report
+from evalscribe.reports.reconcile import reconcile
 
 MakeReport = Callable[..., Report]
 MakeEntry = Callable[..., ReportEntry]
@@ -46,10 +46,10 @@ def test_other_words_for_the_same_verdict_are_kept_beside_it(
 ) -> None:
     edited = text.replace(before, after, 1)
     assert edited != text
-    merged = merge(report, edited, None)
+    merged = merge_report(report, edited, None)
     assert "zebra" in merged.text
     assert before in merged.text or before.strip("`") in merged.text
-    again = merge(report, merged.text, merged.text)
+    again = merge_report(report, merged.text, merged.text)
     assert not again.changed, "now that the store knows the text, a person's words are still a person's"
 
 
@@ -76,33 +76,33 @@ def test_what_is_derived_cannot_be_reworded(before: str, after: str, report: Rep
         at for at, (old, new) in enumerate(zip(text.split("\n"), edited.split("\n"), strict=True), 1) if old != new
     )
     with pytest.raises(UnreadableReport) as caught:
-        merge(report, edited, None)
+        merge_report(report, edited, None)
     assert line in caught.value.lines
 
 
 def test_a_corrected_report_is_no_reworded_one(report: Report, text: str) -> None:
     """The sums on the page still count what was there before each correction."""
-    once = merge(report, text.replace("1. a/1: MODEL_FAULT", "1. a/1: KNOWN_GAP"), None).text
+    once = merge_report(report, text.replace("1. a/1: MODEL_FAULT", "1. a/1: KNOWN_GAP"), None).text
     twice = once.replace("2. b/2: OVERLY_STRICT (harness)", "2. b/2: MODEL_FAULT")
     twice = twice.replace("5. u/9: UNCLASSIFIED", "5. u/9: AMBIGUOUS_TASK").replace(
         "UNCLASSIFIED |", "AMBIGUOUS_TASK |"
     )
-    labels = [entry.classification for entry in merge(report, twice, None).report.entries]
+    labels = [entry.classification for entry in merge_report(report, twice, None).report.entries]
     assert labels == ["KNOWN_GAP", "MODEL_FAULT", "AMBIGUOUS_TASK", "KNOWN_GAP", "AMBIGUOUS_TASK"]
 
 
 def test_git_has_what_people_began_with(report: Report, text: str) -> None:
     edited = text.replace("Reasoning about b/2.", "It is the zebra.")
-    assert begun(edited, (text, edited)) == text
-    merged = merge(by_another_judge(report), edited, None, begun(edited, (text, edited)))
+    assert find_base(edited, (text, edited)) == text
+    merged = merge_report(by_another_judge(report), edited, None, find_base(edited, (text, edited)))
     assert "> It is the zebra." in merged.text
     assert "Reasoning about a/1" not in merged.text
 
 
 def test_what_was_edited_before_it_was_committed_is_not_what_people_began_with(report: Report, text: str) -> None:
     edited = text.replace("1. a/1: MODEL_FAULT", "1. a/1: KNOWN_GAP")
-    assert begun(edited, (edited,)) is None
-    assert begun(text, (render(replaced(report, evidence="sha256:00000002")), "no report")) is None
+    assert find_base(edited, (edited,)) is None
+    assert find_base(text, (render(replaced(report, evidence="sha256:00000002")), "no report")) is None
 
 
 def test_a_failure_that_a_person_added_is_kept(report: Report, text: str) -> None:
@@ -111,7 +111,7 @@ def test_a_failure_that_a_person_added_is_kept(report: Report, text: str) -> Non
     edited = text.replace(row, f"{row}\n| 6 | my/eval | tests | KNOWN_GAP | new | stripes |")
     edited = edited.replace("## Patterns", f"{finding}## Patterns")
     for written in (text, None):
-        merged = merge(report, edited, written)
+        merged = merge_report(report, edited, written)
         assert "Not among the failures that the source lists: my/eval (KNOWN_GAP)." in merged.text
         assert "> stripes" in merged.text
         assert "> The zebra." in merged.text
@@ -122,19 +122,19 @@ def test_a_finding_that_was_taken_out_comes_back_with_a_word(report: Report, tex
     finding = text[text.index("### 5. u/9") : text.index("## Patterns")]
     edited = text.replace(finding, "\n").replace("| 5 | u/9 | tests | UNCLASSIFIED | new | why u/9 |\n", "")
     assert len(parse(edited).entries) == 4
-    assert merge(report, edited.replace("| tests | 7 |", "| tests | 6 |"), None).back == ("u/9",)
-    assert merge(report, edited, text if known else None).back == ("u/9",)
-    assert merge(report, text, None).back == ()
+    assert merge_report(report, edited.replace("| tests | 7 |", "| tests | 6 |"), None).back == ("u/9",)
+    assert merge_report(report, edited, text if known else None).back == ("u/9",)
+    assert merge_report(report, text, None).back == ()
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_copy_whose_edits_are_all_ours_to_derive_is_not_left_out(report: Report, text: str, known: bool) -> None:
     """What only the other copy has must be there, also where the two united are our copy again."""
     ours = text.replace("## Patterns", "A remark.\n\n## Patterns")
-    ours = merge(report, ours, text).text
+    ours = merge_report(report, ours, text).text
     theirs = text.replace("| As run |", "| As zebra |")
     with pytest.raises(UnreadableReport, match="generated"):
-        reconciled(ours, theirs, text if known else None)
+        reconcile(ours, theirs, text if known else None)
 
 
 @pytest.mark.parametrize("line", ["- Reviewers: we agree", "- Reviewer @ada: we agree", "- Reviewer Ada L: we agree"])
@@ -147,4 +147,4 @@ def test_reviewers_with_names_confirm(line: str, report: Report, text: str) -> N
 
 def test_front_matter_that_is_not_ours_says_which_and_where(report: Report, text: str) -> None:
     with pytest.raises(UnreadableReport, match=r"line 1: front matter, layout: Extra inputs are not permitted$"):
-        merge(report, text.replace("revision: 1\n", "revision: 1\nlayout: post\n"), text)
+        merge_report(report, text.replace("revision: 1\n", "revision: 1\nlayout: post\n"), text)

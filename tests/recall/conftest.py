@@ -9,7 +9,7 @@ from evalscribe.model.finding import Classification
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.report_markdown import page
+from evalscribe.reports.markdown import page
 
 MakeFile = Callable[..., ReportFile]
 

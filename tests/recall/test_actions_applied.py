@@ -3,9 +3,9 @@
 from evalscribe.model.analysis import analysis_from_report
 from evalscribe.model.finding import Classification, Recommendation
 from evalscribe.model.report import EvalRef, Report, ReportEntry, RunHeader
-from evalscribe.recall.afterwards import actions_in
-from evalscribe.recall.reading import read
-from evalscribe.report_markdown import page
+from evalscribe.reports.freeform.sections import actions_in
+from evalscribe.reports.markdown import page
+from evalscribe.reports.reading import read_report
 
 APPLIED = (
     "- 2026-11-21: R3, make `PLW2901` a warning: `ruff.toml` ({evals}), commit `abc1234` on `evalscribe/R3-make-plw`."
@@ -29,7 +29,7 @@ def test_by_path_and_by_id() -> None:
     said = report(APPLIED.format(evals="style/002-loop"))
     (action,) = actions_in(said.actions_taken, analysis_from_report(said))
     assert action.evals == ("style/002-loop", "style/005-any")
-    (again,) = read(page.render(said), "x.md").actions_taken
+    (again,) = read_report(page.render(said), "x.md").actions_taken
     assert again == action
 
 

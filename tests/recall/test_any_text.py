@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalscribe.errors import DataError
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 
 PIECES = st.sampled_from([
     "# ", "## Failures\n", "### 1. ", "001-a", "b/002-c", " (b)", " — ", ": ", "MODEL_FAULT", "KNOWN_GAP", "**", "`",
@@ -21,7 +21,7 @@ PIECES = st.sampled_from([
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=60).map("".join))
 def test_it_is_read_or_refused_by_name(text: str) -> None:
     with contextlib.suppress(DataError):
-        found = reading.read(text, "r.md").findings
+        found = reading.read_report(text, "r.md").findings
         assert len({one.eval for one in found}) == len(found)
         said = {one.classification for one in found if one.classification}
         assert all(label in text for label in said)

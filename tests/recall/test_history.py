@@ -6,8 +6,8 @@ import pytest
 
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
-from evalscribe.recall import history
-from evalscribe.recall import history as recall_history
+from evalscribe.reports import history
+from evalscribe.reports import history as recall_history
 
 MakeFile = Callable[[str, str], ReportFile]
 MakeRun = Callable[..., Run]
@@ -24,7 +24,7 @@ def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
         file("p/m/cccccccc_2026-02-01.md", free({"c/001-a": "AMBIGUOUS_TASK"})),
         file("p/m/dddddddd.md", free({"c/001-a": "MODEL_FAULT"}, date="January 15, 2026")),
     ]
-    history = recall_history.history(files, run("c/001-a"))
+    history = recall_history.load_history(files, run("c/001-a"))
     assert [(report.name, report.date) for report in history.reports] == [
         ("bbbbbbbb_2026-01-03.md", "2026-03-09"),
         ("cccccccc_2026-02-01.md", "2026-02-01"),
@@ -53,7 +53,7 @@ def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
 def test_the_runs_own_report_is_never_its_history(
     file: MakeFile, run: MakeRun, free: MakeText, name: str, run_id: str, own: bool
 ) -> None:
-    history = recall_history.history(
+    history = recall_history.load_history(
         [file(f"p/m/{name}", free({"c/001-a": "MODEL_FAULT"}, run_id=run_id))], run("c/001-a")
     )
     assert bool(history.reports) is not own
@@ -69,7 +69,7 @@ def test_a_report_that_came_after_the_run_is_not_its_history(file: MakeFile, run
         ),
         file("p/m/earlier.md", free({"c/001-a": "OVERLY_STRICT"}, date="2026-01-31")),
     ]
-    assert [report.name for report in history.history(files, run("c/001-a")).reports] == ["earlier.md"]
+    assert [report.name for report in history.load_history(files, run("c/001-a")).reports] == ["earlier.md"]
 
 
 def test_of_two_reports_of_one_day_the_one_that_names_the_other_came_later(
@@ -78,8 +78,8 @@ def test_of_two_reports_of_one_day_the_one_that_names_the_other_came_later(
     first = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", run_id="run9zzzzzzzzzzzz")
     second = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", earlier=("run9zzzz_2026-01-02.md",))
     files = [file("p/m/run9zzzz_2026-01-02.md", first), file("p/m/run1aaaa_2026-01-02.md", second)]
-    assert not history.history(files, run("c/001-a")).reports
-    names = [report.name for report in history.history(files, run("c/001-a", id="run1aaaaaaaaaaaa")).reports]
+    assert not history.load_history(files, run("c/001-a")).reports
+    names = [report.name for report in history.load_history(files, run("c/001-a", id="run1aaaaaaaaaaaa")).reports]
     assert names == ["run9zzzz_2026-01-02.md"]
 
 
@@ -97,16 +97,18 @@ def test_only_the_same_experiment_is_compared(
     file: MakeFile, run: MakeRun, free: MakeText, said: str, experiment: str, compared: bool
 ) -> None:
     text = free({"c/001-a": "MODEL_FAULT"}, experiment=said)
-    assert bool(history.history([file("p/m/r.md", text)], run("c/001-a", experiment=experiment)).reports) is compared
+    assert (
+        bool(history.load_history([file("p/m/r.md", text)], run("c/001-a", experiment=experiment)).reports) is compared
+    )
 
 
 def test_a_report_on_runs_of_two_experiments_is_about_the_first(file: MakeFile, run: MakeRun, free: MakeText) -> None:
     head = "# R\n**Run IDs (with_x):** jn70000000000000000a\n**Run IDs (no_x):** jn70000000000000000b\n"
     files = [file("p/m/r.md", head + free({"c/001-a": "MODEL_FAULT"}))]
-    assert history.history(files, run("c/001-a", experiment="default")).reports
-    assert history.history(files, run("c/001-a", experiment="with_x")).reports
-    assert not history.history(files, run("c/001-a", experiment="no_x")).reports
-    assert not history.history(files, run("c/001-a", id="jn70000000000000000b")).reports
+    assert history.load_history(files, run("c/001-a", experiment="default")).reports
+    assert history.load_history(files, run("c/001-a", experiment="with_x")).reports
+    assert not history.load_history(files, run("c/001-a", experiment="no_x")).reports
+    assert not history.load_history(files, run("c/001-a", id="jn70000000000000000b")).reports
 
 
 def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeText) -> None:
@@ -116,7 +118,7 @@ def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeT
         file("p/m/huge.md", "\n" * 200_000),
         file("p/m/good.md", free({"c/001-a": "MODEL_FAULT"})),
     ]
-    history = recall_history.history(files, run("c/001-a"))
+    history = recall_history.load_history(files, run("c/001-a"))
     assert [report.name for report in history.reports] == ["good.md"]
     assert [note.split(":")[1].strip() for note in history.notes] == ["broken_2026-01-01.md", "compare.md", "huge.md"]
 
@@ -134,7 +136,7 @@ def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeT
 def test_in_our_reports_only_a_reviewed_label_is_a_persons(
     file: MakeFile, run: MakeRun, ours: MakeText, judged: str, label: str, reviewer: tuple[str, ...], by_person: bool
 ) -> None:
-    history = recall_history.history(
+    history = recall_history.load_history(
         [file("p/m/run1aaaa_2026-01-02.md", ours("c/001-a", judged, label, reviewer))], run("c/001-a")
     )
     (told,) = history.precedents["c/001-a"]
@@ -166,7 +168,7 @@ def test_names_of_evals_match(
     file: MakeFile, run: MakeRun, free: MakeText, told: str, failures: list[str], evals: list[str], expected: set[str]
 ) -> None:
     files = [file("p/m/r.md", free({told: "MODEL_FAULT"}))]
-    assert set(history.history(files, run(*failures, evals=evals)).precedents) == expected
+    assert set(history.load_history(files, run(*failures, evals=evals)).precedents) == expected
 
 
 def test_a_bare_name_that_another_report_gives_to_two_categories_is_neither(
@@ -176,7 +178,7 @@ def test_a_bare_name_that_another_report_gives_to_two_categories_is_neither(
         file("p/m/old_2026-01-01.md", free({"001-a": "KNOWN_GAP"})),
         file("p/m/new_2026-01-02.md", free({"000-c/001-a": "MODEL_FAULT", "001-d/001-a": "MODEL_FAULT"})),
     ]
-    precedents = history.history(files, run("000-c/001-a")).precedents
+    precedents = history.load_history(files, run("000-c/001-a")).precedents
     assert [one.report for one in precedents["000-c/001-a"]] == ["new_2026-01-02.md"]
     assert "001-a" not in precedents
 
@@ -192,7 +194,7 @@ def test_actions_come_from_the_finding_and_from_the_section_that_names_it(
         "- unrelated",
     ])  # fmt: skip
     text = free({"c/002-b": "OVERLY_STRICT", "c/003-c": "MODEL_FAULT", "c/001-a": "OVERLY_STRICT"}, after=after)
-    precedents = history.history([file("p/m/r.md", text)], run("c/001-a", "c/002-b", "c/003-c")).precedents
+    precedents = history.load_history([file("p/m/r.md", text)], run("c/001-a", "c/002-b", "c/003-c")).precedents
     assert {path: told[0].action for path, told in precedents.items()} == {
         "c/001-a": "relaxed the check",
         "c/002-b": "Rule off: downgraded, addresses `002-b`",
@@ -203,7 +205,7 @@ def test_actions_come_from_the_finding_and_from_the_section_that_names_it(
 def test_actions_in_our_report(file: MakeFile, run: MakeRun, ours: MakeText) -> None:
     actions = "- 2026-01-05: relaxed the grader of 001-a\n- None of the others"
     text = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", actions=actions)
-    (told,) = history.history([file("p/m/r.md", text)], run("c/001-a")).precedents["c/001-a"]
+    (told,) = history.load_history([file("p/m/r.md", text)], run("c/001-a")).precedents["c/001-a"]
     assert told.action == "2026-01-05: relaxed the grader of 001-a"
     assert told.cause == "missing-args"
 
@@ -215,6 +217,6 @@ def test_a_report_under_another_spelling_is_named_by_the_path_to_it(
         file("p/M-1/aaaaaaaa_2026-01-01.md", free({"c/001-a": "MODEL_FAULT"})),
         file("p/m/bbbbbbbb_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"})),
     ]
-    history = recall_history.history(files, run("c/001-a"))
+    history = recall_history.load_history(files, run("c/001-a"))
     assert [report.name for report in history.reports] == ["bbbbbbbb_2026-01-02.md", "../M-1/aaaaaaaa_2026-01-01.md"]
     assert [one.report for one in history.precedents["c/001-a"]] == [report.name for report in history.reports]

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import DataError
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 from machine_speed import cpu_below
 
 ENTRY = "### 1. 001-hello (000-basics) -- tests\n\n**Classification**: MODEL_FAULT\n\nLeft out the args.\n\n---\n\n"
@@ -14,25 +14,27 @@ def test_a_file_of_five_megabytes() -> None:
     text = ENTRY + "A long line about `001-hello` and more.\n\n" * 5_000 + "word " * 950_000
     assert len(text) > 4_800_000
     with cpu_below(20):
-        assert [one.eval for one in reading.read(text, "r.md").findings] == ["000-basics/001-hello"]
+        assert [one.eval for one in reading.read_report(text, "r.md").findings] == ["000-basics/001-hello"]
 
 
 def test_a_text_of_too_many_lines_is_refused_by_name() -> None:
     with pytest.raises(DataError, match=r"r\.md: too large to be a report"):
-        reading.read("- a\n" * 200_000, "r.md")
+        reading.read_report("- a\n" * 200_000, "r.md")
 
 
 @pytest.mark.parametrize("text", ["- " * 50_000, "".join("  " * depth + "- a\n" for depth in range(500))])
 def test_lists_too_deep_to_read_are_refused(text: str) -> None:
     with pytest.raises(DataError, match=r"r\.md: lists nested too deeply"):
-        reading.read(f"{text}x\n\n{ENTRY}", "r.md")
+        reading.read_report(f"{text}x\n\n{ENTRY}", "r.md")
 
 
 @pytest.mark.benchmark
 def test_a_table_of_ten_thousand_rows() -> None:
     rows = "".join(f"| cat-{n % 7}/{n:05}-name | tests | MODEL_FAULT | because |\n" for n in range(10_000))
     with cpu_below(20):
-        found = reading.read(f"| Eval | Step | Classification | Why |\n|---|---|---|---|\n{rows}", "r.md").findings
+        found = reading.read_report(
+            f"| Eval | Step | Classification | Why |\n|---|---|---|---|\n{rows}", "r.md"
+        ).findings
     assert len(found) == 10_000
     assert {one.classification for one in found} == {"MODEL_FAULT"}
 
@@ -59,7 +61,7 @@ def test_a_table_of_ten_thousand_rows() -> None:
     ],
 )
 def test_what_stands_before_an_entry_hides_and_stops_nothing(text: str) -> None:
-    found = reading.read(f"{text}{ENTRY}", "r.md").findings
+    found = reading.read_report(f"{text}{ENTRY}", "r.md").findings
     assert [(one.eval, one.classification) for one in found] == [("000-basics/001-hello", "MODEL_FAULT")]
 
 
@@ -77,20 +79,20 @@ def test_what_stands_before_an_entry_hides_and_stops_nothing(text: str) -> None:
     ],
 )
 def test_front_matter_that_is_none(front: str) -> None:
-    assert len(reading.read(f"---\n{front}\n---\n{ENTRY}", "r.md").findings) == 1
+    assert len(reading.read_report(f"---\n{front}\n---\n{ENTRY}", "r.md").findings) == 1
 
 
 def test_an_unterminated_fence_takes_the_rest() -> None:
     text = f"{ENTRY}```\n### 2. 002-more (000-basics) — KNOWN_GAP\n"
-    assert [one.eval for one in reading.read(text, "r.md").findings] == ["000-basics/001-hello"]
+    assert [one.eval for one in reading.read_report(text, "r.md").findings] == ["000-basics/001-hello"]
 
 
 @pytest.mark.parametrize("kind", ["evalscribe-compare/1", "explore", "7"])
 def test_a_document_of_another_kind_is_no_report(kind: str) -> None:
     with pytest.raises(DataError, match=r"r\.md: .*kind.*not a report"):
-        reading.read(f"---\nkind: {kind}\n---\n{ENTRY}", "r.md")
+        reading.read_report(f"---\nkind: {kind}\n---\n{ENTRY}", "r.md")
 
 
 def test_one_of_ours_that_cannot_be_read_says_so() -> None:
     with pytest.raises(DataError, match=r"r\.md: "):
-        reading.read(f"---\nkind: evalscribe-report/1\nrun: r1\n---\n{ENTRY}", "r.md")
+        reading.read_report(f"---\nkind: evalscribe-report/1\nrun: r1\n---\n{ENTRY}", "r.md")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 from told_labels import AMBIGUOUS, GAP, MODEL, STRICT, labels
 
 
@@ -36,7 +36,7 @@ from told_labels import AMBIGUOUS, GAP, MODEL, STRICT, labels
     ],
 )
 def test_labels_and_their_kinds(form: str, label: str, classification: str | None, kind: str | None) -> None:
-    (one,) = reading.read(form.format(label), "r.md").findings
+    (one,) = reading.read_report(form.format(label), "r.md").findings
     assert (one.eval, one.step, one.classification, one.cause_kind) == (
         "000-basics/001-hello",
         "tests",
@@ -73,7 +73,7 @@ def test_labels_and_their_kinds(form: str, label: str, classification: str | Non
     ],
 )
 def test_what_is_no_failure_of_the_report_is_no_finding(text: str) -> None:
-    assert reading.read(text, "r.md").findings == ()
+    assert reading.read_report(text, "r.md").findings == ()
 
 
 def test_a_label_in_the_reasoning_or_in_a_fence_flips_nothing() -> None:

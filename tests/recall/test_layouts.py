@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 from told_labels import GAP, MODEL, STRICT
 
 
@@ -100,4 +100,4 @@ from told_labels import GAP, MODEL, STRICT
     ],
 )
 def test_every_layout_is_read(text: str, expected: list[tuple[str, str | None, str]]) -> None:
-    assert [(one.eval, one.step, one.classification) for one in reading.read(text, "r.md").findings] == expected
+    assert [(one.eval, one.step, one.classification) for one in reading.read_report(text, "r.md").findings] == expected

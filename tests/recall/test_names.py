@@ -1,6 +1,6 @@
 """Which words of a report by people name an eval."""
 
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 from told_labels import GAP, MODEL, STRICT, labels
 
 
@@ -40,7 +40,9 @@ def test_a_bare_name_of_two_categories_is_neither() -> None:
 
 
 def test_a_heading_for_several_evals_is_one_group() -> None:
-    one, two = reading.read("### 4. basics/001-a, basics/002-b — KNOWN_GAP\n- **Error:** boom\n", "r.md").findings
+    one, two = reading.read_report(
+        "### 4. basics/001-a, basics/002-b — KNOWN_GAP\n- **Error:** boom\n", "r.md"
+    ).findings
     assert (one.eval, two.eval) == ("basics/001-a", "basics/002-b")
     assert one.group == two.group is not None
     assert (one.n, two.error, two.classification) == (4, "boom", GAP)

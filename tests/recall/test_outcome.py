@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from evalscribe.across import Told
+from evalscribe.evidence.same_failure import FailureDescription
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import FollowUpOutcome
-from evalscribe.recall.outcome import Now, few_open, outcome, together, undated
+from evalscribe.reports.follow_ups import LaterRun, action_outcome, combine_outcomes, few_open, without_date
 
-THEN = Told("tests", "OVERLY_STRICT", "wrong-port", "ConnectionRefusedError: no")
-SAME = Now("2026-01-05", THEN)
-OTHER = Told("tests", "MODEL_FAULT", "off-by-one", "AssertionError: left is not right")
+THEN = FailureDescription("tests", "OVERLY_STRICT", "wrong-port", "ConnectionRefusedError: no")
+SAME = LaterRun("2026-01-05", THEN)
+OTHER = FailureDescription("tests", "MODEL_FAULT", "off-by-one", "AssertionError: left is not right")
 
 
 def sighting(**fields: Any) -> FailureFingerprint:
@@ -31,22 +31,26 @@ def sighting(**fields: Any) -> FailureFingerprint:
     ("now", "said"),
     [
         pytest.param(SAME, "did not hold", id="the same cause"),
-        pytest.param(Now("2026-01-05", None), "held", id="not among the failures"),
-        pytest.param(Now("2026-01-05", None, ran=False), "not yet seen", id="it may not have run"),
-        pytest.param(Now("2026-01-05", OTHER), "held", id="another cause at the same step"),
-        pytest.param(Now("2026-01-05", OTHER._replace(step="lint")), "not yet seen", id="another step"),
-        pytest.param(Now("2026-01-05", OTHER, judged=False), "not yet seen", id="nobody is sure why"),
-        pytest.param(Now("2026-01-05", Told("tests", None, None, None), judged=False), "not yet seen", id="not judged"),
+        pytest.param(LaterRun("2026-01-05", None), "held", id="not among the failures"),
+        pytest.param(LaterRun("2026-01-05", None, ran=False), "not yet seen", id="it may not have run"),
+        pytest.param(LaterRun("2026-01-05", OTHER), "held", id="another cause at the same step"),
+        pytest.param(LaterRun("2026-01-05", OTHER._replace(step="lint")), "not yet seen", id="another step"),
+        pytest.param(LaterRun("2026-01-05", OTHER, judged=False), "not yet seen", id="nobody is sure why"),
+        pytest.param(
+            LaterRun("2026-01-05", FailureDescription("tests", None, None, None), judged=False),
+            "not yet seen",
+            id="not judged",
+        ),
     ],
 )
-def test_what_a_later_run_says(now: Now, said: FollowUpOutcome) -> None:
-    assert outcome("fixed the port", THEN, None, now) == said
+def test_what_a_later_run_says(now: LaterRun, said: FollowUpOutcome) -> None:
+    assert action_outcome("fixed the port", THEN, None, now) == said
 
 
 def test_a_run_from_before_the_action_says_nothing() -> None:
-    assert outcome("2026-01-06: fixed it", THEN, None, SAME) == "not yet seen"
-    assert outcome("2026-01-05: fixed it", THEN, None, SAME) == "did not hold"
-    assert undated("2026-01-06: fixed it") == "fixed it"
+    assert action_outcome("2026-01-06: fixed it", THEN, None, SAME) == "not yet seen"
+    assert action_outcome("2026-01-05: fixed it", THEN, None, SAME) == "did not hold"
+    assert without_date("2026-01-06: fixed it") == "fixed it"
 
 
 @pytest.mark.parametrize(
@@ -64,37 +68,40 @@ def test_a_run_with_the_old_task_and_grader_has_not_seen_a_change_of_them(
     action: str, changed: dict[str, str], said: FollowUpOutcome
 ) -> None:
     now = SAME._replace(sighting=sighting(**changed))
-    assert outcome(action, THEN, sighting(), now) == said
+    assert action_outcome(action, THEN, sighting(), now) == said
 
 
 def test_equal_signatures_are_the_same_failure_whatever_the_judges_called_it() -> None:
-    now = Now("2026-01-05", OTHER, judged=False, sighting=sighting(run="r2"))
-    assert outcome("fixed it", THEN, sighting(), now) == "did not hold"
+    now = LaterRun("2026-01-05", OTHER, judged=False, sighting=sighting(run="r2"))
+    assert action_outcome("fixed it", THEN, sighting(), now) == "did not hold"
 
 
 def test_a_run_that_never_came_to_the_models_work_says_nothing() -> None:
     """People's reports name no cause, so that the label alone would make the two one failure."""
-    then = Told("lint", "KNOWN_GAP", None, None)
-    ended = Told(None, "KNOWN_GAP", "no-endpoint", "no endpoints found", "infrastructure")
+    then = FailureDescription("lint", "KNOWN_GAP", None, None)
+    ended = FailureDescription(None, "KNOWN_GAP", "no-endpoint", "no endpoints found", "infrastructure")
     unreached = sighting(step=None, judged=False)
-    assert outcome("made `X1` a warning", then, None, Now("2026-01-05", ended)) == "not yet seen"
-    assert outcome("made `X1` a warning", then, sighting(), Now("2026-01-05", ended, sighting=unreached)) == (
-        "not yet seen"
+    assert action_outcome("made `X1` a warning", then, None, LaterRun("2026-01-05", ended)) == "not yet seen"
+    assert action_outcome(
+        "made `X1` a warning", then, sighting(), LaterRun("2026-01-05", ended, sighting=unreached)
+    ) == ("not yet seen")
+    assert (
+        action_outcome("another endpoint", ended, unreached, LaterRun("2026-01-05", ended, sighting=unreached))
+        == "did not hold"
     )
-    assert outcome("another endpoint", ended, unreached, Now("2026-01-05", ended, sighting=unreached)) == "did not hold"
 
 
 def test_a_step_that_passes_now_is_enough_where_another_one_fails() -> None:
-    then = Told("lint", "OVERLY_STRICT", None, None)
-    now = Now("2026-01-05", OTHER, sighting=sighting(step="tests", passed=("lint",), signature="tests: bang"))
-    assert outcome("made `X1` a warning", then, sighting(step="lint"), now) == "held"
-    assert outcome("fixed it", THEN._replace(cause="off-by-one"), None, now) == "did not hold"
+    then = FailureDescription("lint", "OVERLY_STRICT", None, None)
+    now = LaterRun("2026-01-05", OTHER, sighting=sighting(step="tests", passed=("lint",), signature="tests: bang"))
+    assert action_outcome("made `X1` a warning", then, sighting(step="lint"), now) == "held"
+    assert action_outcome("fixed it", THEN._replace(cause="off-by-one"), None, now) == "did not hold"
 
 
 def test_of_several_later_runs_one_that_fails_again_is_enough() -> None:
-    assert together(()) == "not yet seen"
-    assert together(("not yet seen", "held")) == "held"
-    assert together(("held", "did not hold", "not yet seen")) == "did not hold"
+    assert combine_outcomes(()) == "not yet seen"
+    assert combine_outcomes(("not yet seen", "held")) == "held"
+    assert combine_outcomes(("held", "did not hold", "not yet seen")) == "did not hold"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 
 MakeText = Callable[..., str]
 
@@ -66,7 +66,7 @@ None so far.
 
 
 def test_a_report_with_everything() -> None:
-    read = reading.read(REPORT, "r.md")
+    read = reading.read_report(REPORT, "r.md")
     run = read.run
     assert (run.id, run.model, run.provider) == ("jn7000000000000000000000000000aa", "vendor-model-1", "vendor")
     assert (run.experiment, run.passed, run.total, run.failed) == ("default (with_x)", 54, 66, 11)
@@ -89,7 +89,7 @@ def test_what_the_list_of_actions_repeats_is_told_once() -> None:
     listed = (
         "- **Port**: `001-hello` reads it from the server\n- Warned in 001-hello and 002-loop\n- Bought a machine\n"
     )
-    read = reading.read(REPORT.replace("None so far.", listed), "r.md")
+    read = reading.read_report(REPORT.replace("None so far.", listed), "r.md")
     assert [(a.text.partition(" ")[0], a.evals) for a in read.actions_taken] == [
         ("Read", ("000-basics/001-hello",)),
         ("Warned", ("000-basics/002-loop",)),
@@ -98,7 +98,7 @@ def test_what_the_list_of_actions_repeats_is_told_once() -> None:
 
 
 def test_what_a_report_does_not_say_is_null() -> None:
-    read = reading.read("### basics/001-hello — MODEL_FAULT\n", "jn72t14a_2026-02-06.md")
+    read = reading.read_report("### basics/001-hello — MODEL_FAULT\n", "jn72t14a_2026-02-06.md")
     assert read.run.model_dump(exclude_none=True) == {}
     assert read.findings[0].model_dump(exclude_defaults=True) == {
         "eval": "basics/001-hello",
@@ -128,19 +128,19 @@ def test_what_a_report_does_not_say_is_null() -> None:
     ],
 )
 def test_the_run_as_the_report_tells_it(text: str, field: str, value: object) -> None:
-    assert getattr(reading.read(text, "r.md").run, field) == value
+    assert getattr(reading.read_report(text, "r.md").run, field) == value
 
 
 def test_fields_of_findings_are_not_those_of_the_run() -> None:
     text = "# R\n### basics/001-hello — MODEL_FAULT\n- **Model:** `x = 1`\n- **Result:** 3/5\n"
-    read = reading.read(text, "r.md")
+    read = reading.read_report(text, "r.md")
     assert (read.run.model, read.run.passed) == (None, None)
     assert read.findings[0].output_snippet == "x = 1"
 
 
 def test_our_own_report_is_read_back(ours: MakeText) -> None:
     text = ours("c/001-a", "MODEL_FAULT", "OVERLY_STRICT", reviewer=("the grader is wrong",))
-    read = reading.read(text, "run1aaaa_2026-01-02.md")
+    read = reading.read_report(text, "run1aaaa_2026-01-02.md")
     (one,) = read.findings
     assert (read.run.id, read.revision, one.eval, one.classification) == (
         "run1aaaaaaaaaaaa",

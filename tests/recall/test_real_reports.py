@@ -5,8 +5,8 @@ from pathlib import Path
 
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.recall import history as recall_history
-from evalscribe.recall import reading, recurring
+from evalscribe.reports import history as recall_history
+from evalscribe.reports import reading, recurring
 
 
 def folders(real_data: Path) -> list[Path]:
@@ -22,7 +22,7 @@ def test_every_named_failure_is_recovered_and_nothing_else(real_data: Path) -> N
             one["evalPath"]: one["classification"] for one in gold["failures"] if one.get("namedInReport") or not some
         }
         others = {one["evalPath"]: one["classification"] for one in gold.get("otherRunFailures", ())}
-        found = reading.read((folder / "report.md").read_text(), f"{folder.name}.md").findings
+        found = reading.read_report((folder / "report.md").read_text(), f"{folder.name}.md").findings
         read = {one.eval: one.classification for one in found}
         assert len(read) == len(found)
         assert read.items() <= (wanted | others).items()
@@ -42,13 +42,13 @@ def test_either_the_table_or_the_details_alone_tell_the_failures(real_data: Path
         one["evalPath"]: one["classification"] for one in json.loads((folder / "gold.json").read_text())["failures"]
     }
     for part in (before + details, before + only_table):
-        assert {one.eval: one.classification for one in reading.read(part, "r.md").findings} == gold
+        assert {one.eval: one.classification for one in reading.read_report(part, "r.md").findings} == gold
 
 
 def test_the_run_is_told(real_data: Path) -> None:
     for folder in folders(real_data):
         gold = json.loads((folder / "gold.json").read_text())
-        run = reading.read((folder / "report.md").read_text(), f"{folder.name}.md").run
+        run = reading.read_report((folder / "report.md").read_text(), f"{folder.name}.md").run
         assert (run.id, run.model, run.provider) == (gold["runId"], gold["model"], gold["provider"])
         assert (run.passed, run.total) == (gold["passed"], gold["total"])
 
@@ -63,8 +63,8 @@ def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
         for name in ("jn7922j1", "jn72t14a")
     ]
     first, second = (_run(real_data / "convex-runs" / name) for name in ("jn7922j1", "jn72t14a"))
-    assert recall_history.history(files, first).reports == ()
-    history = recall_history.history(files, second)
+    assert recall_history.load_history(files, first).reports == ()
+    history = recall_history.load_history(files, second)
     assert [report.name for report in history.reports] == ["jn7922j1_2026-02-06.md"]
     told = {path: one[0] for path, one in history.precedents.items()}
     assert len(told) == 11
@@ -72,7 +72,7 @@ def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
     assert (http.classification, http.by_person, http.step) == ("OVERLY_STRICT", True, "tests")
     assert http.action == "Added retry logic with exponential backoff to the grader test"
     assert told["000-fundamentals/003-crons"].action is None
-    rows = {row.eval: row for row in recurring.recurring(files).rows}
+    rows = {row.eval: row for row in recurring.recurring_in_reports(files).rows}
     assert {action.held for action in rows["000-fundamentals/002-basic_http_endpoint"].actions} == {
         "did not hold",
         "not yet seen",

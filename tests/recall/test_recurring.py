@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evalscribe.model.repository import ReportFile
-from evalscribe.recall import recurring
+from evalscribe.reports import recurring
 
 MakeFile = Callable[[str, str], ReportFile]
 MakeText = Callable[..., str]
@@ -17,7 +17,7 @@ def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free:
         file("p/m/c_2026-01-03.md", free({"c/002-b": "MODEL_FAULT"})),
         file("p/other/d_2026-01-04.md", free({"c/001-a": "MODEL_FAULT"}, after=DONE)),
     ]
-    first, second, other = recurring.recurring(files).rows
+    first, second, other = recurring.recurring_in_reports(files).rows
     assert (first.model, first.eval, first.times, first.first.date, first.last.date) == (
         ("p/m", "c/001-a", 2, "2026-01-01", "2026-01-02")
     )
@@ -38,7 +38,7 @@ def test_a_fix_did_not_hold_where_the_eval_fails_for_the_same_cause_again_with_a
     clean = ours("c/009-z", "MODEL_FAULT", "MODEL_FAULT", run_id="run3cccccccccccc", date="2026-01-06")
 
     def held(*others: ReportFile) -> str:
-        (row,) = [one for one in recurring.recurring([file("p/m/a.md", acted), *others]).rows if one.actions]
+        (row,) = [one for one in recurring.recurring_in_reports([file("p/m/a.md", acted), *others]).rows if one.actions]
         (action,) = row.actions
         assert (action.model, action.text) == ("p/m", "2026-01-02: fixed the server of `c/001-a`")
         return action.held
@@ -54,7 +54,7 @@ def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFi
         file("p/m/a_2026-01-01.md", free({"c/001-a": "OVERLY_STRICT"}, experiment="default", after=DONE)),
         file("p/m/b_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"}, experiment="no_guidelines")),
     ]
-    (row,) = recurring.recurring(files).rows
+    (row,) = recurring.recurring_in_reports(files).rows
     assert (row.times, [action.held for action in row.actions]) == (2, ["not yet seen"])
 
 
@@ -63,11 +63,11 @@ def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, 
         file("p/m/run1aaaa_2026-01-02.md", free({"c/001-a": "OVERLY_STRICT"}, run_id="run1aaaaaaaaaaaa", after=DONE)),
         file("p/m/run1aaaa_2026-01-02.evalscribe.md", ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT")),
     ]
-    (row,) = recurring.recurring(files).rows
+    (row,) = recurring.recurring_in_reports(files).rows
     assert (row.times, row.causes, [action.held for action in row.actions]) == (1, ("missing-args",), ["not yet seen"])
 
 
 def test_unreadable_files_are_notes(file: MakeFile) -> None:
-    found = recurring.recurring([file("p/m/x.md", "---\nkind: explore\n---\n")])
+    found = recurring.recurring_in_reports([file("p/m/x.md", "---\nkind: explore\n---\n")])
     assert found.rows == ()
     assert found.notes[0].startswith("not read: x.md")

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.recall import history
-from evalscribe.recall import history as recall_history
-from evalscribe.recall import reading as recall_reading
-from evalscribe.recall.reading import reading
+from evalscribe.reports import history
+from evalscribe.reports import history as recall_history
+from evalscribe.reports import reading as recall_reading
+from evalscribe.reports.reading import parse_report
 
 MakeFile = Callable[[str, str], ReportFile]
 RUNS = (
@@ -108,7 +108,7 @@ def run_of(run_id: str, *paths: str, experiment: str = "default") -> Run:
 
 
 def test_a_report_on_three_runs() -> None:
-    read = reading(JUNE, "jn7aaaaa_2026-06-18.md")
+    read = parse_report(JUNE, "jn7aaaaa_2026-06-18.md")
     run = read.analysis.run
     assert (read.date, read.run_ids, read.other_experiments) == ("2026-06-18", RUNS, ())
     assert (run.id, run.model, run.provider, run.experiment) == (RUNS[0], "maker/maker-model-5", "maker", "default")
@@ -123,7 +123,7 @@ def test_a_report_on_three_runs() -> None:
 
 
 def test_other_label_is_kept_beside_its_meaning() -> None:
-    reasons = {one.eval: one.reasoning for one in recall_reading.read(JUNE, "r.md").findings}
+    reasons = {one.eval: one.reasoning for one in recall_reading.read_report(JUNE, "r.md").findings}
     assert reasons["002-queries/009-text_search"] == (
         "Labelled HARNESS_FAILURE. Replayed with the stored outputs: the reference fails as well."
     )
@@ -132,7 +132,7 @@ def test_other_label_is_kept_beside_its_meaning() -> None:
 
 
 def test_actions_and_later_runs_are_not_read_as_failures() -> None:
-    read = recall_reading.read(JUNE, "r.md")
+    read = recall_reading.read_report(JUNE, "r.md")
     assert [action.evals for action in read.actions_taken] == [
         ("002-queries/009-text_search",),
         ("004-actions/005-storage",),
@@ -143,8 +143,10 @@ def test_actions_and_later_runs_are_not_read_as_failures() -> None:
 def test_report_on_several_runs_belongs_to_each_and_is_history_for_others(file: MakeFile) -> None:
     files = [file("maker/maker-model-5/jn7aaaaa_2026-06-18.md", JUNE)]
     for run_id in RUNS:
-        assert recall_history.history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
-    history = recall_history.history(files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search"))
+        assert recall_history.load_history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
+    history = recall_history.load_history(
+        files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search")
+    )
     (told,) = history.precedents["002-queries/009-text_search"]
     assert (told.classification, told.by_person, told.action) == (
         "OVERLY_STRICT",
@@ -154,7 +156,7 @@ def test_report_on_several_runs_belongs_to_each_and_is_history_for_others(file: 
 
 
 def test_run_ids_of_two_experiments_in_one_report(file: MakeFile) -> None:
-    read = reading(BY_EXPERIMENT, "jn7fffff_2026-02-26.md")
+    read = parse_report(BY_EXPERIMENT, "jn7fffff_2026-02-26.md")
     assert len(read.run_ids) == 3
     assert read.other_experiments == ("no_guidelines",)
     assert [(one.eval, one.classification) for one in read.analysis.findings] == [
@@ -163,5 +165,5 @@ def test_run_ids_of_two_experiments_in_one_report(file: MakeFile) -> None:
     ]
     files = [file("maker/maker-model-5/jn7fffff_2026-02-26.md", BY_EXPERIMENT)]
     other = run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", experiment="no_guidelines")
-    assert history.history(files, other).reports == ()
-    assert history.history(files, other.model_copy(update={"experiment": "default"})).reports
+    assert history.load_history(files, other).reports == ()
+    assert history.load_history(files, other.model_copy(update={"experiment": "default"})).reports

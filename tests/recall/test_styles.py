@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.recall import reading
+from evalscribe.reports import reading
 from told_labels import GAP, MODEL, STRICT, labels
 
 THREE = {"basics/001-hello": MODEL, "style/002-loop": STRICT, "types/004-ids": GAP}
@@ -261,7 +261,7 @@ def test_a_list_or_heading_that_only_names_a_category_gives_it_to_what_is_in_it(
 
 
 def test_one_statement_holds_for_the_evals_that_are_named() -> None:
-    found = reading.read(STATEMENT, "r.md").findings
+    found = reading.read_report(STATEMENT, "r.md").findings
     assert [(one.eval, one.classification, one.cause_kind, one.step) for one in found] == [
         ("basics/001-hello", GAP, "infrastructure", "install"),
         ("style/002-loop", GAP, "infrastructure", "install"),

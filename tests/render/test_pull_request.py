@@ -10,7 +10,7 @@ from evalscribe.ids import report_stems
 from evalscribe.model.analysis import analysis_from_report
 from evalscribe.model.finding import FollowUp, Recurrence
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
-from evalscribe.render.pull_request import LIMIT, Published, body, title
+from evalscribe.reports.pull_request_text import LIMIT, PublishedReport, pull_request_body, pull_request_title
 
 SURE = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.9)
 RUN = RunHeader(id="smp7q2kax0", provider="example", model="m-1", passed=3, failed=2, total=6, listed=2)
@@ -26,13 +26,13 @@ def report(*entries: ReportEntry, **fields: object) -> Report:
 
 
 def told(said: Report, previous: Report | None = None) -> str:
-    where = Published(
+    where = PublishedReport(
         branch="evalscribe/example/m-1/smp7q2ka",
         path="reports/example/m-1/smp7q2ka_2026-11-02.md",
         summary="**The answer.**",
         previous=analysis_from_report(previous) if previous else None,
     )
-    return body(said, where)
+    return pull_request_body(said, where)
 
 
 def test_what_changed_since_the_report_before() -> None:
@@ -104,7 +104,7 @@ def test_nothing_that_a_model_wrote_acts_on_the_page() -> None:
     text = told(made)
     bare = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"@\w|#\d|GH-\d|evil\.example|<\w|<!--|\u202e", bare), bare
-    assert re.fullmatch(r"Analyze [\w./-]+, run [\w.-]+: 2 of 6 evals failed", title(made))
+    assert re.fullmatch(r"Analyze [\w./-]+, run [\w.-]+: 2 of 6 evals failed", pull_request_title(made))
 
 
 def test_ten_thousand_failures_are_bounded() -> None:

@@ -4,14 +4,12 @@ from markdown_it import MarkdownIt
 
 from compare.made import failures_only, played
 from evalscribe.collections.compare import build_matrix, compare_sides
+from evalscribe.collections.comparison_page import as_csv, comparison_page, matrix_page, same_runs
 from evalscribe.collections.divergence import shared_behaviours
 from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
 from evalscribe.model.repository import is_of_another_kind
-from evalscribe.report_markdown.comparison.document import same_runs
-from evalscribe.report_markdown.comparison.matrix import as_csv, matrix_page
-from evalscribe.report_markdown.comparison.page import comparison_page
-from evalscribe.report_markdown.front_matter import run_of
-from evalscribe.report_markdown.kinds import untouched
+from evalscribe.reports.documents import untouched
+from evalscribe.reports.markdown.front_matter import run_of
 
 EVIL = "`</details>\n# Owned <script>alert(1)</script> @team [x](http://evil.example) |"
 

@@ -16,9 +16,9 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from evalscribe.model.finding import CrossModelFailures, FollowUp, Recurrence
 from evalscribe.model.report import EvalRef, Report, ReportEntry, replaced
-from evalscribe.report_markdown.front_matter import run_of
-from evalscribe.report_markdown.page import parse, render
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.front_matter import run_of
+from evalscribe.reports.markdown.page import parse, render
 
 spec = importlib.util.spec_from_file_location("made_reports", Path(__file__).with_name("made_reports.py"))
 assert spec

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from evalscribe.errors import DataError
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
 from evalscribe.model.report import Report
-from evalscribe.publish.merge import merge
-from evalscribe.report_markdown.page import parse, render
-from evalscribe.report_markdown.unreadable import UnreadableReport
-from evalscribe.review.correct import corrected
+from evalscribe.reports.corrections import write_label
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse, render
+from evalscribe.reports.merge import merge_report
 
 REPORTS = Path(__file__).parents[2] / "reports" / "example"
 PAGE = next(REPORTS.rglob("smp7q2ka_*.md")).read_text("utf-8")
@@ -44,9 +44,9 @@ def test_only_the_heading_the_row_and_one_line_change(
     n: int, label: Classification, kind: CauseKind | None, note: str | None, end: str, last: bool
 ) -> None:
     page = PAGE.rstrip("\n") + "\n" * last
-    text = corrected(page.replace("\n", end), n, label, kind=kind, note=note)
+    text = write_label(page.replace("\n", end), n, label, kind=kind, note=note)
     assert text.count(end) == text.replace("\r\n", "\n").replace("\r", "\n").count("\n")
-    again = corrected(text, n, label, kind=kind, note=note)
+    again = write_label(text, n, label, kind=kind, note=note)
     assert again == text
     plain = text.replace(end, "\n")
     assert plain.endswith("\n") == last
@@ -66,29 +66,29 @@ def test_only_the_heading_the_row_and_one_line_change(
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_next_analysis_keeps_it(known: bool) -> None:
-    text = corrected(PAGE, 1, "KNOWN_GAP", kind="harness", note="seen it before")
-    merged = merge(WRITTEN, text, PAGE if known else None)
+    text = write_label(PAGE, 1, "KNOWN_GAP", kind="harness", note="seen it before")
+    merged = merge_report(WRITTEN, text, PAGE if known else None)
     entry = merged.report.entries[0]
     assert (entry.classification, entry.cause_kind) == ("KNOWN_GAP", "harness")
     assert "- Reviewer: seen it before" in merged.text
-    assert corrected(merged.text, 1, "KNOWN_GAP", kind="harness", note="seen it before") == merged.text
+    assert write_label(merged.text, 1, "KNOWN_GAP", kind="harness", note="seen it before") == merged.text
 
 
 def test_without_a_note_the_line_says_what_was_done() -> None:
-    confirmed = corrected(PAGE, 1, "MODEL_FAULT")
+    confirmed = write_label(PAGE, 1, "MODEL_FAULT")
     assert changed_lines(PAGE, confirmed) == ["+- Reviewer: MODEL_FAULT confirmed\n"]
-    assert "- Reviewer: KNOWN_GAP, not MODEL_FAULT\n" in corrected(PAGE, 1, "KNOWN_GAP")
+    assert "- Reviewer: KNOWN_GAP, not MODEL_FAULT\n" in write_label(PAGE, 1, "KNOWN_GAP")
 
 
 def test_a_second_reviewer_adds_a_line_and_the_first_ones_stays() -> None:
-    first = corrected(PAGE, 1, "KNOWN_GAP", note="as agreed")
-    second = corrected(first, 1, "OVERLY_STRICT", note="not at all")
+    first = write_label(PAGE, 1, "KNOWN_GAP", note="as agreed")
+    second = write_label(first, 1, "OVERLY_STRICT", note="not at all")
     assert parse(second, WRITTEN).entries[0].reviewer[-2:] == ("as agreed", "not at all")
     assert "basics/003-schedule: OVERLY_STRICT\n" in second
 
 
 def test_a_group_is_corrected_as_one(made_group: Report) -> None:
-    text = corrected(render(made_group), 1, "OVERLY_STRICT", kind="infrastructure", note="all of them")
+    text = write_label(render(made_group), 1, "OVERLY_STRICT", kind="infrastructure", note="all of them")
     (entry,) = parse(text, made_group).entries
     assert (len(entry.evals), entry.classification, entry.reviewer) == (3, "OVERLY_STRICT", ("all of them",))
     assert "### 1. 3 evals: OVERLY_STRICT (infrastructure)\n" in text
@@ -99,29 +99,29 @@ def test_a_page_that_an_editor_formatted_keeps_its_form() -> None:
     cells = row.split(" | ")
     wide = " | ".join((*cells[:3], f"{cells[3]:<30}", *cells[4:]))
     page = PAGE.replace(row, wide).replace("\n- ", "\n* ")
-    text = corrected(page, 1, "KNOWN_GAP", note="so")
+    text = write_label(page, 1, "KNOWN_GAP", note="so")
     assert "\n* Reviewer: so\n" in text
     assert f" | {'KNOWN_GAP':<30} | " in text
 
 
 def test_a_finding_without_facts_gets_its_line_apart_from_the_text(made_group: Report) -> None:
     page = "\n".join(line for line in render(made_group).split("\n") if not line.startswith("- Judge"))
-    text = corrected(page.replace("KNOWN_GAP\n", "KNOWN_GAP\nJust text.\n"), 1, "MODEL_FAULT", note="so")
+    text = write_label(page.replace("KNOWN_GAP\n", "KNOWN_GAP\nJust text.\n"), 1, "MODEL_FAULT", note="so")
     assert parse(text).entries[0].reviewer == ("so",)
 
 
 def test_no_such_finding() -> None:
     with pytest.raises(DataError, match=rf"no finding 99; findings are 1 to {len(WRITTEN.entries)}"):
-        corrected(PAGE, 99, "MODEL_FAULT")
+        write_label(PAGE, 99, "MODEL_FAULT")
 
 
 def test_what_cannot_be_read_is_refused_with_its_line() -> None:
     with pytest.raises(UnreadableReport, match="line "):
-        corrected(PAGE.replace("## Patterns", "## Musings"), 1, "MODEL_FAULT")
+        write_label(PAGE.replace("## Patterns", "## Musings"), 1, "MODEL_FAULT")
 
 
 def test_it_settles_an_edit_that_contradicts_itself() -> None:
     first, *rest = PAGE.split("| MODEL_FAULT |")
     torn = f"{first}| KNOWN_GAP |{'| MODEL_FAULT |'.join(rest)}"
     torn = torn.replace("basics/003-schedule: MODEL_FAULT", "basics/003-schedule: OVERLY_STRICT")
-    assert parse(corrected(torn, 1, "AMBIGUOUS_TASK")).entries[0].classification == "AMBIGUOUS_TASK"
+    assert parse(write_label(torn, 1, "AMBIGUOUS_TASK")).entries[0].classification == "AMBIGUOUS_TASK"

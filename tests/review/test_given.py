@@ -7,12 +7,12 @@ import pytest
 from evalscribe.model.analysis import Analysis, AnalyzedRun, FindingSummary, JudgeOpinion, ReviewerOpinion
 from evalscribe.model.finding import CauseKind, Classification, HumanLabel
 from evalscribe.model.repository import FileVersion
-from evalscribe.review.given import About, given, run_of
+from evalscribe.reports.corrections import LabelOrigin, labels_of_versions, run_of
 
 M: Classification = "MODEL_FAULT"
 S: Classification = "OVERLY_STRICT"
 A: Classification = "AMBIGUOUS_TASK"
-ABOUT = About(report="p/m/a.md", run="run1", provider="p", model="m", experiment="default")
+ABOUT = LabelOrigin(report="p/m/a.md", run="run1", provider="p", model="m", experiment="default")
 
 
 def finding(
@@ -66,7 +66,7 @@ class Told:
 
     @property
     def labels(self) -> tuple[HumanLabel, ...]:
-        return given(self.versions, lambda text: self.texts[text], ABOUT)
+        return labels_of_versions(self.versions, lambda text: self.texts[text], ABOUT)
 
     @property
     def said(self) -> list[tuple[str, str, bool]]:

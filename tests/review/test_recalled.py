@@ -2,17 +2,17 @@
 
 import pytest
 
-from evalscribe.model.evidence import FailureFingerprint
-from evalscribe.model.finding import Classification, HumanLabel, Precedent
-from evalscribe.review.recalled import (
+from evalscribe.failures.human_labels import (
     MOST,
     MOST_OF_A_LABEL,
-    AtHand,
+    CurrentFailure,
+    add_labels,
     disagreements,
-    examples_from,
-    precedents_from,
-    with_labels,
+    examples_from_labels,
+    precedents_from_labels,
 )
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Classification, HumanLabel, Precedent
 
 ERROR = "TypeError: f() takes no argument"
 NOW = FailureFingerprint(
@@ -28,7 +28,7 @@ NOW = FailureFingerprint(
     grader="g1",
     method=1,
 )
-LOOK = AtHand(sighting=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
+LOOK = CurrentFailure(sighting=NOW, path="a/1", error=ERROR, code="TS2345", cause="takes-no-argument")
 LABEL = HumanLabel(
     run="old",
     provider="p",
@@ -68,7 +68,7 @@ def changed(**changes: object) -> HumanLabel:
 
 
 def test_the_same_failure_is_evidence_with_its_reviewer() -> None:
-    assert precedents_from([LABEL], LOOK, seen()) == (
+    assert precedents_from_labels([LABEL], LOOK, seen()) == (
         Precedent(
             report="p/m/old.md",
             date="2026-11-02",
@@ -87,7 +87,7 @@ def test_the_same_failure_is_evidence_with_its_reviewer() -> None:
 
 def test_another_models_label_says_whose_it_is() -> None:
     theirs = changed(model="n/x", report="p/n/x/old.md")
-    assert [one.model for one in precedents_from([theirs], LOOK, seen(theirs))] == ["p/n/x"]
+    assert [one.model for one in precedents_from_labels([theirs], LOOK, seen(theirs))] == ["p/n/x"]
 
 
 @pytest.mark.parametrize(
@@ -104,22 +104,22 @@ def test_another_models_label_says_whose_it_is() -> None:
     ids=lambda difference: next(iter(difference)),
 )
 def test_another_version_or_another_failure_is_none(difference: dict[str, object]) -> None:
-    assert precedents_from([LABEL], LOOK, seen(**difference)) == ()
+    assert precedents_from_labels([LABEL], LOOK, seen(**difference)) == ()
 
 
 def test_what_the_store_has_not_seen_is_none() -> None:
-    assert precedents_from([LABEL], LOOK, {}) == ()
+    assert precedents_from_labels([LABEL], LOOK, {}) == ()
 
 
 def test_the_runs_own_labels_are_never_its_history() -> None:
     own = changed(run="now")
-    assert precedents_from([own], LOOK, seen(own)) == ()
-    assert examples_from([own], LOOK, seen(own)) == ()
+    assert precedents_from_labels([own], LOOK, seen(own)) == ()
+    assert examples_from_labels([own], LOOK, seen(own)) == ()
 
 
 def test_trials_of_an_eval_are_the_same_eval() -> None:
     trial = changed(eval="a/1#2")
-    (found,) = precedents_from([trial], LOOK, seen(trial, eval="a/1"))
+    (found,) = precedents_from_labels([trial], LOOK, seen(trial, eval="a/1"))
     assert found.eval == "a/1"
 
 
@@ -128,7 +128,7 @@ def names(*labels: HumanLabel) -> dict[str, str]:
 
 
 def test_a_label_that_a_report_gives_already_is_told_once_with_its_reviewer() -> None:
-    found = with_labels([EARLIER], [LABEL], LOOK, seen(), names(LABEL), {})
+    found = add_labels([EARLIER], [LABEL], LOOK, seen(), names(LABEL), {})
     assert found == (EARLIER.model_copy(update={"reviewer": "Ada", "alike": True}),)
 
 
@@ -137,20 +137,20 @@ def test_a_label_that_a_report_gives_already_is_told_once_with_its_reviewer() ->
 def test_what_is_known_to_be_another_failure_is_no_evidence(
     difference: dict[str, object], labels: list[HumanLabel]
 ) -> None:
-    (found,) = with_labels([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
+    (found,) = add_labels([EARLIER], labels, LOOK, seen(**difference), names(LABEL), {"old.md": "old"})
     assert (found.by_person, found.reviewer) == (False, "Ada" if labels else "people")
-    (found,) = with_labels([EARLIER], labels, LOOK, seen(), names(LABEL), {"old.md": "old"})
+    (found,) = add_labels([EARLIER], labels, LOOK, seen(), names(LABEL), {"old.md": "old"})
     assert (found.by_person, found.alike) == (True, True)
 
 
 def test_without_a_sighting_the_words_of_the_report_decide() -> None:
-    (found,) = with_labels([EARLIER], [LABEL], LOOK, {}, names(LABEL), {})
+    (found,) = add_labels([EARLIER], [LABEL], LOOK, {}, names(LABEL), {})
     assert (found.by_person, found.alike, found.reviewer) == (True, False, "Ada")
 
 
 def test_an_overruled_label_stands_beside_the_one_in_force() -> None:
     ben = changed(reviewer="Ben", email="ben@example.org", label="MODEL_FAULT", in_force=False, date="2026-11-01")
-    found = with_labels([EARLIER], [ben, LABEL], LOOK, seen(), names(LABEL), {})
+    found = add_labels([EARLIER], [ben, LABEL], LOOK, seen(), names(LABEL), {})
     assert [(one.reviewer, one.classification) for one in found] == [("Ada", "OVERLY_STRICT"), ("Ben", "MODEL_FAULT")]
     assert disagreements([ben, LABEL]) == ((ben, LABEL),)
     assert disagreements([LABEL, changed(reviewer="Ben")]) == ()
@@ -158,7 +158,7 @@ def test_an_overruled_label_stands_beside_the_one_in_force() -> None:
 
 def test_newest_first() -> None:
     newer = changed(run="newer", date="2026-12-01", report="p/m/newer.md")
-    found = with_labels([EARLIER], [LABEL, newer], LOOK, seen() | seen(newer), names(LABEL, newer), {})
+    found = add_labels([EARLIER], [LABEL, newer], LOOK, seen() | seen(newer), names(LABEL, newer), {})
     assert [one.report for one in found] == ["newer.md", "old.md"]
 
 
@@ -177,7 +177,7 @@ def other(n: int, label: Classification = "KNOWN_GAP", **changes: object) -> Hum
     ],
 )
 def test_similar_failures_are_examples(label: HumanLabel, sighted: dict[str, object] | None, why: str) -> None:
-    (found,) = examples_from([label], LOOK, {} if sighted is None else seen(label, **sighted))
+    (found,) = examples_from_labels([label], LOOK, {} if sighted is None else seen(label, **sighted))
     assert found.why.startswith(why)
     assert (found.eval, found.label, found.reviewer, found.note) == ("b/1", "KNOWN_GAP", "Ada", "nobody asked")
 
@@ -194,12 +194,12 @@ def test_similar_failures_are_examples(label: HumanLabel, sighted: dict[str, obj
     ],
 )
 def test_what_is_no_example(label: HumanLabel, sighted: dict[str, object] | None) -> None:
-    assert examples_from([label], LOOK, {} if sighted is None else seen(label, **sighted)) == ()
+    assert examples_from_labels([label], LOOK, {} if sighted is None else seen(label, **sighted)) == ()
 
 
 def test_what_people_disagree_about_is_no_example() -> None:
     labels = [other(1), other(1, "MODEL_FAULT", reviewer="Ben", in_force=False)]
-    assert examples_from(labels, LOOK, seen(labels[0])) == ()
+    assert examples_from_labels(labels, LOOK, seen(labels[0])) == ()
 
 
 def test_few_examples_of_no_label_too_many_most_alike_then_newest() -> None:
@@ -212,7 +212,7 @@ def test_few_examples_of_no_label_too_many_most_alike_then_newest() -> None:
         other(6, "OVERLY_STRICT", cause="takes-no-argument"),
     ]
     sighted = {key: value for label in labels[:3] for key, value in seen(label).items()}
-    found = examples_from(labels, LOOK, sighted)
+    found = examples_from_labels(labels, LOOK, sighted)
     assert [one.eval for one in found] == ["b/3", "b/2", "b/5", "b/4"]
     assert len(found) == MOST
     assert MOST_OF_A_LABEL == 2
@@ -220,4 +220,4 @@ def test_few_examples_of_no_label_too_many_most_alike_then_newest() -> None:
 
 def test_one_eval_is_one_example_for_a_label() -> None:
     labels = [other(1), other(1, run="r2")]
-    assert len(examples_from(labels, LOOK, seen(labels[0]) | seen(labels[1]))) == 1
+    assert len(examples_from_labels(labels, LOOK, seen(labels[0]) | seen(labels[1]))) == 1

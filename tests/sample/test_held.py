@@ -8,7 +8,7 @@ import pytest
 
 from evalscribe.model.finding import FollowUp
 from evalscribe.model.report import Report
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from evalscribe.sample import outputs_folder, snapshot_folder
 from messages_server import MessagesServer
 from sample.grading import grade

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.report import Report
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from sample.published import DATE, REPORTS, analysed
 from sample.remake import texts
 

@@ -6,8 +6,8 @@ more than eight minutes.
 
 import pytest
 
-from evalscribe.signature import locate, log
-from evalscribe.signature.log import MAX_LINES
+from evalscribe.evidence import locate, log
+from evalscribe.evidence.log import MAX_LINES
 from tool_output import evidence
 
 SIZE = 2_000_000

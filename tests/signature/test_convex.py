@@ -2,9 +2,9 @@
 
 import pytest
 
+from evalscribe.evidence import locate
+from evalscribe.evidence import log as signature_log
 from evalscribe.judging import quotations
-from evalscribe.signature import locate
-from evalscribe.signature import log as signature_log
 from evalscribe.sources.convex_payload import strip_colours
 from rules_case import vitest_log
 from tool_output import evidence

@@ -2,9 +2,9 @@
 
 import pytest
 
+from evalscribe.evidence import errors, locate
+from evalscribe.evidence import log as signature_log
 from evalscribe.judging import quotations
-from evalscribe.signature import locate, wording
-from evalscribe.signature import log as signature_log
 from tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
 
 CODE_THAT_IS_NONE = """\
@@ -158,7 +158,7 @@ STOCK = [
 
 @pytest.mark.parametrize("line", STOCK)
 def test_a_stock_message_is_no_error(line: str) -> None:
-    assert wording.is_stock(line)
+    assert errors.is_stock(line)
     found = locate.locate(evidence(f"=== Eval: c/n ===\n[ok] files\n{line}\n", "build", reason=line))
     assert found is None
     assert locate.signature("build", found) is None
@@ -176,7 +176,7 @@ def test_a_stock_message_is_no_error(line: str) -> None:
     ],
 )
 def test_a_message_that_says_what_is_not_stock(line: str) -> None:
-    assert not wording.is_stock(line)
+    assert not errors.is_stock(line)
 
 
 def test_what_the_source_recorded_is_the_error_where_there_is_no_log() -> None:

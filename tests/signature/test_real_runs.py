@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from evalscribe.evidence import errors, locate
 from evalscribe.judging import quotations
-from evalscribe.signature import locate, wording
 from real_runs import failures
 
 
@@ -18,7 +18,7 @@ def test_every_located_error_is_cited_and_says_something(real_data: Path) -> Non
     located = [(evidence, one) for evidence in failures(real_data) for one in locate.locate_all(evidence)]
     assert len(located) > 150
     for evidence, one in located:
-        assert not wording.is_stock(one.error)
+        assert not errors.is_stock(one.error)
         assert one.citation is None or quotations.verify_citation(one.citation, evidence).status == "verified"
         for place in one.places:
             document = evidence.document("output", place.path)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from evalscribe.evidence import locate
 from evalscribe.judging import quotations
 from evalscribe.model.run import Step, StepStatus
-from evalscribe.signature import locate
 from tool_output import GO, JEST, PYTEST, UNITTEST, VITEST, evidence
 
 

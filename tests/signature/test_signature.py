@@ -2,8 +2,8 @@
 
 import pytest
 
+from evalscribe.evidence import errors, locate
 from evalscribe.model.evidence import LocatedError
-from evalscribe.signature import locate, wording
 
 SAME = [
     ("Cannot open /tmp/run-81/a/b.ts:3", "Cannot open /var/other/c.ts:90"),
@@ -48,6 +48,6 @@ def test_without_an_error_there_is_none() -> None:
 
 
 def test_a_quoted_error_has_no_paths_of_a_machine_but_keeps_routes() -> None:
-    assert wording.quoted("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
-    assert wording.quoted("GET /api/hello returns 404") == "GET /api/hello returns 404"
-    assert len(wording.quoted("x " * 500)) <= 240
+    assert errors.shorten_error("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
+    assert errors.shorten_error("GET /api/hello returns 404") == "GET /api/hello returns 404"
+    assert len(errors.shorten_error("x " * 500)) <= 240

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.signature import locate
+from evalscribe.evidence import locate
 from machine_speed import cpu_below
 from tool_output import evidence
 

@@ -6,7 +6,7 @@ import pytest
 
 from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError
-from evalscribe.gather.collect import gathered
+from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.json_data import clean_json, parse_json
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.run import Eval
@@ -361,7 +361,7 @@ async def test_odd_step_rows_are_completed_from_reason_and_log(real_data: Path) 
 
 async def test_order_of_keys_does_not_change_the_evidence(real_data: Path) -> None:
     (one,), (other,) = [(await odd(real_data, f"keys-{name}")).values() for name in ("sorted", "unsorted")]
-    assert (one.digest, gathered(one)) == (other.digest, gathered(other))
+    assert (one.digest, summarise_evidence(one)) == (other.digest, summarise_evidence(other))
 
 
 async def test_the_real_runs(real_data: Path) -> None:

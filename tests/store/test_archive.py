@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from evalscribe.errors import DataError, NotFoundError
-from evalscribe.gather.sighting import sighting
+from evalscribe.failures.prepare import failure_record
 from evalscribe.model.evidence import Document, Evidence, files_digest
 from evalscribe.model.run import Eval, EvalStatus
 from evalscribe.model.storage import AddedCounts
@@ -195,7 +195,7 @@ def test_a_run_that_was_only_analysed_shows_its_failures(archive: SqlRecords, st
     found = Evidence(eval=failures[0], documents=(Document(role="task", path="t", text="do"),))
     store.put_evidence("r1", found)
     assert [one.eval for one in archive.graded("r1")] == list(failures)
-    store.put_sightings("r1", [sighting(run, found)])
+    store.put_sightings("r1", [failure_record(run, found)])
     assert archive.graded("r1")[0].task == files_digest(found.documents, "task")
     assert archive.documents("r1", "x") == found.documents
     assert archive.record("x") is None

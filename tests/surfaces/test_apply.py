@@ -17,7 +17,7 @@ from evalscribe import workspace as opened
 from evalscribe.app.reports.apply import Offer, open_suite, propose, put, settle
 from evalscribe.cli.consent import agreed
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from messages_server import Answer, Call, MessagesServer, failure, says, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
 from surfaces.command import Ended, Workspace

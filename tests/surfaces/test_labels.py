@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from library.git_case import Clone, served
 from messages_server import MessagesServer
 from surfaces import made_runs

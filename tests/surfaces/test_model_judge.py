@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from messages_server import Answer, Call, MessagesServer, failure, submit
 from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace, end, wait_until

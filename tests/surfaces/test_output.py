@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evalscribe.model.analysis import Analysis
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from surfaces import made_runs
 from surfaces.command import CLOSING, Workspace
 from waiting import PATIENCE_S

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.model.analysis import Analysis, analysis_from_report
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
 from real_runs import failures, run_folders
 from surfaces.command import CLOSING, Workspace
 

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.gather.collect import gathered
-from evalscribe.gather.digest import before_output
+from evalscribe.failures.prepare import ended_before_output, group_failures, summarise_evidence
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.run import Eval, Step
-from evalscribe.triage import groups
 from real_runs import gold, payloads, run_folders
 
 LOG = "[ok] install\n[error] Deploying backend on port {port}: Error: Failed to deploy:\na.ts:1:1 - error TS1: bad\n"
@@ -33,7 +31,7 @@ def failed(eval_id: str, output: str | None = None, **more: object) -> Evidence:
 
 
 def members(*given: Evidence | UnreadableEvidence) -> list[tuple[str, ...]]:
-    return [group.eval_ids for group in groups(gathered(one) for one in given)]
+    return [group.eval_ids for group in group_failures(summarise_evidence(one) for one in given)]
 
 
 def test_those_that_ended_alike_before_any_output_are_one_group() -> None:
@@ -63,9 +61,9 @@ def test_trials_with_the_same_output_are_one_group_whatever_the_port() -> None:
 
 
 def test_equal_signatures_with_other_evidence_are_not_grouped() -> None:
-    first, second = gathered(failed("e1", "x = 10")), gathered(failed("e2", "x = 20"))
+    first, second = summarise_evidence(failed("e1", "x = 10")), summarise_evidence(failed("e2", "x = 20"))
     assert first.signature == second.signature is not None
-    assert [group.eval_ids for group in groups([first, second])] == [("e1",), ("e2",)]
+    assert [group.eval_ids for group in group_failures([first, second])] == [("e1",), ("e2",)]
 
 
 def test_unreadable_evals_stay_alone() -> None:
@@ -75,12 +73,15 @@ def test_unreadable_evals_stay_alone() -> None:
 
 def test_an_early_end_that_left_output_is_not_before_output() -> None:
     given = failed("e1").model_copy(update={"documents": (Document(role="output", path="a.ts", text="x"),)})
-    assert not before_output(given)
-    assert before_output(failed("e1"))
+    assert not ended_before_output(given)
+    assert ended_before_output(failed("e1"))
 
 
 def test_group_ids_are_made_from_content() -> None:
-    (once,), (again,) = groups([gathered(failed("e1"))]), groups([gathered(failed("e9"))])
+    (once,), (again,) = (
+        group_failures([summarise_evidence(failed("e1"))]),
+        group_failures([summarise_evidence(failed("e9"))]),
+    )
     assert once.id == again.id
     assert once.id.startswith("sha256:")
 
@@ -88,7 +89,7 @@ def test_group_ids_are_made_from_content() -> None:
 def test_the_72_of_one_real_run_are_one_group_and_all_others_stand_alone(real_data: Path) -> None:
     sizes = {}
     for folder in run_folders(real_data):
-        found = groups(gathered(evidence) for _, evidence in payloads(folder))
+        found = group_failures(summarise_evidence(evidence) for _, evidence in payloads(folder))
         sizes[folder.name] = sorted({len(group.eval_ids) for group in found})
         assert sum(len(group.eval_ids) for group in found) == len(gold(folder))
     assert sizes.pop("jn70vkj7") == [72]

@@ -7,7 +7,7 @@ from typing import Literal
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.model.protocols import Library
-from evalscribe.report_markdown.kinds import untouched
+from evalscribe.reports.documents import untouched
 
 BESIDE = ".evalscribe"
 MOST_BESIDE = 20

@@ -3,22 +3,24 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from evalscribe.across import Elsewhere, Glimpse, Passing, glimpse, passing
-from evalscribe.gather.sighting import METHOD, sighting
+from evalscribe.evidence.same_failure import CompactFailure, CompleteRun, OtherRuns, compact_failure, complete_runs
+from evalscribe.failures.prepare import RECORD_VERSION, failure_record
 from evalscribe.ids import same_experiment
 from evalscribe.model.evidence import FailureFingerprint, UnreadableEvidence
 from evalscribe.model.run import Run
 from evalscribe.model.storage import Store
-from evalscribe.recall.past import PastReport
+from evalscribe.reports.history import PastReport
 
 
 def sightings(store: Store, run: Run) -> tuple[FailureFingerprint, ...]:
     """One for each failure of a stored run; made from the stored evidence where they are missing or outdated."""
     known = store.sightings(run.id)
-    if len(known) == len(run.failures) and all(one.method == METHOD for one in known):
+    if len(known) == len(run.failures) and all(one.method == RECORD_VERSION for one in known):
         return known
     made = tuple(
-        sighting(run, store.get_evidence(run.id, eval.id) or UnreadableEvidence(eval=eval, reason="not in the store"))
+        failure_record(
+            run, store.get_evidence(run.id, eval.id) or UnreadableEvidence(eval=eval, reason="not in the store")
+        )
         for eval in run.failures
     )
     store.put_sightings(run.id, made)
@@ -29,19 +31,19 @@ def stored_runs(store: Store) -> Iterable[Run]:
     return (run for run_id in store.run_ids() if (run := store.get_run(run_id)) is not None)
 
 
-def elsewhere(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> Elsewhere:
+def elsewhere(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
     """What the other runs of its experiment say of a run's failures. They are read one by one and not kept."""
     wanted = {sighting.eval for sighting in mine}
-    clean: list[Passing] = []
-    failures: dict[str, list[Glimpse]] = defaultdict(list)
+    clean: list[CompleteRun] = []
+    failures: dict[str, list[CompactFailure]] = defaultdict(list)
     for other in stored_runs(store):
         if other.id == run.id or not other.experiment or not same_experiment(other.experiment, run.experiment):
             continue
-        clean.extend(passing(other))
+        clean.extend(complete_runs(other))
         for one in sightings(store, other):
             if one.eval in wanted:
-                failures[one.eval].append(glimpse(one))
-    return Elsewhere(failures, clean)
+                failures[one.eval].append(compact_failure(one))
+    return OtherRuns(failures, clean)
 
 
 class StoredSightings:

@@ -16,7 +16,7 @@ from evalscribe.forge import open_forge, repository_of
 from evalscribe.ids import Frozen
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.report import CheckedReport, CheckResult
-from evalscribe.render.check import annotations, comment, lines, notice, table
+from evalscribe.reports.problems import check_annotations, check_comment, check_lines, check_table, notice
 from evalscribe.settings import Options, Settings
 from evalscribe.workspace import Workspace
 
@@ -58,7 +58,7 @@ def check(
     with Workspace(options) as workspace:
         found = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))
         _print(found, output)
-        about = _comment(found, job, workspace.settings, output) if comments else table(found)
+        about = _comment(found, job, workspace.settings, output) if comments else check_table(found)
     if job and job.summary:
         with suppress(OSError), job.summary.open("a", encoding="utf-8") as file:
             file.write(f"{about}\n")
@@ -69,13 +69,13 @@ def _print(found: CheckResult, output: str) -> None:
     if output == "json":
         finish.print_json(found)
         return
-    for line in annotations(found) if output == "github" else lines(found):
+    for line in check_annotations(found) if output == "github" else check_lines(found):
         finish.command(line) if output == "github" else finish.say(line)
 
 
 def _comment(found: CheckResult, job: "Actions | None", settings: Settings, output: str) -> str:
     """What the pull request is told. Where it cannot be, that is said, and what it would have been."""
-    body = comment(found, _changed(found, job))
+    body = check_comment(found, _changed(found, job))
     told = _told(body, job, settings)
     aside = sys.stderr if output == "json" else None
     text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"

@@ -15,8 +15,8 @@ from rich.text import Text
 from evalscribe.app.reports.apply import Applied, Offer, open_suite, propose, put, settle
 from evalscribe.cli.display.console import console
 from evalscribe.cli.display.finish import in_terminal, say, spent
-from evalscribe.compose.analysis import spent_summary
 from evalscribe.errors import InterruptError, TerminatedError, UsageError
+from evalscribe.reports.outline import spent_summary
 from evalscribe.settings import Options
 from evalscribe.text import pluralise, printable
 from evalscribe.workspace import Workspace

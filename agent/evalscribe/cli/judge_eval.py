@@ -93,7 +93,7 @@ def judge_eval(
 def _show(found: "JudgeEval") -> None:
     from evalscribe.cli.display.finish import say
     from evalscribe.cli.display.judgements import stages
-    from evalscribe.render.calibration import confusion, side_by_side
+    from evalscribe.judging.calibration_text import confusion, side_by_side
     from evalscribe.text import pluralise
 
     number = pluralise(found.judges[0].subjects, "subject")

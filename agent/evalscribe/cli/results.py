@@ -23,8 +23,8 @@ def list_sets(
     from evalscribe.app.collections.choice import chosen
     from evalscribe.app.requests.results import listed
     from evalscribe.cli.display import finish
+    from evalscribe.judging.result_text import set_line
     from evalscribe.model.result import ResultSetSummary
-    from evalscribe.render.result_sets import set_line
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
@@ -52,8 +52,8 @@ def show(
     from evalscribe.app.collections.choice import chosen
     from evalscribe.app.requests.results import complete, found
     from evalscribe.cli.display import finish
+    from evalscribe.judging.result_text import stored_result_text
     from evalscribe.model.result import Result
-    from evalscribe.render.result_sets import result_text
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
@@ -63,5 +63,5 @@ def show(
         finish.print_json(RootModel[tuple[Result, ...]](results))
         return 0
     for result in results:
-        finish.say(f"{result_text(result)}\n")
+        finish.say(f"{stored_result_text(result)}\n")
     return 0

@@ -19,7 +19,7 @@ def summary(run: RunArgument, form: Format = "table") -> int:
     from evalscribe.app.experiments.find import run_named
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display.formatted import document
-    from evalscribe.render.run_text import summary_lines
+    from evalscribe.experiments.run_text import summary_lines
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
@@ -43,7 +43,7 @@ def failures(
     from evalscribe.app.experiments.inspect import failures as use_case
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.formatted import checked, listing
-    from evalscribe.render.run_text import failure_lines
+    from evalscribe.experiments.run_text import failure_lines
     from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
@@ -122,12 +122,12 @@ def export(
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display import finish
     from evalscribe.cli.display.line_file import write
-    from evalscribe.render.run_export import written
+    from evalscribe.experiments.run_export import export_lines
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         found = run_named(workspace, run)
-        lines = written(artifact_format, reported(workspace, found), lambda: tries(workspace, found))
+        lines = export_lines(artifact_format, reported(workspace, found), lambda: tries(workspace, found))
         write(lines, output, json=artifact_format in ("json", "jsonl"))
     if output is not None:
         finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)

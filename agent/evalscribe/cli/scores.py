@@ -96,7 +96,7 @@ def evidence(
 
 
 def _cells(score: "Score") -> tuple[object, ...]:
-    from evalscribe.render.run_text import word
+    from evalscribe.experiments.run_text import word
     from evalscribe.text import one_line
 
     said = word(score) if score.current else f"{word(score)} (replaced)"
@@ -109,10 +109,10 @@ def _cells(score: "Score") -> tuple[object, ...]:
 def _told(found: "ShownScore") -> Iterator[str]:
     import json
 
-    from evalscribe.render.run_text import said
+    from evalscribe.experiments.run_text import score_line
 
     score = found.score
-    yield said(score)
+    yield score_line(score)
     yield f"run {score.run_id}, item {score.item_key} #{score.repetition} ({score.run_item_id})"
     replaced = "" if score.current else "; a later scoring replaced it"
     yield f"scorer version {score.scorer_version_id}, {score.created_at}{replaced}"

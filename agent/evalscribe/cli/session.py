@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalscribe.app.reports.discuss import Discussion, open_discussion, stages
 from evalscribe.cli.display import finish
-from evalscribe.discuss.answer import Answer
-from evalscribe.discuss.wishes import ends, wanted
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.llm.budget import Budget
 from evalscribe.model.analysis import CostSummary
 from evalscribe.redaction.redact import redact
+from evalscribe.reports.discussion.dossier import DiscussionAnswer
+from evalscribe.reports.discussion.lookup import ends_discussion, recommendations_to_apply
 from evalscribe.settings import Options
 from evalscribe.text import pluralise, visible
 from evalscribe.workspace import Workspace
@@ -118,9 +118,9 @@ class _Talk:
     def run(self, lines: Iterable[str]) -> bool:
         """Whether every question got a whole answer."""
         for line in lines:
-            if ends(line):
+            if ends_discussion(line):
                 break
-            if ids := wanted(line):
+            if ids := recommendations_to_apply(line):
                 self._implement(ids)
             elif line.strip():
                 self._ask(line.strip())
@@ -185,7 +185,7 @@ class _Talk:
                 return
 
 
-def _close(answer: Answer) -> None:
+def _close(answer: DiscussionAnswer) -> None:
     """What there is to say of an answer that was shown already."""
     if answer.text and not answer.text.endswith("\n"):
         finish.say()

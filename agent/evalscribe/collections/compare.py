@@ -7,6 +7,7 @@ from fractions import Fraction
 from statistics import fmean
 from typing import cast
 
+from evalscribe.evidence.errors import is_stock
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.comparison import (
@@ -28,7 +29,6 @@ from evalscribe.model.comparison import (
 from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.model.record import GradedEval
 from evalscribe.model.run import TARGET, Eval, Run
-from evalscribe.signature.wording import is_stock
 from evalscribe.statistics.paired import Paired, Task, difference, paired
 from evalscribe.statistics.significance import holm, stratified_permutation_test
 from evalscribe.text import cut, one_line

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from evalscribe.evidence.errors import normalise_error
 from evalscribe.model.comparison import Behaviour, EvalPair, Quote, RegressionExplanation, Trial
 from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, Transcript
-from evalscribe.signature.wording import normalised
 from evalscribe.text import cut, one_line
 
 RULES = "rules"
@@ -107,7 +107,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 def _as_recorded(signature: str, pair: EvalPair) -> str:
     """As the first of a group has it: a signature has lost its capitals and numbers."""
     failed = _failed(pair)
-    if failed.error and signature.endswith((normalised(failed.error), failed.error.casefold())):
+    if failed.error and signature.endswith((normalise_error(failed.error), failed.error.casefold())):
         return ": ".join(filter(None, (failed.step, failed.error)))
     return signature
 

@@ -28,7 +28,7 @@ from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.finding import Finding
 from evalscribe.model.run import Run
-from evalscribe.recall.history import History
+from evalscribe.reports.history import ReportHistory
 
 ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 """Switches of a tracer that no longer exists: langchain raises if it finds one while tracing is off."""
@@ -89,7 +89,7 @@ class Stages(Protocol):
     async def load(self) -> Run:
         """Read the run; without failures the graph ends here."""
 
-    async def history(self) -> History:
+    async def history(self) -> ReportHistory:
         """Read earlier reports on the model."""
 
     async def prepare(self) -> JudgeQueue:

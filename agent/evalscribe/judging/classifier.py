@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from evalscribe.across import in_words
+from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.ids import canonical_json, content_id
 from evalscribe.judging.classifier_tools import (
     READING_TOOLS,
@@ -63,7 +63,7 @@ def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
         examples=fence.block("similar failures", _listed([_similar(one) for one in case.examples]))
         if case.examples
         else "",
-        models=in_words(case.across),
+        models=describe_across_models(case.across),
     )
 
 
@@ -310,7 +310,7 @@ class ModelJudge:
                 case.evidence.digest,
                 case.packed,
                 select_precedents(case.precedents),
-                *([models] if (models := in_words(case.across)) else []),
+                *([models] if (models := describe_across_models(case.across)) else []),
                 *([case.examples] if case.examples else []),
             ]
         )
@@ -390,7 +390,7 @@ class FirstPass:
     def key(self, case: Failure) -> str:
         """Content id of instructions, tool, model, evidence and what is shown of it and beside it."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
-        models = in_words(case.across)
+        models = describe_across_models(case.across)
         read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
         return content_id(["first pass", FIRST_PASS_VERSION, asked, *read, *([case.examples] if case.examples else [])])
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from evalscribe.diff import Pair, hunks, pairs
+from evalscribe.evidence.differences import DocumentPair, diff_hunks, pair_documents
 from evalscribe.judging.prompt_text import Delimiter, bar_lines, number_lines, one_line, quote_json
 from evalscribe.judging.quotations import verify_citation
 from evalscribe.judging.tool_loop import ToolFields, describe_misuse, limit_lines, tool_of
@@ -274,12 +274,12 @@ class EvidenceTools:
         if pair.output is None or pair.expected is None:
             raise ToolCallRefused("The other side has no file like it.")
         about = f"output {quote_json(pair.output.path)} (+) against reference {quote_json(pair.expected.path)} (-)"
-        found = [line for hunk in hunks(pair) for line in ("…", *hunk.lines)]
+        found = [line for hunk in diff_hunks(pair) for line in ("…", *hunk.lines)]
         return about, (bar_lines(line) for line in found or ["no difference"])
 
     @cached_property
-    def _pairs(self) -> tuple[Pair, ...]:
-        return pairs(self._evidence)
+    def _pairs(self) -> tuple[DocumentPair, ...]:
+        return pair_documents(self._evidence)
 
     def _document(self, role: Role, path: str) -> Document:
         document = self._evidence.document(role, path)
@@ -290,7 +290,7 @@ class EvidenceTools:
         return document
 
 
-def _paths(pair: Pair) -> list[str]:
+def _paths(pair: DocumentPair) -> list[str]:
     return [document.path for document in (pair.output, pair.expected) if document]
 
 

@@ -234,7 +234,7 @@ async def _explained(
     options: "Options", run: str, eval: str, told: ProgressReporter, *, rubric: str | None
 ) -> ExplainAnswer:
     from evalscribe.app.analysis.explain import explain
-    from evalscribe.render.explanation import explanation
+    from evalscribe.reports.explanation import explanation
 
     async with _workspace(options) as workspace:
         found = await explain(workspace, run, eval, told, rubric=rubric)

@@ -243,9 +243,9 @@ def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
 
 
 def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
-    from evalscribe.render.run_text import telling, word
+    from evalscribe.experiments.run_text import explains_failure, word
 
-    seen = workspace.store.experiment_runs.evidence(score.id) if telling(score) else None
+    seen = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
     return ScoreLine(
         id=score.id,
         scorer=score.scorer,

@@ -15,8 +15,7 @@ from evalscribe.model.result import ResultSetSummary
 from evalscribe.redaction.redact import redact
 
 if TYPE_CHECKING:
-    from evalscribe.recall.across_models import AlikeRow
-    from evalscribe.recall.recurring import ActionSeen, RecurringRow
+    from evalscribe.reports.recurring import RecordedAction, RecurringRow, SharedFailure
 
 Models = Annotated[list[str] | None, Field(description="Only these models, as `provider/model`. Default: all.")]
 MOST_CHARACTERS = 60_000
@@ -219,7 +218,7 @@ def _again_row(row: "RecurringRow") -> RecurringFailureLine:
     )
 
 
-def _alike_row(row: "AlikeRow") -> RecurringFailureLine:
+def _alike_row(row: "SharedFailure") -> RecurringFailureLine:
     return RecurringFailureLine(
         eval=row.eval,
         models=tuple(one.model for one in row.seen),
@@ -230,7 +229,7 @@ def _alike_row(row: "AlikeRow") -> RecurringFailureLine:
     )
 
 
-def _action(one: "ActionSeen") -> str:
+def _action(one: "RecordedAction") -> str:
     return f"{one.seen.report} ({one.held}): {one.text}"
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from evalscribe.gather.pack import pack
+from evalscribe.failures.pack import pack
 from evalscribe.judging.classifier import render_question
 from evalscribe.judging.prompt_text import Delimiter, estimate_tokens
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence

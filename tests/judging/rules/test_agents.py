@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from evalscribe.gather.digest import before_output, likeness
-from evalscribe.gather.pack import BUDGET, pack, prepare
+from evalscribe.evidence.locate import locate, signature
+from evalscribe.failures.pack import BUDGET, pack, prepare
+from evalscribe.failures.prepare import ended_before_output, evidence_fingerprint
 from evalscribe.judging.quotations import verify_citation
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
@@ -23,7 +24,6 @@ from evalscribe.model.transcript import (
     UserMessage,
 )
 from evalscribe.model.transcript_text import render_calls
-from evalscribe.signature.locate import locate, signature
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -215,9 +215,9 @@ def test_errors_before_the_model_spoke_are_one_group_and_later_ones_are_not() ->
             *messages, status="error", step=None, reason="No endpoints found", log="Error: No endpoints found"
         )
 
-    assert before_output(broken())
-    assert likeness(broken(), prepare(broken())) == likeness(broken(), prepare(broken()))
-    assert not before_output(broken(says("Hello")))
+    assert ended_before_output(broken())
+    assert evidence_fingerprint(broken(), prepare(broken())) == evidence_fingerprint(broken(), prepare(broken()))
+    assert not ended_before_output(broken(says("Hello")))
 
 
 def test_a_long_transcript_is_packed_within_the_budget_with_its_end_and_its_changes() -> None:

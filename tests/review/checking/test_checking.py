@@ -6,11 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Snippet, replaced
-from evalscribe.proofread.generated import generated
-from evalscribe.proofread.parts import parts
-from evalscribe.report_markdown.page import parse, render
-from evalscribe.review.checking.page import inspect, is_ours
-from evalscribe.review.checking.quotations import quotations
+from evalscribe.reports.markdown.page import parse, render
+from evalscribe.reports.page_checks import check_page, is_ours, quotations
+from evalscribe.reports.proofread import check_generated_lines, page_parts
 from report_markdown.made_reports import reports
 
 NAME = "example/sample-model-1/smp7q2ka_2026-11-02.md"
@@ -23,7 +21,7 @@ def anywhere(name: str) -> bool:
 
 def said(text: str, name: str = NAME, exists: Callable[[str], bool] = anywhere) -> list[tuple[int, str]]:
     """Line and level of each problem."""
-    return sorted((one.line, one.level) for one in inspect(text, name, exists).problems)
+    return sorted((one.line, one.level) for one in check_page(text, name, exists).problems)
 
 
 def line_of(text: str, start: str) -> int:
@@ -51,8 +49,8 @@ def test_what_evalscribe_wrote_is_right(text: str) -> None:
 @given(reports)
 def test_every_report_that_can_be_made_agrees_with_itself(report: Report) -> None:
     text = render(report)
-    assert list(generated(parse(text), parts(text))) == []
-    page = parts(text)
+    assert list(check_generated_lines(parse(text), page_parts(text))) == []
+    page = page_parts(text)
     quoted = [
         one.snippet for number in range(len(report.entries)) for one in quotations(page[f"findings/{number + 1}"])
     ]
@@ -87,10 +85,10 @@ def test_a_generated_line_that_says_something_else(text: str, old: str, new: str
 
 
 def test_the_words_that_differ_are_told(text: str) -> None:
-    (one,) = inspect(edited(text, ("| As run | 31/35 |", "| As run | 34/35 |")), NAME, anywhere).problems
+    (one,) = check_page(edited(text, ("| As run | 31/35 |", "| As run | 34/35 |")), NAME, anywhere).problems
     assert "34/35" in one.what
     assert "31/35" in one.what
-    (one,) = inspect(edited(text, ("| fix-in-doubt |", "| new |")), NAME, anywhere).problems
+    (one,) = check_page(edited(text, ("| fix-in-doubt |", "| new |")), NAME, anywhere).problems
     assert one.what == "the column 'Seen' says “new”, the finding “fix-in-doubt”"
 
 
@@ -216,7 +214,7 @@ def test_a_link_that_stands_in_many_lines_is_one_mistake(text: str) -> None:
     earlier = "](smp5c1zz_2026-10-12.md)"
     at = [number for number, line in enumerate(text.split("\n"), 1) if earlier in line]
     assert len(at) > 1
-    (one,) = inspect(text, NAME, lambda name: False).problems
+    (one,) = check_page(text, NAME, lambda name: False).problems
     assert one.line == at[0]
     assert ", ".join(map(str, at[1:])) in one.what
 
@@ -237,13 +235,13 @@ def test_ten_thousand_findings_and_corrections_end(report: Report) -> None:
     entries: list[ReportEntry] = [first.model_copy(update={"evals": (EvalRef(path=f"c/{n}"),)}) for n in range(10_000)]
     run = replaced(report.run, passed=0, failed=10_000, total=10_000, listed=10_000)
     many = replaced(report, run=run, entries=tuple(entries), patterns=(), recommendations=(), resolved=())
-    page = parts(render(many))
+    page = page_parts(render(many))
     corrected = [
         entry.model_copy(update={"classification": "AMBIGUOUS_TASK"}) if n % 3 == 0 else entry
         for n, entry in enumerate(entries)
     ]
-    assert list(generated(many, page)) == []
-    later = list(generated(many.model_copy(update={"entries": tuple(corrected)}), page))
+    assert list(check_generated_lines(many, page)) == []
+    later = list(check_generated_lines(many.model_copy(update={"entries": tuple(corrected)}), page))
     assert {one.level for one in later} <= {"notice", "warning"}
 
 

@@ -5,9 +5,9 @@ import pytest
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import Report, Snippet, replaced
 from evalscribe.model.run import Eval
-from evalscribe.proofread.parts import parts
-from evalscribe.report_markdown.page import render
-from evalscribe.review.checking.quotations import compared, quotations
+from evalscribe.reports.markdown.page import render
+from evalscribe.reports.page_checks import compare_quotation, quotations
+from evalscribe.reports.proofread import page_parts
 
 LINES = [
     "import a",
@@ -28,8 +28,8 @@ EVIDENCE = Evidence(
 def levels(report: Report, *snippets: Snippet) -> list[tuple[str, str]]:
     """Level and first words of what is wrong with them, printed and read again."""
     entry = replaced(report.entries[0], snippets=snippets)
-    page = parts(render(replaced(report, entries=(entry, *report.entries[1:]))))
-    found = compared(quotations(page["findings/1"]), EVIDENCE)
+    page = page_parts(render(replaced(report, entries=(entry, *report.entries[1:]))))
+    found = compare_quotation(quotations(page["findings/1"]), EVIDENCE)
     return [(one.level, " ".join(one.what.split()[:3])) for one in found]
 
 
@@ -72,8 +72,8 @@ def test_each_quotation_of_a_fence_has_its_line(report: Report) -> None:
     snippets = (quote(1, "import a", "", "\tif x:  # why"), quote(4, "return 2"), quote(8, "end"))
     entry = replaced(report.entries[0], snippets=snippets)
     text = render(replaced(report, entries=(entry, *report.entries[1:])))
-    placed = quotations(parts(text)["findings/1"])
+    placed = quotations(page_parts(text)["findings/1"])
     lines = text.split("\n")
     assert [one.snippet for one in placed] == list(snippets)
     assert [lines[one.line - 1].split("  ")[0] for one in placed] == ["import a", "return 2", "end"]
-    assert [one.line for one in compared(placed, EVIDENCE)] == [placed[1].line]
+    assert [one.line for one in compare_quotation(placed, EVIDENCE)] == [placed[1].line]

@@ -24,15 +24,15 @@ from evalscribe.app.analysis.undecided import why_undecided, with_standing
 from evalscribe.app.judging.builder import Analyst
 from evalscribe.app.runs import SAMPLE
 from evalscribe.app.watcher import Watcher
-from evalscribe.collate import collate
-from evalscribe.compose.outline import compose
+from evalscribe.failures.collate import collate
 from evalscribe.judging.verdicts import JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
 from evalscribe.model.protocols import Library, RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
-from evalscribe.recall.history import History
+from evalscribe.reports.history import ReportHistory
+from evalscribe.reports.outline import compose_report
 from evalscribe.sample import earlier_reports
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
@@ -134,7 +134,7 @@ class RunAnalysis:
         self._opened = ExitStack()
         self._turn = asyncio.Lock()
         self._run: Run | None = None
-        self._history: History | None = None
+        self._history: ReportHistory | None = None
         self._prepared: PreparedRun | None = None
         self._queue: JudgeQueue | None = None
         self._collated: CollatedRun | None = None
@@ -164,7 +164,7 @@ class RunAnalysis:
             self._run = run
         return self._run
 
-    async def history(self) -> History:
+    async def history(self) -> ReportHistory:
         """Read the earlier reports on the model."""
         if self._history is None:
             self._history = await asyncio.to_thread(past_reports, self._workspace, await self.load())
@@ -357,7 +357,7 @@ def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> Analyzed:
         collation = collated.collation
         if corrections:
             collation = _collation(prepared, findings, collated.follow_ups, corrections)
-        report = compose(
+        report = compose_report(
             prepared.run,
             collation,
             judges=judges,

@@ -7,11 +7,11 @@ from evalscribe.app.analysis.failures import PreparedRun
 from evalscribe.app.analysis.outcomes import Advice, Plan, StagePlan
 from evalscribe.app.judging.builder import Analyst, adviser
 from evalscribe.app.watcher import Watcher
-from evalscribe.compose.saving import cascade_saving, was_spared
 from evalscribe.judging.cascade import FailureCascade
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
 from evalscribe.model.finding import Failure, FailureGroup, Finding
 from evalscribe.model.protocols import Estimate
+from evalscribe.reports.outline import cascade_saving, saved_by_cascade
 
 
 def plan(prepared: PreparedRun) -> Plan:
@@ -77,7 +77,7 @@ def saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving 
     if cascade is None:
         return None
     of_group = {group.id: group for group in prepared.groups}
-    spared = {f.group: of_group[f.group] for f in findings if f.judged and was_spared(f.judged)}
+    spared = {f.group: of_group[f.group] for f in findings if f.judged and saved_by_cascade(f.judged)}
     alone = {name: prepared.case(group) for name, group in spared.items()}
     estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Failure)}
     return cascade_saving(tuple(findings), estimates, cascade.alone.id)

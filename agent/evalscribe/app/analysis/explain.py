@@ -10,17 +10,16 @@ from evalscribe.app.analysis.estimates import announce
 from evalscribe.app.analysis.failures import judge_queue, opened, past_reports, prepare, spent, with_context
 from evalscribe.app.runs import failure_named
 from evalscribe.app.watcher import Watcher
-from evalscribe.collate import collate
-from evalscribe.compose.analysis import analysis
-from evalscribe.compose.outline import compose
 from evalscribe.errors import DataError
+from evalscribe.failures.collate import collate
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, Finding
 from evalscribe.model.protocols import Library
 from evalscribe.model.run import Eval, Run
-from evalscribe.recall.reading import read
+from evalscribe.reports.outline import analysis_document, compose_report
+from evalscribe.reports.reading import read_report
 from evalscribe.text import name as printed
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
@@ -68,10 +67,10 @@ async def explain(
     (finding,) = with_context(prepared, queue.findings())
     costs = spent(prepared, queue.usage)
     collation = collate(prepared.run, [finding], past.precedents)
-    report = compose(
+    report = compose_report(
         prepared.run, collation, judges=analyst.judges, date=date.today().isoformat(), evidence=prepared.digests
     )
-    document = analysis(report, collation.findings, report_path=None, changed=False, spent=costs)
+    document = analysis_document(report, collation.findings, report_path=None, changed=False, spent=costs)
     reviewed = _reviewed(workspace.reports, whole, failure)
     return Explained(
         finding=collation.findings[0],
@@ -85,7 +84,7 @@ def _reviewed(reports: Library, run: Run, eval: Eval) -> FindingSummary | None:
     """What the run's report says of the eval, where a person has reviewed it there."""
     for file in reports.of_model(run.provider, run.model, run.id):
         try:
-            report = read(file.text, file.name.rpartition("/")[2])
+            report = read_report(file.text, file.name.rpartition("/")[2])
         except DataError:
             continue  # `reports check` says what is wrong with it
         if report.run.id == printed(run.id):

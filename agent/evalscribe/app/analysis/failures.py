@@ -6,25 +6,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from evalscribe.across import Elsewhere, glimpse
 from evalscribe.app.analysis.labels import Labels, labels_for
 from evalscribe.app.judging.builder import Analyst, JudgeBuilder
 from evalscribe.app.judging.workers import afar
 from evalscribe.app.runs import open_run
 from evalscribe.app.sightings import elsewhere
 from evalscribe.app.watcher import Watcher
-from evalscribe.gather.collect import gather
-from evalscribe.gather.pack import case_of
+from evalscribe.evidence.same_failure import OtherRuns, compact_failure
+from evalscribe.failures.pack import case_of
+from evalscribe.failures.prepare import fetch_evidence, group_failures
 from evalscribe.judging.verdicts import TIMEOUT_S, Judged, JudgeQueue
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
 from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, Verdict
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
-from evalscribe.publish.placement import folder_of
-from evalscribe.recall.history import History, history
+from evalscribe.reports.history import ReportHistory, load_history
+from evalscribe.reports.placement import folder_of
 from evalscribe.text import join_first
-from evalscribe.triage import groups
 from evalscribe.workspace import Workspace
 
 BATCH_WORKERS = 500
@@ -42,13 +41,13 @@ class PreparedRun:
     workspace: Workspace
     analyst: Analyst
     run: Run
-    history: History
+    history: ReportHistory
     groups: tuple[FailureGroup, ...]
     digests: tuple[str, ...]
     """Content ids of the evidence, in the order of the run's failures."""
     sightings: tuple[FailureFingerprint, ...]
     """In the order of the run's failures."""
-    elsewhere: Elsewhere
+    elsewhere: OtherRuns
     labels: Labels
     missing: Mapping[str, tuple[str, ...]]
     """Evidence that the source no longer has, by eval id."""
@@ -74,7 +73,7 @@ class PreparedRun:
         return first if all(other == first for other in others) else None
 
     def _across(self, eval_id: str) -> CrossModelFailures | None:
-        return self.elsewhere.across(glimpse(self._sighted[eval_id]))
+        return self.elsewhere.across(compact_failure(self._sighted[eval_id]))
 
     @cached_property
     def _sighted(self) -> dict[str, FailureFingerprint]:
@@ -100,10 +99,10 @@ def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
     return run.model_copy(update={"failures": failures})
 
 
-def past_reports(workspace: Workspace, run: Run) -> History:
+def past_reports(workspace: Workspace, run: Run) -> ReportHistory:
     """Read the earlier reports on the run's model."""
     files = workspace.reports.of_model(run.provider, run.model, run.id)
-    return history(files, run, folder_of(run, files))
+    return load_history(files, run, folder_of(run, files))
 
 
 @asynccontextmanager
@@ -126,13 +125,13 @@ async def opened(
 
 
 async def prepare(
-    workspace: Workspace, analyst: Analyst, source: RunSource, run: Run, past: History, watcher: Watcher
+    workspace: Workspace, analyst: Analyst, source: RunSource, run: Run, past: ReportHistory, watcher: Watcher
 ) -> PreparedRun:
     """Read the evidence of every failure into the store, and compare the failures with those of other runs."""
-    gathered = await gather(source, run, workspace.store.analyses, watcher.fetched)
+    gathered = await fetch_evidence(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
     seen = tuple(one.sighting for one in gathered if one.sighting)
-    grouped = groups(gathered)
+    grouped = group_failures(gathered)
     first = {group.eval_ids[0] for group in grouped}
     return PreparedRun(
         workspace=workspace,

@@ -8,8 +8,8 @@ from evalscribe.model.finding import Finding, FollowUp
 from evalscribe.model.protocols import Library
 from evalscribe.model.run import Run
 from evalscribe.model.storage import Store
-from evalscribe.recall.follow_ups import follow_ups
-from evalscribe.recall.history import History
+from evalscribe.reports.follow_ups import follow_ups
+from evalscribe.reports.history import ReportHistory
 
 
 def followed(
@@ -17,7 +17,7 @@ def followed(
     library: Library,
     run: Run,
     date: str,
-    history: History,
+    history: ReportHistory,
     findings: Iterable[Finding],
     seen: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from posixpath import relpath
 
 from evalscribe.app.sightings import sightings
+from evalscribe.failures.human_labels import CurrentFailure, FailureRecords, add_labels, examples_from_labels
 from evalscribe.ids import model_folder
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import Failure, HumanLabel
 from evalscribe.model.run import Run
 from evalscribe.model.storage import Store
-from evalscribe.recall.history import History
-from evalscribe.review.recalled import AtHand, Sighted, examples_from, with_labels
+from evalscribe.reports.history import ReportHistory
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Labels:
     """Labels of other runs, beside the failures that they are about where those are in the store."""
 
     labels: tuple[HumanLabel, ...]
-    sighted: Sighted
+    sighted: FailureRecords
     names: Mapping[str, str]
     """What the run's report would call each report, by its name below the reports folder."""
     runs: Mapping[str, str]
     """The run of each earlier report of the model, by what the run's report would call it."""
-    _looks: dict[str, AtHand] = field(default_factory=dict)
+    _looks: dict[str, CurrentFailure] = field(default_factory=dict)
 
     def recalled(self, case: Failure, sighting: FailureFingerprint) -> Failure:
         """The case with the precedents and examples that people's labels are."""
@@ -37,13 +37,13 @@ class Labels:
             now = self._looks[sighting.eval_id] = _look(case, sighting, cause=_cause(case) if self.labels else None)
         return case.model_copy(
             update={
-                "precedents": with_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
-                "examples": examples_from(self.labels, now, self.sighted),
+                "precedents": add_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
+                "examples": examples_from_labels(self.labels, now, self.sighted),
             }
         )
 
 
-def labels_for(store: Store, run: Run, past: History) -> Labels:
+def labels_for(store: Store, run: Run, past: ReportHistory) -> Labels:
     """What the store knows; a run's own labels are never its history."""
     labels = tuple(label for label in store.labels() if label.run != run.id)
     folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
@@ -60,9 +60,9 @@ def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], Fail
     return found
 
 
-def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> AtHand:
+def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> CurrentFailure:
     located = case.diagnosis.located if case.diagnosis else None
-    return AtHand(
+    return CurrentFailure(
         sighting=sighting,
         path=case.evidence.eval.path,
         error=located.error if located else None,

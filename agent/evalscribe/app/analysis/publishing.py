@@ -8,7 +8,6 @@ from pathlib import Path
 from evalscribe.app.analysis.failures import Spent
 from evalscribe.app.analysis.outcomes import Analyzed
 from evalscribe.app.analysis.undecided import standing_verdicts
-from evalscribe.compose.analysis import analysis
 from evalscribe.errors import EvalscribeError
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.finding import Collation, Correction, Verdict
@@ -16,13 +15,14 @@ from evalscribe.model.protocols import Library
 from evalscribe.model.report import Report
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Run
-from evalscribe.publish.begun import begun
-from evalscribe.publish.merge import Merged, merge
-from evalscribe.publish.placement import Place, place
-from evalscribe.recall.afterwards import actions_in
-from evalscribe.render.pull_request import commit_message
-from evalscribe.report_markdown.page import parse
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.edits import find_base
+from evalscribe.reports.freeform.sections import actions_in
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.merge import MergedReport, merge_report
+from evalscribe.reports.outline import analysis_document
+from evalscribe.reports.placement import ReportPlacement, place_report
+from evalscribe.reports.pull_request_text import commit_message
 from evalscribe.workspace import Workspace
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
@@ -33,7 +33,7 @@ Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 class ReportTarget:
     """The file for a run's report, and the earlier versions of its text."""
 
-    where: Place
+    where: ReportPlacement
     path: Path
     last_written: str | None
     """The text as evalscribe last wrote it, if the store has it."""
@@ -52,7 +52,7 @@ class ReportTarget:
 def target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
     stored = workspace.store.analyses.get_report(run.id)
     files = workspace.reports.of_model(run.provider, run.model, run.id)
-    where = place(run, date, files, stored.text if stored else None)
+    where = place_report(run, date, files, stored.text if stored else None)
     last_written = stored.text if stored and stored.path == where.name else None
     path = next((file.path for file in files if file.name == where.name), workspace.reports.root / where.name)
     began = _begun(workspace.reports, where) if last_written is None else None
@@ -70,8 +70,8 @@ def publish(
     where, path, last_written, began = target.where, target.path, target.last_written, target.began
     report, collation = draft({})
     if where.current is not None:
-        report, collation = draft(corrections(merge(report, where.current, last_written, began).report))
-    merged = merge(report, where.current, last_written, began)
+        report, collation = draft(corrections(merge_report(report, where.current, last_written, began).report))
+    merged = merge_report(report, where.current, last_written, began)
     if writes and merged.changed:
         path = workspace.reports.write(where.name, merged.text)
         workspace.store.analyses.put_report(run.id, StoredReport(path=where.name, text=merged.text))
@@ -89,7 +89,7 @@ def publish(
     )
 
 
-def _begun(library: Library, where: Place) -> str | None:
+def _begun(library: Library, where: ReportPlacement) -> str | None:
     """What git has of the text that people began with."""
     if where.current is None:
         return None
@@ -97,10 +97,10 @@ def _begun(library: Library, where: Place) -> str | None:
         texts = [version.text for version in library.versions(where.name, "HEAD") if version.text]
     except EvalscribeError:  # no repository, or one that cannot be read
         return None
-    return begun(where.current, texts)
+    return find_base(where.current, texts)
 
 
-def _notes(where: Place, merged: Merged, known: bool) -> Iterator[str]:
+def _notes(where: ReportPlacement, merged: MergedReport, known: bool) -> Iterator[str]:
     if where.message:
         yield where.message
     if merged.back:
@@ -125,8 +125,10 @@ def corrections(report: Report) -> dict[str, Correction]:
     }
 
 
-def _document(merged: Merged, collation: Collation, path: Path, spent: Spent) -> Analysis:
-    said = analysis(merged.report, collation.findings, report_path=str(path), changed=merged.changed, spent=spent)
+def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spent) -> Analysis:
+    said = analysis_document(
+        merged.report, collation.findings, report_path=str(path), changed=merged.changed, spent=spent
+    )
     return said.model_copy(update={"actions_taken": actions_in(merged.report.actions_taken, said)})
 
 

@@ -11,7 +11,7 @@ from evalscribe.graph.analysis import Start, builder
 from evalscribe.judging.verdicts import Judged, JudgeQueue
 from evalscribe.model.finding import Finding
 from evalscribe.model.run import Run
-from evalscribe.recall.history import History
+from evalscribe.reports.history import ReportHistory
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 
@@ -41,7 +41,7 @@ class NoStages:
     async def load(self) -> Run:
         raise NotImplementedError
 
-    async def history(self) -> History:
+    async def history(self) -> ReportHistory:
         raise NotImplementedError
 
     async def prepare(self) -> JudgeQueue:

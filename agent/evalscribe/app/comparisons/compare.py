@@ -15,13 +15,11 @@ from evalscribe.collections import compare as compare_sides
 from evalscribe.collections import compare as within
 from evalscribe.collections import divergence
 from evalscribe.collections.compare import RunEvals
+from evalscribe.collections.comparison_page import comparison_page, matrix_page, within_page
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
 from evalscribe.model.protocols import Estimate
-from evalscribe.report_markdown.comparison.matrix import matrix_page
-from evalscribe.report_markdown.comparison.page import comparison_page
-from evalscribe.report_markdown.comparison.within import within_page
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from evalscribe.app.placed import Put, put
+from evalscribe.collections.comparison_page import same_runs
 from evalscribe.ids import choose_folder, content_id, run_id_prefix
 from evalscribe.model.protocols import Library
 from evalscribe.model.run import Run
-from evalscribe.report_markdown.comparison.document import same_runs
 
 
 def put_comparison(library: Library, run: Run, of: Sequence[Sequence[str]], text: str) -> Put:

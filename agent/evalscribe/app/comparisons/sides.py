@@ -15,7 +15,7 @@ from evalscribe.app.sightings import sightings
 from evalscribe.app.watcher import Watcher
 from evalscribe.collections.compare import RunEvals
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
-from evalscribe.gather.sighting import sighting
+from evalscribe.failures.prepare import failure_record
 from evalscribe.ids import model_key, same_model
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.record import evidence_of
@@ -139,4 +139,4 @@ def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
     if known or reader.workspace.store.runs.record(run.failures[0].id) is None:
         return sightings(reader.workspace.store.analyses, run)
     records = islice(reader.workspace.store.runs.records(run.id, "failed"), MOST_READ)
-    return tuple(sighting(run, evidence_of(record)) for record in records)
+    return tuple(failure_record(run, evidence_of(record)) for record in records)

@@ -12,8 +12,8 @@ from evalscribe.app.datasets.split import split_of
 from evalscribe.app.datasets.upload import batches
 from evalscribe.app.kept import kept
 from evalscribe.app.reports.review import told
-from evalscribe.gather.digest import likeness
-from evalscribe.gather.pack import prepare
+from evalscribe.failures.pack import prepare
+from evalscribe.failures.prepare import evidence_fingerprint
 from evalscribe.ids import Frozen
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
 from evalscribe.model.evidence import Evidence, EvidenceSnapshot
@@ -136,7 +136,7 @@ class _Chosen:
             self.missing[one.run] += 1
             return None
         run, evidence = found
-        alike = (run.id, likeness(evidence, prepare(evidence)), one.label)
+        alike = (run.id, evidence_fingerprint(evidence, prepare(evidence)), one.label)
         if alike in self._seen:
             self.alike += 1
             return None

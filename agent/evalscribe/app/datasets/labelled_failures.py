@@ -10,8 +10,8 @@ from evalscribe.ids import Frozen
 from evalscribe.model.finding import CauseKind, Classification, HumanLabel
 from evalscribe.model.protocols import Library
 from evalscribe.model.repository import is_of_another_kind
-from evalscribe.recall.reading import read
-from evalscribe.review.stats import truths, verdicts
+from evalscribe.reports.agreement import truths, verdicts
+from evalscribe.reports.reading import read_report
 from evalscribe.text import name as printed
 
 
@@ -58,7 +58,7 @@ def by_judges(library: Library) -> Iterator[LabelledFailure]:
         if is_of_another_kind(file.text):
             continue
         try:
-            said = read(file.text, PurePosixPath(file.name).name)
+            said = read_report(file.text, PurePosixPath(file.name).name)
         except DataError:
             continue  # `reports check` says what is wrong with it
         groups: set[str] = set()

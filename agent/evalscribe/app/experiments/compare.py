@@ -7,11 +7,11 @@ from evalscribe.app.experiments.items import items_of
 from evalscribe.errors import UsageError
 from evalscribe.experiments.comparability import ComparedRun, ScoredTrial, build_compared_run
 from evalscribe.experiments.compare import compare_experiment_runs
+from evalscribe.experiments.run_text import short_value
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.run_comparison import ItemChange, ItemSide, RunComparison
 from evalscribe.model.score import Score
-from evalscribe.render.run_text import shown
 from evalscribe.text import cut, one_line
 from evalscribe.workspace import Workspace
 
@@ -68,7 +68,7 @@ def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: Item
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
     attempt = workspace.store.experiment_runs.attempt(seen.id)
     said = "; ".join(f"{score.scorer}: {score.explanation}" for score in _telling(scores, seen, change))
-    output = None if attempt is None else shown(attempt.output, OUTPUT_LENGTH)
+    output = None if attempt is None else short_value(attempt.output, OUTPUT_LENGTH)
     return own.model_copy(update={"said": cut(one_line(said), SAID_LENGTH) or None, "output": output})
 
 

@@ -14,7 +14,7 @@ from evalscribe.app.judging.judges import Loaded, LoadedJudge
 from evalscribe.app.judging.subjects import of_frozen, of_run
 from evalscribe.app.rubrics import stored
 from evalscribe.errors import DataError, UsageError
-from evalscribe.gather.pack import case_of
+from evalscribe.failures.pack import case_of
 from evalscribe.judging.rubrics import DEFAULT_RUBRIC, failure_labels
 from evalscribe.judging.verdicts import JudgingOptions, classify
 from evalscribe.model.cascade import CascadeParts

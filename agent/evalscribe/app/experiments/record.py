@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import JsonValue, TypeAdapter
 
 from evalscribe.app.experiments.kept import KeptTry
+from evalscribe.experiments.run_text import word
 from evalscribe.model.dataset import Item
 from evalscribe.model.evidence import Document, Role
 from evalscribe.model.experiment import ItemTrial, ItemVerdict
@@ -12,7 +13,6 @@ from evalscribe.model.record import SCORES_LOG, Record
 from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.model.score import Binding, Score
 from evalscribe.model.transcript import Transcript
-from evalscribe.render.run_text import word
 from evalscribe.text import one_line
 
 STATUSES: Mapping[ItemVerdict, EvalStatus] = {

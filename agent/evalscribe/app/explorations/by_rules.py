@@ -11,15 +11,15 @@ from evalscribe.app.watcher import Watcher
 from evalscribe.collections import answer
 from evalscribe.collections import clusters as made
 from evalscribe.collections.answer import CausedFailure
-from evalscribe.gather.pack import case_of
+from evalscribe.evidence.errors import is_stock, normalise_error
+from evalscribe.evidence.locate import signature
+from evalscribe.failures.pack import case_of
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.evidence import Citation
 from evalscribe.model.exploration import Gap, Member, Passage
 from evalscribe.model.record import evidence_of
 from evalscribe.model.storage import Tables
-from evalscribe.signature.locate import signature
-from evalscribe.signature.wording import is_stock, normalised
 from evalscribe.text import cut, pluralise
 
 NOT_READ = "The rules do not read the question: they put failures together by cause and by the error that they end in."
@@ -85,7 +85,7 @@ def _reported(member: Member, finding: FindingSummary) -> CausedFailure:
         kind=finding.cause_kind or "unknown",
         why=finding.reasoning or error,
         error=error,
-        signature=None if not error or is_stock(error) else normalised(error),
+        signature=None if not error or is_stock(error) else normalise_error(error),
         uncertain=bool(finding.uncertain),
         passages=_passages(member, quoted),
     )

@@ -9,6 +9,7 @@ from evalscribe.app.kept import kept
 from evalscribe.app.placed import Put
 from evalscribe.app.watcher import Watcher
 from evalscribe.collections.clusters import unmentioned_runs
+from evalscribe.collections.exploration_page import exploration_page
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import clean_text
@@ -17,7 +18,6 @@ from evalscribe.model.exploration import Exploration, Member
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import Record
 from evalscribe.redaction.redact import redact
-from evalscribe.report_markdown.exploration.page import exploration_page
 from evalscribe.settings import RULES
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace

@@ -3,10 +3,10 @@
 from functools import partial
 
 from evalscribe.app.placed import Put, put
+from evalscribe.collections.exploration_page import same_question
 from evalscribe.ids import content_id, model_folder, path_part
 from evalscribe.model.exploration import Exploration
 from evalscribe.model.protocols import Library
-from evalscribe.report_markdown.exploration.page import same_question
 from evalscribe.text import slug
 
 COLLECTIONS = "collections"

@@ -17,6 +17,7 @@ from evalscribe.app.rubrics import DEFAULT_COLLECTION, parsed_name
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
+from evalscribe.judging.result_text import headline
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.cascade import Stage
@@ -26,7 +27,6 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric
 from evalscribe.redaction.redact import redact
-from evalscribe.render.results import headline
 from evalscribe.settings import RULES
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace

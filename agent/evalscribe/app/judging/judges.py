@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evalscribe.errors import UsageError
-from evalscribe.gather.pack import case_of
+from evalscribe.failures.pack import case_of
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judging.cascade import SubjectCascade
 from evalscribe.judging.rubric_judge import TIMEOUT_S, DecideRemotely, JudgeResultStore, RubricJudge, count_citations

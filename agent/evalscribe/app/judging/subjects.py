@@ -11,7 +11,7 @@ from evalscribe.app.judging.judges import Loaded
 from evalscribe.app.runs import address, failure_named, source
 from evalscribe.app.watcher import Watcher
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
-from evalscribe.gather.collect import gather
+from evalscribe.failures.prepare import fetch_evidence
 from evalscribe.ids import Frozen
 from evalscribe.judging.subjects import agent_run_subject, failure_subject
 from evalscribe.model.evidence import EvidenceSnapshot, UnreadableEvidence
@@ -155,7 +155,7 @@ class Finder:
             self._watcher.started(choice.run)
             self._store.put_run(choice.run)
             wanted = choice.run.model_copy(update={"failures": choice.chosen})
-            await gather(choice.source, wanted, self._store, self._watcher.fetched)
+            await fetch_evidence(choice.source, wanted, self._store, self._watcher.fetched)
         if not choice.chosen:
             self._watcher.say(f"No failed eval of run {choice.run.id} is listed.")
         return tuple(self._failed(choice.run, eval) for eval in choice.chosen)

@@ -24,10 +24,17 @@ from evalscribe.model.finding import Recommendation
 from evalscribe.model.protocols import Model, Repository
 from evalscribe.model.repository import Patch
 from evalscribe.prompts.templates import Prompts
-from evalscribe.propose.files import Files
-from evalscribe.propose.proposal import Proposer
-from evalscribe.propose.record import action, branches, committed_line, is_of, message, with_action
-from evalscribe.propose.scope import Scope, scope
+from evalscribe.reports.propose.edits import CommitFiles
+from evalscribe.reports.propose.proposal import Proposer
+from evalscribe.reports.propose.record import (
+    action_text,
+    branch_names,
+    commit_message,
+    committed_line,
+    is_of,
+    with_action,
+)
+from evalscribe.reports.propose.scope import PatchScope, patch_scope
 from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
@@ -168,7 +175,7 @@ def _commit(workspace: Workspace, suite: Suite, offer: Offer, subject: Recommend
         {change.path: change.after for change in patch.changes},
         parent=patch.base,
         branch=branch,
-        message=message(patch, subject.recommendation.evals, offer.file),
+        message=commit_message(patch, subject.recommendation.evals, offer.file),
     )
     applied = _tell(workspace, subject, [change.path for change in patch.changes], commit, branch)
     return applied.model_copy(update={"base": patch.base})
@@ -179,7 +186,7 @@ def _done_before(workspace: Workspace, suite: Suite, subject: Recommended) -> Ap
     line = committed_line(subject.text, subject.id)
     if line is not None:
         return Applied(recommendation=subject.id, line=line, report=subject.file, new=False)
-    for branch in branches(subject.id, subject.report.run.id):
+    for branch in branch_names(subject.id, subject.report.run.id):
         tip = suite.repository.tip(branch)
         if tip is None:
             return None
@@ -192,7 +199,7 @@ def _tell(
     workspace: Workspace, subject: Recommended, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> Applied:
     """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
-    line = action(subject.recommendation, files, commit, branch, date.today().isoformat())
+    line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat())
     try:
         now = text_of(found(workspace.reports, subject.file))
         workspace.reports.write(subject.file, with_action(now, line))
@@ -243,11 +250,11 @@ def _files(
     evidence: dict[str, Evidence],
     head: str,
     read: Callable[[str], str | None],
-) -> tuple[Scope, Files]:
+) -> tuple[PatchScope, CommitFiles]:
     """What may be changed, and what may be read, first of all what may be changed."""
     there = tuple(path for path in suite.repository.files(head) if path.isprintable())
     concerned = _scope(workspace, suite, subject, evidence, there, head)
-    by_model = _written_by_model(concerned, evidence, Files(concerned.files, read))
+    by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
     concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
     if not concerned.files and not concerned.folders:
         where = suite.repository.root / suite.within
@@ -259,7 +266,7 @@ def _files(
         )
     own = [path for path in there if not suite.within or path.startswith(f"{suite.within}/")]
     rest = [path for path in own if path not in concerned.files]
-    return concerned, Files([*concerned.files, *rest], read)
+    return concerned, CommitFiles([*concerned.files, *rest], read)
 
 
 def _scope(
@@ -269,8 +276,8 @@ def _scope(
     evidence: dict[str, Evidence],
     there: tuple[str, ...],
     head: str,
-) -> Scope:
-    return scope(
+) -> PatchScope:
+    return patch_scope(
         there,
         "lint" if subject.recommendation.group == "lint" else "eval",
         subject.recommendation.evals,
@@ -281,7 +288,7 @@ def _scope(
     )
 
 
-def _written_by_model(concerned: Scope, evidence: dict[str, Evidence], files: Files) -> frozenset[str]:
+def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
     """Files that are a stored output, wherever the repository keeps them."""
     texts = outputs(evidence)
     names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
@@ -299,7 +306,7 @@ def _refuse_changed(suite: Suite, patch: Patch) -> None:
 
 
 def _free_branch(suite: Suite, id: str, run: str) -> str:
-    free = (branch for branch in branches(id, run) if suite.repository.tip(branch) is None)
+    free = (branch for branch in branch_names(id, run) if suite.repository.tip(branch) is None)
     branch = next(free, None)
     if branch is None:
         raise UsageError(f"every name for the branch of {id} is taken; delete those that are no longer needed")

@@ -7,9 +7,9 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.model.protocols import Repository
 from evalscribe.model.report import Report
-from evalscribe.publish.reconcile import reconciled
-from evalscribe.report_markdown.page import parse
-from evalscribe.report_markdown.unreadable import UnreadableReport
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.reconcile import reconcile
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def planned(repository: Repository, ours: Ours) -> Plan:
     tip = branch[1] if branch else None
     live = tip is not None and repository.common(tip, newest) != tip
     parent = tip if live and tip else newest
-    there, on_main = _read(repository, ours, parent, ours.branch), _read(repository, ours, newest, base)
+    there, on_main = _parse_remote(repository, ours, parent, ours.branch), _parse_remote(repository, ours, newest, base)
     merging = newest if live and _moved_on(repository, ours, parent, newest, on_main) else None
     text = _united(ours, {ours.branch: there, **({base: on_main} if merging else {})})
     return Plan(
@@ -83,7 +83,7 @@ def _moved_on(repository: Repository, ours: Ours, tip: str, main: str, on_main: 
     return on_main is not None and on_main != (repository.read(left, ours.path) if left else None)
 
 
-def _read(repository: Repository, ours: Ours, commit: str, where: str) -> str | None:
+def _parse_remote(repository: Repository, ours: Ours, commit: str, where: str) -> str | None:
     text = repository.read(commit, ours.path)
     if text is None and ours.path in repository.files(commit):
         raise DataError(f"{ours.path} on {where} of {ours.remote} is no text; it is not overwritten")
@@ -96,7 +96,7 @@ def _united(ours: Ours, theirs: Mapping[str, str | None]) -> str:
     for where, other in theirs.items():
         if other is not None and other != text:
             try:
-                united = reconciled(text, other, ours.last_written())
+                united = reconcile(text, other, ours.last_written())
                 text = other if parse(united) == parse(other) else united  # no commit for another order of lines
             except UnreadableReport as error:
                 raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error

@@ -12,15 +12,22 @@ from evalscribe.model.protocols import Library
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.storage import Store
-from evalscribe.proofread.said import Said
-from evalscribe.recall.reading import read
-from evalscribe.report_markdown import summary
-from evalscribe.report_markdown.front_matter import run_of
-from evalscribe.report_markdown.page import parse
-from evalscribe.report_markdown.unreadable import UnreadableReport
-from evalscribe.review.checking.links import links
-from evalscribe.review.checking.page import Page, inspect, is_ours, markers
-from evalscribe.review.checking.quotations import Quotation, compared, quotations
+from evalscribe.reports.markdown import summary
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.front_matter import run_of
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_checks import (
+    PageCheck,
+    PrintedQuotation,
+    check_page,
+    compare_quotation,
+    is_ours,
+    links,
+    markers,
+    quotations,
+)
+from evalscribe.reports.problems import LineProblem
+from evalscribe.reports.reading import read_report
 from evalscribe.workspace import Workspace
 
 
@@ -68,10 +75,10 @@ def _named(library: Library, name: str) -> ReportFile:
     return file.model_copy(update={"name": below})
 
 
-async def _check(file: ReportFile, proofs: Proofs, shown: str) -> tuple[CheckedReport, list[Said]]:
+async def _check(file: ReportFile, proofs: Proofs, shown: str) -> tuple[CheckedReport, list[LineProblem]]:
     if not is_ours(file.text):
         return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
-    page = inspect(file.text, file.name, _exists(file), _written(proofs.store, file.text))
+    page = check_page(file.text, file.name, _exists(file), _written(proofs.store, file.text))
     checked = CheckedReport(file=shown, name=file.name, ours=True)
     if page.report is None:
         return checked, list(page.problems)
@@ -82,13 +89,13 @@ async def _check(file: ReportFile, proofs: Proofs, shown: str) -> tuple[CheckedR
     return checked.model_copy(update=update), [*page.problems, *wrong]
 
 
-def _free_form(file: ReportFile) -> Iterator[Said]:
+def _free_form(file: ReportFile) -> Iterator[LineProblem]:
     """A person's report has no format that it could break."""
     yield from (one._replace(level="warning") for one in markers(file.text))
     try:
-        read(file.text, file.name.rpartition("/")[2])
+        read_report(file.text, file.name.rpartition("/")[2])
     except DataError as error:
-        yield Said(1, "notice", f"not read as a report: {error}")
+        yield LineProblem(1, "notice", f"not read as a report: {error}")
     yield from links(file.text, None, file.name, _exists(file))
 
 
@@ -118,12 +125,12 @@ def _written(store: Store | None, text: str) -> Report | None:
     return written if written and now and now.revision == written.revision else None
 
 
-async def _quotations(proofs: Proofs, report: Report, page: Page) -> tuple[list[Said], str | None]:
+async def _quotations(proofs: Proofs, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:
     """What is wrong with the report's quotations, or why nobody knows."""
     async with proofs.of(report.run.id) as proof:
         if isinstance(proof, str):
             return [], proof
-        wrong: list[Said] = []
+        wrong: list[LineProblem] = []
         unread: list[str] = []
         for entry, part in zip(report.entries, page.findings, strict=True):
             quoted = quotations(part)
@@ -136,28 +143,30 @@ async def _quotations(proofs: Proofs, report: Report, page: Page) -> tuple[list[
         return wrong, f"in part, {unread[0]}" if unread else None
 
 
-async def _best(proof: Proof, entry: ReportEntry, quoted: Sequence[Quotation], line: int) -> list[Said] | str:
+async def _best(
+    proof: Proof, entry: ReportEntry, quoted: Sequence[PrintedQuotation], line: int
+) -> list[LineProblem] | str:
     """Of a group any member may be the one that was judged; why there is nothing to compare with, as text."""
     if not proof.has(entry.paths):
-        return [Said(line, "error", f"the run has no failed eval {entry.paths[0]}")]
-    best: list[Said] | None = None
+        return [LineProblem(line, "error", f"the run has no failed eval {entry.paths[0]}")]
+    best: list[LineProblem] | None = None
     reason = ""
     for path in entry.paths:
         evidence = await proof.evidence(path)
         if isinstance(evidence, str):
             reason = evidence
             continue
-        wrong = list(compared(quoted, evidence))
+        wrong = list(compare_quotation(quoted, evidence))
         best = wrong if best is None or len(wrong) < len(best) else best
         if not best:
             break
     return reason if best is None else best
 
 
-def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[Said]:
+def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[LineProblem]:
     run = run_of(file.text)
     if run is not None and runs.setdefault(run, file.name) != file.name:
-        yield Said(1, "warning", f"{runs[run]} is about the same run, {prose.name(run)}")
+        yield LineProblem(1, "warning", f"{runs[run]} is about the same run, {prose.name(run)}")
 
 
 def _notes(reports: Iterable[CheckedReport]) -> Iterator[str]:

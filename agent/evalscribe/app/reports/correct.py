@@ -6,9 +6,9 @@ from evalscribe.app.reports.reading import found, name_of, text_of
 from evalscribe.ids import Frozen
 from evalscribe.model.finding import CauseKind, Classification
 from evalscribe.model.protocols import Library
-from evalscribe.report_markdown.labels import render
-from evalscribe.report_markdown.places import places
-from evalscribe.review.correct import corrected, in_force
+from evalscribe.reports.corrections import label_in_force, write_label
+from evalscribe.reports.markdown.labels import render
+from evalscribe.reports.markdown.places import locate_findings
 
 
 class Corrected(Frozen):
@@ -41,17 +41,17 @@ def correct(
     file = found(library, name)
     below = name_of(library, file)
     text = text_of(file)
-    new = corrected(text, n, label, kind=kind, note=note)
+    new = write_label(text, n, label, kind=kind, note=note)
     if new != text:
         library.write(below, new)
-    before, after = places(text)[n], places(new)[n]
+    before, after = locate_findings(text)[n], locate_findings(new)[n]
     added = [line for line in after.reviewer if line not in before.reviewer]
     return Corrected(
         report=below,
         path=file.path,
         number=n,
         subject=after.subject,
-        before=render(in_force(before)),
+        before=render(label_in_force(before)),
         after=render(after.label),
         said=added[-1] if added else None,
         changed=new != text,

@@ -4,11 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from evalscribe.app.reports.reading import again, found, parsed
-from evalscribe.compose.analysis import spent_summary
-from evalscribe.discuss.answer import Answer
-from evalscribe.discuss.conversation import Conversation
-from evalscribe.discuss.dossier import MOST_LOOKED_AT, Dossier
-from evalscribe.discuss.lookup import Lookup
 from evalscribe.errors import AccessError, DataError, NotFoundError
 from evalscribe.llm.budget import cost_of
 from evalscribe.model.analysis import StageUsage
@@ -18,6 +13,10 @@ from evalscribe.model.repository import ReportFile
 from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.redaction.redact import redact
+from evalscribe.reports.discussion.conversation import ModelDiscussion
+from evalscribe.reports.discussion.dossier import MOST_LOOKED_AT, DiscussionAnswer, ReportEvidence
+from evalscribe.reports.discussion.lookup import LookupDiscussion
+from evalscribe.reports.outline import spent_summary
 from evalscribe.settings import RULES
 from evalscribe.workspace import Workspace
 
@@ -87,7 +86,7 @@ class Discussion:
         self._store = store
         self._dossier = _dossier(file, store)
         self._own = bool(prompts.own("discuss"))
-        self._conversation = Conversation(model, prompts, self._dossier, cost=cost) if model else None
+        self._conversation = ModelDiscussion(model, prompts, self._dossier, cost=cost) if model else None
         self._model = model
         self._budget = budget
 
@@ -95,17 +94,17 @@ class Discussion:
         """What a person has to know before the first question, a line each."""
         return tuple(line for line in (self._who_answers(), *self._prompts_note(), *self._missing()) if line)
 
-    async def ask(self, question: str, on_text: OnText) -> Answer:
+    async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """The answer, heard by `on_text` as it comes, citations resolved.
 
         It is about the report as it is now: people correct one while they discuss it, and changes are told in it.
-        Raises `EvalscribeError` for what concerns every question; what concerns this one is `Answer.broken_off`.
+        Raises `EvalscribeError` for what concerns every question; what concerns this one is `DiscussionAnswer.broken_off`.
         """
         self._read_again()
         question = redact(question)
         if self._conversation:
             return await self._conversation.ask(question, on_text)
-        return await Lookup(self._dossier).ask(question, on_text)
+        return await LookupDiscussion(self._dossier).ask(question, on_text)
 
     def _read_again(self) -> None:
         """A report that cannot be read any more is discussed as it was."""
@@ -141,6 +140,6 @@ class Discussion:
         return f"of {several} {', '.join(map(str, missing[:10]))}{' …' if len(missing) > 10 else ''} "
 
 
-def _dossier(file: ReportFile, store: Store) -> Dossier:
+def _dossier(file: ReportFile, store: Store) -> ReportEvidence:
     """Redacts the report: people edit reports, so one may hold a secret that did not come through a source."""
-    return Dossier(file.name, redact(file.text), parsed(file), store)
+    return ReportEvidence(file.name, redact(file.text), parsed(file), store)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Self
 
 from evalscribe.errors import EvalscribeError, UsageError
-from evalscribe.gather.collect import gathered
+from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.storage import Store
-from evalscribe.proofread.said import Said
+from evalscribe.reports.problems import LineProblem
 from evalscribe.sample import snapshot_folder
 from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import open_snapshot
@@ -52,7 +52,7 @@ class Proof:
             return found
         return f"{path}: {found.reason}" if found else NOWHERE
 
-    async def other_than(self, digest: str) -> Sequence[Said]:
+    async def other_than(self, digest: str) -> Sequence[LineProblem]:
         """A warning where the evidence is not the one that the report was made from."""
         if not digest or self._from_afar or len(self.run.failures) > MANY:
             return ()
@@ -60,12 +60,12 @@ class Proof:
             found = [await self._found(eval) for eval in self.run.failures]
         except EvalscribeError:
             return ()  # the quotations say what cannot be had
-        digests = sorted(gathered(one).digest for one in found if one)
+        digests = sorted(summarise_evidence(one).digest for one in found if one)
         here = content_id(digests)[: len("sha256:") + 8]
         if None in found or here == digest:
             return ()
         what = f"made from evidence {digest}, compared with {here}: it has changed since, or the line was"
-        return (Said(1, "warning", what),)
+        return (LineProblem(1, "warning", what),)
 
     async def _found(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
         stored = self._store.get_evidence(self.run.id, eval.id) if self._store else None

@@ -21,12 +21,12 @@ from evalscribe.model.analysis import Analysis
 from evalscribe.model.protocols import Library, Repository
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile
-from evalscribe.recall.reading import read
-from evalscribe.render import pull_request
-from evalscribe.report_markdown import summary
-from evalscribe.report_markdown.page import parse
-from evalscribe.report_markdown.unreadable import ConflictingEdits, UnreadableReport
-from evalscribe.review.checking.links import linked_reports
+from evalscribe.reports import pull_request_text
+from evalscribe.reports.markdown import summary
+from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_checks import linked_reports
+from evalscribe.reports.reading import read_report
 from evalscribe.workspace import Workspace
 
 TRIES = 5
@@ -112,7 +112,7 @@ def _pushed(repository: Repository, ours: Ours) -> tuple[Plan, PushedBranch | No
             {ours.path: plan.text},
             parent=plan.parent,
             merging=plan.merging,
-            message=pull_request.commit_message(ours.report),
+            message=pull_request_text.commit_message(ours.report),
         )
         try:
             return plan, repository.push(ours.remote, ours.branch, commit)
@@ -128,7 +128,7 @@ def _told(
     library: Library, repository: Repository, file: ReportFile, ours: Ours, plan: Plan, pushed: PushedBranch | None
 ) -> Publication:
     report = parse(plan.text) if plan.text != ours.text else ours.report
-    where = pull_request.Published(
+    where = pull_request_text.PublishedReport(
         branch=ours.branch,
         path=ours.path,
         summary=_first_lines(report),
@@ -141,8 +141,8 @@ def _told(
         base=plan.base,
         files=(ours.path,) if plan.needed else (),
         commit=pushed.commit if pushed else None,
-        title=pull_request.title(report),
-        body=pull_request.body(report, where),
+        title=pull_request_text.pull_request_title(report),
+        body=pull_request_text.pull_request_body(report, where),
         merged=plan.merged,
         richer=report != ours.report,
         missing=tuple(path for path in _linked(ours.path, report) if repository.read(plan.main, path) is None),
@@ -187,7 +187,7 @@ def _read(file: ReportFile, text: str) -> Report:
 
 def _by_people(file: ReportFile, text: str) -> bool:
     try:
-        return read(text, file.name).revision is None
+        return read_report(text, file.name).revision is None
     except DataError:
         return False
 
@@ -213,7 +213,7 @@ def _previous(library: Library, report: Report) -> Analysis | None:
     for file in files:
         if PurePosixPath(file.name).name == name:
             try:
-                return read(file.text, name)
+                return read_report(file.text, name)
             except DataError:
                 return None
     return None

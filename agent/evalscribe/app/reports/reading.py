@@ -9,7 +9,7 @@ from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.protocols import Library
 from evalscribe.model.repository import ReportFile, is_report
-from evalscribe.recall.reading import read
+from evalscribe.reports.reading import read_report
 
 
 class Listed(Frozen):
@@ -27,7 +27,7 @@ def listed(library: Library, model: str | None = None) -> tuple[Listed, ...]:
 
 def _listed(file: ReportFile) -> Listed:
     try:
-        return Listed(name=file.name, analysis=read(file.text, file.name.rpartition("/")[2]))
+        return Listed(name=file.name, analysis=read_report(file.text, file.name.rpartition("/")[2]))
     except DataError as error:
         return Listed(name=file.name, problem=str(error))
 
@@ -97,7 +97,7 @@ def text_of(file: ReportFile) -> str:
 
 def parsed(file: ReportFile) -> Analysis:
     """What a report says. Raises `DataError` for what is no readable report."""
-    return read(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
+    return read_report(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
 
 
 def _files(library: Library, model: str | None) -> Sequence[ReportFile]:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from evalscribe.app.reports.reading import found, name_of, text_of
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.gather.pack import pack
+from evalscribe.failures.pack import pack
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Recommendation
 from evalscribe.model.protocols import Library
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.storage import Store
-from evalscribe.propose.question import Concern
-from evalscribe.report_markdown.page import parse
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.propose.proposal import ConcernedFinding
 from evalscribe.text import path as printed_path
 
 MOST_PACKED = 3
@@ -82,20 +82,20 @@ def others(store: Store, subject: Recommended) -> frozenset[str]:
     return frozenset({*map(printed_path, named), *told} - set(subject.recommendation.evals))
 
 
-def concerns(subject: Recommended, evidence: dict[str, Evidence]) -> tuple[Concern, ...]:
+def concerns(subject: Recommended, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
     """The findings, the first of them with their evidence."""
     return tuple(_concerns(subject.entries, evidence))
 
 
-def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> Iterator[Concern]:
+def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> Iterator[ConcernedFinding]:
     shown = 0
     for entry in entries:
         known = next((evidence[path] for path in entry.paths if path in evidence), None)
         if known is None or shown == MOST_PACKED:
-            yield Concern(entry=entry)
+            yield ConcernedFinding(entry=entry)
         else:
             shown += 1
-            yield Concern(entry=entry, packed=pack(known, EVIDENCE_TOKENS))
+            yield ConcernedFinding(entry=entry, packed=pack(known, EVIDENCE_TOKENS))
 
 
 def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:

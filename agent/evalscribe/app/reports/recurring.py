@@ -3,20 +3,19 @@
 from collections.abc import Sequence, Set
 from pathlib import PurePosixPath
 
-from evalscribe.across import Glimpse, Passing, glimpse, passing
 from evalscribe.app.sightings import StoredSightings, sightings, stored_runs
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.evidence.same_failure import CompactFailure, CompleteRun, compact_failure, complete_runs
 from evalscribe.ids import model_key, same_experiment
 from evalscribe.model.protocols import Library
 from evalscribe.model.storage import Store
-from evalscribe.recall.across_models import AcrossModels, across_models
-from evalscribe.recall.recurring import Recurring, recurring
+from evalscribe.reports.recurring import RecurringEvals, SharedFailures, find_shared_failures, recurring_in_reports
 
 Key = tuple[str, ...]
 """A model in any spelling."""
 
 
-def recurring_evals(library: Library, models: Sequence[str] = (), store: Store | None = None) -> Recurring:
+def recurring_evals(library: Library, models: Sequence[str] = (), store: Store | None = None) -> RecurringEvals:
     """Each failing eval over all reports; of the named models (`provider/model`, in any spelling) where any is.
 
     With a store, what it knows of their runs tells better whether an action held. Raises `NotFoundError` where a
@@ -29,10 +28,10 @@ def recurring_evals(library: Library, models: Sequence[str] = (), store: Store |
             raise NotFoundError(f"there is no report of {provider}/{name}; see `evalscribe reports list`")
         folders += [str(PurePosixPath(file.name).parent) for file in files]
     everything = sorted(library.all(), key=lambda file: file.name)
-    return recurring(everything, folders, StoredSightings(store))
+    return recurring_in_reports(everything, folders, StoredSightings(store))
 
 
-def alike_evals(library: Library, store: Store, models: Sequence[str] = (), least: int = 2) -> AcrossModels:
+def alike_evals(library: Library, store: Store, models: Sequence[str] = (), least: int = 2) -> SharedFailures:
     """Evals that at least so many models fail in the same way, over the stored runs of all or of the named models.
 
     Raises `NotFoundError` for a named model that has neither a stored run nor a report.
@@ -43,7 +42,9 @@ def alike_evals(library: Library, store: Store, models: Sequence[str] = (), leas
         if key not in gathered.known and not library.of_model(*_named(model)):
             raise NotFoundError(f"there is no stored run and no report of {model}; see `evalscribe reports list`")
     files = sorted(library.all(), key=lambda file: file.name)
-    told = across_models(gathered.experiments, files, store.labels(), least=least, seen_in=StoredSightings(store))
+    told = find_shared_failures(
+        gathered.experiments, files, store.labels(), least=least, seen_in=StoredSightings(store)
+    )
     return told.model_copy(update={"notes": (*told.notes, *_uncounted(library, models, gathered.known))})
 
 
@@ -53,23 +54,23 @@ class _Gathered:
     def __init__(self, store: Store, wanted: frozenset[Key]) -> None:
         self.known: set[Key] = set()
         """Every model that has a stored run."""
-        self._found: list[tuple[str, list[Glimpse], list[Passing]]] = []
+        self._found: list[tuple[str, list[CompactFailure], list[CompleteRun]]] = []
         for run in stored_runs(store):
             key = model_key(run.provider, run.model)
             self.known.add(key)
             if run.experiment and (not wanted or key in wanted):
                 _, failures, clean = self._experiment(run.experiment)
-                failures.extend(map(glimpse, sightings(store, run)))
-                clean.extend(passing(run))
+                failures.extend(map(compact_failure, sightings(store, run)))
+                clean.extend(complete_runs(run))
 
-    def _experiment(self, name: str) -> tuple[str, list[Glimpse], list[Passing]]:
+    def _experiment(self, name: str) -> tuple[str, list[CompactFailure], list[CompleteRun]]:
         same = next((one for one in self._found if same_experiment(one[0], name)), None)
         if same is None:
             self._found.append(same := (name, [], []))
         return same
 
     @property
-    def experiments(self) -> list[tuple[list[Glimpse], list[Passing]]]:
+    def experiments(self) -> list[tuple[list[CompactFailure], list[CompleteRun]]]:
         return [(failures, clean) for _, failures, clean in self._found]
 
 

@@ -6,17 +6,17 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
+from evalscribe.failures.human_labels import LabelledEval, disagreements
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.finding import Classification, HumanLabel
 from evalscribe.model.protocols import Library
 from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
 from evalscribe.model.storage import Store
-from evalscribe.recall.history import EvalPaths
-from evalscribe.recall.reading import read
-from evalscribe.review.given import About, given, run_of, words
-from evalscribe.review.recalled import Subject, disagreements
-from evalscribe.review.stats import Judged, Stats, stats, truths, verdicts
+from evalscribe.reports.agreement import AgreementStats, JudgedFailure, agreement_stats, truths, verdicts
+from evalscribe.reports.corrections import LabelOrigin, labels_of_versions, run_of, words
+from evalscribe.reports.history import EvalPaths
+from evalscribe.reports.reading import read_report
 
 SHORTEST_PREFIX = 6
 """People shorten run ids; a shorter word may begin any id."""
@@ -136,10 +136,10 @@ def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[st
     return held
 
 
-def statistics(library: Library, store: Store) -> Stats:
+def statistics(library: Library, store: Store) -> AgreementStats:
     """How judges fare by the labels in the store. Raises `NotFoundError` without labels."""
     labels = _labels(store)
-    return stats(labels, dict(_findings(library)))
+    return agreement_stats(labels, dict(_findings(library)))
 
 
 def export(store: Store, path: Path) -> Exported:
@@ -200,7 +200,7 @@ class _Reader:
         if not any(finding.by_person for finding in said.findings):
             return ()
         about = self._about(said, name)
-        return self._placed(given(versions, lambda text: _readable(reading(text)), about))
+        return self._placed(labels_of_versions(versions, lambda text: _readable(reading(text)), about))
 
     def copies(self) -> Iterator[str]:
         """Judges' reports of runs that have an older one: who copied its labels gave none; each is told as not read."""
@@ -217,13 +217,13 @@ class _Reader:
     def read(text: str, name: str) -> Analysis | str:
         """What a text says, or why it cannot be read."""
         try:
-            return read(text, PurePosixPath(name).name)
+            return read_report(text, PurePosixPath(name).name)
         except DataError as error:
             return str(error).removeprefix(f"{PurePosixPath(name).name}: ")
 
-    def _about(self, said: Analysis, name: str) -> About:
+    def _about(self, said: Analysis, name: str) -> LabelOrigin:
         folders = PurePosixPath(name).parts[:-1]
-        return About(
+        return LabelOrigin(
             report=name,
             run=self._run(run_of(said, name)),
             provider=said.run.provider or next(iter(folders), ""),
@@ -310,11 +310,11 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
         told |= own
 
 
-def _findings(library: Library) -> Iterator[tuple[Subject, Judged]]:
+def _findings(library: Library) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
     """Every failed eval in reports that a judge made."""
     for file in library.all():
         said = _Reader.read(file.text, file.name)
         if isinstance(said, Analysis) and said.revision is not None:
             for one in said.findings:
                 by, label = (one.judge.id, one.judge.classification) if one.judge else (None, None)
-                yield (said.run.id or "", one.eval), Judged(by, label, one.group)
+                yield (said.run.id or "", one.eval), JudgedFailure(by, label, one.group)

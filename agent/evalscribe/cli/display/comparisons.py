@@ -4,8 +4,8 @@ import sys
 
 from evalscribe.app.comparisons.compare import Compared
 from evalscribe.cli.display.finish import page, print_json, say
+from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.model.comparison import Matrix
-from evalscribe.report_markdown.comparison.matrix import as_csv as csv_of
 
 
 def show(done: Compared, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:

@@ -116,7 +116,7 @@ def explanation(explained: "Explained", *, as_json: bool) -> None:
     if as_json:
         print_json(explained.analysis)
     else:
-        from evalscribe.render.explanation import explanation as explained_text
+        from evalscribe.reports.explanation import explanation as explained_text
 
         say(explained_text(explained.finding, explained.case, explained.reviewed))
 

@@ -9,9 +9,9 @@ from pydantic import RootModel
 from evalscribe.app.judging.judge import Judgement, Judgements
 from evalscribe.cli.display.finish import print_json, say, spent
 from evalscribe.errors import DataError
+from evalscribe.judging.result_text import citations_line, result_text
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
-from evalscribe.render.results import citations_line, result_text
 from evalscribe.text import one_line
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from evalscribe.app.reports.review import Disagreement, Exported, Opinion, Pending, Synced
 from evalscribe.cli.display.finish import print_json, say
-from evalscribe.render.calibration import NONE, confusion, share, side_by_side, span
-from evalscribe.review.stats import ReviewerRow, Stats, calibration
+from evalscribe.judging.calibration_text import NONE, confusion, share, side_by_side, span
+from evalscribe.reports.agreement import AgreementStats, ReviewerRow, calibration
 from evalscribe.text import pluralise
 
 MOST = 20
@@ -67,7 +67,7 @@ def _short(ref: str) -> str:
     return next((ref.removeprefix(head) for head in HEADS if ref.startswith(head)), ref)
 
 
-def statistics(found: Stats, *, as_json: bool) -> None:
+def statistics(found: AgreementStats, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return

@@ -3,15 +3,21 @@
 from collections.abc import Iterable, Iterator
 
 from evalscribe.cli.display.finish import notes, print_json, say
-from evalscribe.recall.across_models import AcrossModels, AlikeRow, ModelSeen
-from evalscribe.recall.recurring import ActionSeen, Recurring, RecurringRow
+from evalscribe.reports.recurring import (
+    AffectedModel,
+    RecordedAction,
+    RecurringEvals,
+    RecurringRow,
+    SharedFailure,
+    SharedFailures,
+)
 from evalscribe.text import pluralise
 
 NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
 NONE_AT_ALL = "No earlier report names a failing eval."
 
 
-def recurring(found: Recurring, *, as_json: bool) -> None:
+def recurring(found: RecurringEvals, *, as_json: bool) -> None:
     """A paragraph for each eval that a model failed."""
     if as_json:
         print_json(found)
@@ -19,7 +25,7 @@ def recurring(found: Recurring, *, as_json: bool) -> None:
         _show((line for row in found.rows for line in _row(row)), found.notes, NONE_AT_ALL)
 
 
-def across_models(found: AcrossModels, least: int, *, as_json: bool) -> None:
+def across_models(found: SharedFailures, least: int, *, as_json: bool) -> None:
     """A paragraph for each eval that several models fail in the same way."""
     if as_json:
         print_json(found)
@@ -46,7 +52,7 @@ def _when(row: RecurringRow) -> str:
     return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
 
 
-def _alike(row: AlikeRow) -> Iterator[str]:
+def _alike(row: SharedFailure) -> Iterator[str]:
     share = f"{row.failing} of {pluralise(row.models, 'model')}"
     yield f"{row.eval}: fails the same way for {share} (experiment {row.experiment})"
     yield f"    {row.signature}"
@@ -56,10 +62,10 @@ def _alike(row: AlikeRow) -> Iterator[str]:
     yield from map(_action, row.actions)
 
 
-def _model(seen: ModelSeen) -> str:
+def _model(seen: AffectedModel) -> str:
     label = f"{seen.label}, {'by a person' if seen.by_person else 'unreviewed'}" if seen.label else "no label"
     return f"{seen.model}: {label} (run {', '.join(seen.runs)})"
 
 
-def _action(action: ActionSeen) -> str:
+def _action(action: RecordedAction) -> str:
     return f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})"

@@ -31,10 +31,10 @@ def append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport") ->
 
 def _append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport", path: Path) -> None:
     from evalscribe.app.experiments.inspect import failures
-    from evalscribe.render.run_export import markdown
+    from evalscribe.experiments import run_pages
 
     room = MOST - (path.stat().st_size if path.exists() else 0)
     if room < LEAST:
         return
     with path.open("a", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in markdown.lines(report, failures(workspace, run), room))
+        file.writelines(f"{line}\n" for line in run_pages.markdown_lines(report, failures(workspace, run), room))

@@ -38,13 +38,13 @@ def compare(
     """
     from evalscribe.app.experiments.compare import compare_runs
     from evalscribe.cli.display.formatted import checked, document
-    from evalscribe.render.run_comparison import told
+    from evalscribe.experiments.run_text import comparison_lines
     from evalscribe.workspace import Workspace
 
     checked(form)
     with Workspace() as workspace:
         found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
-    document(found, lambda: told(found), form)
+    document(found, lambda: comparison_lines(found), form)
     if found.verdict == "not-comparable":
         return NOT_COMPARABLE
     return _asserted(found) if asserts else 0

@@ -50,7 +50,7 @@ def told(
     code, which a reader that went away (`head`, `grep -q`) does not change."""
     from evalscribe.app.experiments.gate import reported
     from evalscribe.cli.display import finish, step_summary
-    from evalscribe.render.run_text import gate_lines
+    from evalscribe.experiments.run_text import gate_lines
 
     report = reported(workspace, run)
     code, line = ended(run, report.gate, fail_on_gate=fail_on_gate)

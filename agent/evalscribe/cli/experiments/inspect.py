@@ -55,7 +55,7 @@ def show_run(run: RunOfExperiment, form: Format = "table") -> int:
 
 def _told(report: "RunReport", version: "ExperimentVersion") -> Iterator[str]:
     from evalscribe.app.experiments.listing import binding_line
-    from evalscribe.render.run_text import summary_lines
+    from evalscribe.experiments.run_text import summary_lines
 
     yield from summary_lines(report)
     yield f"config     {version.config.model_dump_json(exclude_none=True)}"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from evalscribe.evidence import log
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules import facts as steps
 from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
@@ -11,7 +12,6 @@ from evalscribe.model import evidence
 from evalscribe.model.evidence import Document
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
 from evalscribe.model.run import TARGET
-from evalscribe.signature import log
 
 MOST_FRAMES = 20
 """Most frames that `signature` keeps of one failure."""

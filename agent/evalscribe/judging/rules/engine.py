@@ -1,6 +1,6 @@
 """The rules judge: the first rule that decides a failure gives its verdict."""
 
-from evalscribe.across import in_words
+from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.ids import content_id
 from evalscribe.judging.rules import (
     agents,
@@ -104,7 +104,7 @@ class RulesJudge:
         """Content id of the version, the evidence, what people said of this eval before, and how many models fail
         alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
-        models = in_words(case.across)
+        models = describe_across_models(case.across)
         return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else [])])
 
     def estimate(self, case: Failure) -> Estimate:  # noqa: ARG002 - the port gives the case; rules cost nothing

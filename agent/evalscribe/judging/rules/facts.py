@@ -10,14 +10,13 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Literal
 
-from evalscribe import diff
+from evalscribe.evidence import differences, locate
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules import code as notes
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document, Evidence
 from evalscribe.model.finding import CauseKind, Classification, Failure
-from evalscribe.signature import locate
 
 CheckKind = Literal["install", "lint", "build", "tests", "other"]
 CHECK_TOOLS: dict[str, CheckKind] = {
@@ -161,14 +160,14 @@ class Facts:
         return self.evidence.model_copy(update={"documents": documents})
 
     @cached_property
-    def matched(self) -> tuple[diff.Pair, ...]:
+    def matched(self) -> tuple[differences.DocumentPair, ...]:
         """Every output and reference file, with its counterpart if it has one."""
         if self.case.diagnosis and self.original is self.evidence:
-            return diff.at_positions(self.evidence, self.case.diagnosis.pairs)
-        return diff.pairs(self.original)
+            return differences.at_positions(self.evidence, self.case.diagnosis.pairs)
+        return differences.pair_documents(self.original)
 
     @cached_property
-    def pairs(self) -> tuple[diff.Pair, ...]:
+    def pairs(self) -> tuple[differences.DocumentPair, ...]:
         """Output and reference files that answer each other; prose, and files without a counterpart, are left out."""
         whole = (pair for pair in self.matched if pair.output and pair.expected)
         return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))

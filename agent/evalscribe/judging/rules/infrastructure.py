@@ -2,13 +2,13 @@
 
 import re
 
+from evalscribe.evidence import log as signature_log
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code, doubts, quote
 from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure
-from evalscribe.signature import log as signature_log
 
 MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<said>.*)", re.DOTALL)
 """Prefix of the Convex runner's reason for an eval that it does not count."""

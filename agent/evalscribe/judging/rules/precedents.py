@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evalscribe.across import in_words
+from evalscribe.evidence import errors as signature_wording
+from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.code import terms
@@ -17,7 +18,6 @@ from evalscribe.model.finding import (
     Precedent,
     Verdict,
 )
-from evalscribe.signature import wording as signature_wording
 
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -100,9 +100,11 @@ def _same_error(facts: Facts, theirs: str) -> bool:
     """A report of ours quotes its error: no shared name makes two errors one, and a stock message equals none."""
     if signature_wording.is_stock(theirs):
         return False
-    earlier = signature_wording.normalised(theirs)
+    earlier = signature_wording.normalise_error(theirs)
     return any(
-        earlier in now or now in earlier for now in (signature_wording.normalised(e.error) for e in facts.errors) if now
+        earlier in now or now in earlier
+        for now in (signature_wording.normalise_error(e.error) for e in facts.errors)
+        if now
     )
 
 
@@ -128,7 +130,7 @@ def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdic
         return verdict
     return verdict.model_copy(
         update={
-            "reasoning": f"{verdict.reasoning} {in_words(across)} So the eval itself may be at fault.",
+            "reasoning": f"{verdict.reasoning} {describe_across_models(across)} So the eval itself may be at fault.",
             "uncertain": True,
             "confidence": min(verdict.confidence, UNCERTAIN_CONFIDENCE),
         }

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 
+from evalscribe.evidence import log as signature_log
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.code import GapNote, stems
 from evalscribe.judging.rules.facts import CodeLine, Facts
 from evalscribe.model.evidence import Citation, Document, Role
-from evalscribe.signature import log as signature_log
 
 LONGEST = 90
 FOLDED = 24

@@ -1,0 +1,415 @@
+"""Render comparisons as markdown and CSV."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from evalscribe.model.comparison import (
+    Behaviour,
+    Comparison,
+    ComparisonSide,
+    EvalPair,
+    ExcludedEval,
+    Matrix,
+    MatrixColumn,
+    MatrixRow,
+    MeanDifference,
+    Quote,
+    Trial,
+    WithinRunComparison,
+)
+from evalscribe.reports import documents
+from evalscribe.reports.markdown import inline
+from evalscribe.text import one_line, pluralise, prose
+
+COMPARISON_KIND = "evalscribe-compare/1"
+
+
+def document(base: Sequence[str], candidate: Sequence[str], judge: str | None, lines: Sequence[str]) -> str:
+    """The whole file; `base` and `candidate` are ids of runs."""
+    return documents.document(
+        COMPARISON_KIND, {"base": list(base), "candidate": list(candidate), "judge": judge}, lines
+    )
+
+
+def same_runs(text: str, other: str) -> bool:
+    """Whether two documents compare the same runs, as far as their front matter says."""
+    return documents.same_facts(text, other, ("base", "candidate"))
+
+
+SURELY = 0.01
+"""So that a second question about the same evals seldom raises a false alarm."""
+
+
+def title(found: Comparison) -> str:
+    worse, better = len(found.of("regressed")), len(found.of("fixed"))
+    names = f"{inline.name(found.base.name)} → {inline.name(found.candidate.name)}"
+    return f"# {names}: {worse} worse, {better} better of {pluralise(found.evals, 'eval')}"
+
+
+def answer(found: Comparison) -> str:
+    """Is it worse, by how much, is it noise, what could have been seen."""
+    passes = found.passes
+    if not passes.tasks or found.base.rate is None or found.candidate.rate is None:
+        return "**Nothing can be compared: no eval was tried and judged on both sides.**"
+    rates = f"{percent(found.base.rate)} → {percent(found.candidate.rate)}"
+    interval = f"{points(passes.difference)}, 95 % interval {_interval(passes)}"
+    return " ".join([f"**{_verdict(found)}: {rates}** ({interval}).", *_luck(found), _seen(passes, found.base.rate)])
+
+
+def percent(rate: float) -> str:
+    return f"{rate * 100:.1f} %"
+
+
+def points(difference: float) -> str:
+    """`-7.5 points`."""
+    return f"{difference * 100:+.1f} points"
+
+
+def times(p: float) -> str:
+    """How often something comes by luck: `in 51 of 100 such comparisons`."""
+    if p < 0.001:
+        return "in fewer than 1 of 1,000"
+    return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
+
+
+def _interval(found: MeanDifference) -> str:
+    return f"{found.low * 100:+.1f} to {found.high * 100:+.1f}"
+
+
+def _verdict(found: Comparison) -> str:
+    passes = found.passes
+    if passes.significant:
+        return f"The candidate is {'better' if passes.difference > 0 else 'worse'}"
+    if not passes.difference:
+        return "No difference"
+    return f"No difference beyond luck; it looks {'better' if passes.difference > 0 else 'worse'}"
+
+
+def _luck(found: Comparison) -> Iterator[str]:
+    passes = found.passes
+    worse, better = len(found.of("regressed")), len(found.of("fixed"))
+    if not worse + better:
+        yield f"None of {pluralise(found.evals, 'eval')} changed."
+        return
+    changed = f"{worse + better} of {pluralise(found.evals, 'eval')} changed, {worse} worse and {better} better"
+    so = f"sides that are equally good differ at least so much {times(passes.p)} comparisons"
+    yield f"{changed}: {so}, so {'this is hardly luck' if passes.significant else 'the difference may well be luck'}."
+    if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
+        yield (
+            f"Yet single evals did change: sides that are equally good at each of them come that far "
+            f"apart in their trials {times(found.by_eval)} comparisons."
+        )
+
+
+def _seen(passes: MeanDifference, base: float) -> str:
+    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # there is no room for so much
+        return f"With {pluralise(passes.tasks, 'eval')} hardly any difference can be told from luck."
+    return (
+        f"With {pluralise(passes.tasks, 'eval')} a difference of {passes.detectable * 100:.0f} points is found "
+        "in 80 of 100 comparisons, a smaller one more seldom."
+    )
+
+
+LONGEST_QUOTE = 300
+MOST = 100
+"""Evals that are told in full; further ones are named."""
+
+
+def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
+    """A part for each, then the names of those beyond `MOST`. `trials`: each is one try of its eval."""
+    for pair in pairs[:MOST]:
+        name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval
+        yield from (
+            "",
+            f"### {inline.printed_path(one_line(name))}",
+            _trials_of_sides(pair, trials=trials),
+            *_told(pair, trials=trials),
+        )
+    if len(pairs) > MOST:
+        yield from ("", f"And {len(pairs) - MOST} more: {inline.paths(pair.eval for pair in pairs[MOST:])}.")
+
+
+def _trials_of_sides(pair: EvalPair, *, trials: bool) -> str:
+    if trials:
+        return f"- Beside trial {pair.base[0].trial}, which passed"
+    return f"- Base {passed(pair.base)}; candidate {passed(pair.candidate)}"
+
+
+def _told(pair: EvalPair, *, trials: bool) -> Iterator[str]:
+    failed = next((trial for trial in pair.candidate if not trial.passed), None)
+    yield from _failure(failed) if failed else ()
+    if why := pair.why:
+        kind = f" ({why.kind})" if why.kind else ""
+        yield f"- {'First difference' if why.judge == 'rules' else f'Why{kind}'}: {prose(why.text)}"
+        names = {"base": "passed", "candidate": "failed"} if trials else {}
+        yield from (_quote(quote, names.get(quote.side, quote.side)) for quote in why.quotes)
+
+
+def passed(side: Sequence[Trial]) -> str:
+    """`passed`, `failed`, or of several tries `passed 3 of 4`."""
+    count = sum(trial.passed for trial in side)
+    return ("passed" if count else "failed") if len(side) == 1 else f"passed {count} of {len(side)}"
+
+
+def cause(trial: Trial) -> str:
+    kind = f" ({trial.cause_kind})" if trial.cause_kind else ""
+    return f"{inline.name(trial.cause)}{kind}" if trial.cause else ""
+
+
+def _failure(failed: Trial) -> Iterator[str]:
+    step = f" in {inline.name(one_line(failed.step))}" if failed.step else ""
+    error = f": {inline.code(one_line(failed.error))}" if failed.error else ""
+    if step or error:
+        yield f"- Fails{step}{error}"
+    if failed.cause:
+        yield f"- Cause: {cause(failed)}"
+
+
+def _quote(quote: Quote, side: str) -> str:
+    mark = "" if quote.verified else "(unverified) "
+    text = one_line(quote.text)
+    short = text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
+    return f"  - {mark}{side}, {inline.code(one_line(quote.place))}: {inline.code(short)}"
+
+
+TITLES = {
+    "changed": "Task or grader changed in between",
+    "not-judged": "Never judged: no regression, whatever happened",
+    "only-base": "Only in the base",
+    "only-candidate": "Only in the candidate",
+}
+MOST_NAMES = 200
+FOREMOST = 3
+
+
+def comparison_page(found: Comparison) -> str:
+    lines = [title(found), "", answer(found), *_foremost(found), "", *_sides(found)]
+    parts = (
+        _section("What changed", _behaviours(found.behaviours)),
+        _section("Changes by category", _categories(found)),
+        _section("Scores", _scores(found)),
+        _section("Regressed", regressed(found.of("regressed"))),
+        _section("Fixed", _names([pair.eval for pair in found.of("fixed")])),
+        _section("Fails for another reason", _causes(found)),
+        _section("Left out", _apart(found.apart)),
+        _section("Limits", (f"- {prose(note)}" for note in found.notes)),
+    )
+    lines += [line for part in parts for line in part]
+    return document(found.base.runs, found.candidate.runs, found.judge, lines)
+
+
+def _section(title: str, lines: Iterator[str]) -> list[str]:
+    said = list(lines)
+    return ["", f"## {title}", *said] if said else []
+
+
+def _foremost(found: Comparison) -> Iterator[str]:
+    known = [one for one in found.behaviours if one.known]
+    told = [f"{inline.name(one_line(one.name))} ({len(one.evals)})" for one in known[:FOREMOST]]
+    if told:
+        more = len(known) - len(told)
+        yield f"Behind what got worse: {', '.join(told)}{f' and {more} more' if more > 0 else ''}."
+    if found.apart:
+        yield f"Left out of the figures: {len(found.apart)}, listed below."
+
+
+def _sides(found: Comparison) -> Iterator[str]:
+    yield from ("| | Base | Candidate |", "|---|---|---|")
+    sides = (found.base, found.candidate)
+    yield f"| Model | {' | '.join(inline.cell(inline.name(one_line(side.name))) for side in sides)} |"
+    yield f"| Runs | {' | '.join(inline.cell(_runs(side)) for side in sides)} |"
+    yield f"| Experiment | {' | '.join(inline.cell(inline.paths(side.experiments)) for side in sides)} |"
+    yield f"| Passed, of what is compared | {' | '.join(f'{side.passed} of {side.trials}' for side in sides)} |"
+
+
+def _runs(side: ComparisonSide) -> str:
+    shown = ", ".join(inline.code(one_line(run)) for run in side.runs[:5])
+    return shown + (f" and {len(side.runs) - 5} more" if len(side.runs) > 5 else "")
+
+
+def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
+    for one in behaviours:
+        text = f", {prose(one.text)}" if one.text else ""
+        yield f"- {inline.name(one_line(one.name))}{text} ({len(one.evals)}): {_listed(one.evals)}"
+
+
+def _categories(found: Comparison) -> Iterator[str]:
+    if not found.categories:
+        return
+    rates = found.categories[0].base is not None
+    yield f"| Category | {'Evals | Base | Candidate' if rates else 'Evals that failed somewhere'} | Worse | Better |"
+    yield f"|---|{'--:|--:|--:' if rates else '--:'}|--:|--:|"
+    for one in found.categories:
+        told = [f"{one.evals}", *([percent(rate) for rate in (one.base, one.candidate) if rate is not None])]
+        name = inline.cell(inline.name(one_line(one.category) or "none"))
+        yield f"| {name} | {' | '.join(told)} | {one.regressed} | {one.fixed} |"
+    surely = [one for one in found.categories if one.p <= 0.05]
+    for one in surely:
+        name = inline.name(one_line(one.category) or "none")
+        yield f"\n{name} alone differs beyond luck ({times(one.p)}, all categories considered)."
+    if not surely:
+        yield "\nNo category alone differs beyond luck, all of them considered."
+
+
+def _scores(found: Comparison) -> Iterator[str]:
+    if not found.scores:
+        return
+    yield from ("| Score | Base | Candidate | Difference | 95 % interval | By luck |", "|---|--:|--:|--:|---|---|")
+    for one in found.scores:
+        figures = (f"{one.base:.3f}", f"{one.candidate:.3f}", f"{one.found.difference:+.3f}")
+        interval = f"{one.found.low:+.3f} to {one.found.high:+.3f}"
+        name = inline.cell(inline.name(one_line(one.name)))
+        yield f"| {name} | {' | '.join(figures)} | {interval} | {times(one.found.p)} |"
+
+
+def _causes(found: Comparison) -> Iterator[str]:
+    for pair in found.pairs:
+        if pair.cause_changed:
+            before, after = (inline.name(one_line(cause or "")) for cause in pair.causes)
+            yield f"- {inline.printed_path(one_line(pair.eval))}: {before} → {after}"
+
+
+def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
+    for reason, what in TITLES.items():
+        of = [one for one in apart if one.reason == reason]
+        if of and reason.startswith("only"):
+            yield f"- {what} ({len(of)}): {_listed([one.eval for one in of])}"
+        elif of:
+            details = dict.fromkeys(one.detail for one in of)
+            yield f"- {what} ({len(of)}):"
+            for detail in list(details)[:MOST_NAMES]:
+                yield f"  - {prose(detail)}: {_listed([one.eval for one in of if one.detail == detail])}"
+
+
+def _names(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield _listed(names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return inline.paths(one_line(name) for name in names[:MOST_NAMES]) + more
+
+
+def within_page(found: WithinRunComparison) -> str:
+    lines = [_title_within(found), "", _answer_within(found)]
+    if found.behaviours:
+        lines += ["", "## What failed tries do differently", *_behaviours_within(found)]
+    if found.pairs:
+        lines += ["", "## Failed tries", *regressed(found.pairs, trials=True)]
+    if found.without:
+        lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, found.without))}."]
+    if found.notes:
+        lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
+    return document(found.side.runs, found.side.runs, found.judge, lines)
+
+
+def _title_within(found: WithinRunComparison) -> str:
+    return f"# {inline.name(found.side.name)}: {pluralise(len(found.pairs), 'failed trial')} beside one that passed"
+
+
+def _answer_within(found: WithinRunComparison) -> str:
+    tasks = len({pair.eval for pair in found.pairs})
+    failed = found.side.trials - found.side.passed
+    never = f"; {pluralise(len(found.without), 'eval')} never passed" if found.without else ""
+    return (
+        f"**{found.side.passed} of {pluralise(found.side.trials, 'trial')} passed.** Of {failed} that failed, "
+        f"{len(found.pairs)} are of {pluralise(tasks, 'eval')} that passed another time{never}."
+    )
+
+
+def _behaviours_within(found: WithinRunComparison) -> Iterator[str]:
+    for one in found.behaviours:
+        text = f", {prose(one.text)}" if one.text else ""
+        names = dict.fromkeys(map(one_line, one.evals))
+        yield f"- {inline.name(one_line(one.name))}{text} ({len(one.evals)}): {inline.paths(names)}"
+
+
+MOST_ROWS = 300
+RISKY = ("=", "+", "-", "@", "\t")
+"""With these a spreadsheet begins a formula."""
+
+
+def matrix_page(found: Matrix) -> str:
+    lines = [
+        f"# {pluralise(len(found.rows) + found.unnamed, 'eval')} in {len(found.columns)} runs",
+        "",
+        _matrix_answer(found),
+        "",
+        *_columns(found),
+    ]
+    telling = [row for row in found.rows if row.discriminates]
+    if telling:
+        lines += ["", "## Evals that tell the runs apart", *_table(telling, found.columns)]
+    for title, rows in (("Passed everywhere", _same(found, 1.0)), ("Failed everywhere", _same(found, 0.0))):
+        if rows:
+            lines += ["", f"## {title}", _column_names([row.eval for row in rows])]
+    if found.changed:
+        lines += ["", "## Task or grader not the same everywhere", _column_names(found.changed)]
+    if found.notes:
+        lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
+    runs = [run for column in found.columns for run in column.runs]
+    return document(runs[:1], runs[1:], None, lines)
+
+
+def as_csv(found: Matrix) -> str:
+    """A line for each eval; a cell is the share that passed, empty where it was not tried or not judged."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in found.columns), "rate", "discriminates"])
+    for row in found.rows:
+        cells = ["" if cell is None else f"{cell[0] / cell[1]:g}" for cell in row.cells]
+        rate = "" if row.rate is None else f"{row.rate:.4g}"
+        table.writerow([_cell_text(one_line(row.eval)), *cells, rate, "yes" if row.discriminates else "no"])
+    return text.getvalue()
+
+
+def _cell_text(text: str) -> str:
+    return f"'{text}" if text.startswith(RISKY) else text
+
+
+def _matrix_answer(found: Matrix) -> str:
+    telling = sum(row.discriminates for row in found.rows)
+    flaky = sum(any(cell and 0 < cell[0] < cell[1] for cell in row.cells) for row in found.rows)
+    steady = f"; {pluralise(flaky, 'eval')} passed only sometimes in one of them" if flaky else ""
+    return (
+        f"**{pluralise(telling, 'eval')} of {len(found.rows) + found.unnamed} tell the runs apart**; "
+        f"{len(_same(found, 1.0)) + found.unnamed} passed "
+        f"everywhere, {len(_same(found, 0.0))} failed everywhere{steady}."
+    )
+
+
+def _same(found: Matrix, rate: float) -> list[MatrixRow]:
+    return [row for row in found.rows if row.rate == rate]
+
+
+def _columns(found: Matrix) -> Iterator[str]:
+    yield from ("| # | Run | Passed | Rate | Always | Sometimes | Never |", "|--:|---|--:|--:|--:|--:|--:|")
+    for number, one in enumerate(found.columns, 1):
+        rate = percent(one.passed / one.trials) if one.trials else ""
+        counts = " | ".join(map(str, (one.always, one.sometimes, one.never)))
+        name = inline.cell(inline.name(one_line(one.name)))
+        yield f"| {number} | {name} | {one.passed} of {one.trials} | {rate} | {counts} |"
+
+
+def _table(rows: Sequence[MatrixRow], columns: Sequence[MatrixColumn]) -> Iterator[str]:
+    yield f"| Eval | {' | '.join(map(str, range(1, len(columns) + 1)))} | Rate |"
+    yield f"|---|{':-:|' * len(columns)}--:|"
+    for row in rows[:MOST_ROWS]:
+        cells = " | ".join(_cell(cell) for cell in row.cells)
+        yield f"| {inline.cell(inline.printed_path(one_line(row.eval)))} | {cells} | {percent(row.rate or 0.0)} |"
+    if len(rows) > MOST_ROWS:
+        yield f"\nAnd {len(rows) - MOST_ROWS} more, which `--csv` and `--json` have."
+
+
+def _cell(cell: tuple[int, int] | None) -> str:
+    if cell is None:
+        return ""
+    passed, trials = cell
+    return ("✓" if passed else "✗") if trials == 1 else f"{passed}/{trials}"
+
+
+def _column_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_ROWS} more" if len(names) > MOST_ROWS else ""
+    return inline.paths(map(one_line, names[:MOST_ROWS])) + more

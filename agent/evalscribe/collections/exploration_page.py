@@ -1,0 +1,198 @@
+"""Render explorations as markdown."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from evalscribe.model.exploration import Cluster, ClusterShare, Exploration, Member, Observation, Passage
+from evalscribe.reports import documents
+from evalscribe.reports.markdown import inline
+from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
+
+MOST_NAMED = 30
+"""Evals that are named."""
+LONGEST_PASSAGE = 300
+
+
+def row(number: int, cluster: Cluster, explored: int) -> str:
+    n = len(cluster.agent_runs)
+    return inline.row(str(number), inline.name(cluster.name), str(n), percent(n, explored))
+
+
+def cluster_lines(number: int, cluster: Cluster, members: Mapping[str, Member]) -> Iterator[str]:
+    runs = pluralise(len(cluster.agent_runs), "agent run")
+    yield f"### {number}. {inline.name(cluster.name)}: {runs} ({percent(len(cluster.agent_runs), len(members))})"
+    yield prose(cluster.text)
+    yield ""
+    if cluster.parts:
+        yield f"- Made of: {', '.join(map(inline.name, cluster.parts))}"
+    yield from _shares(cluster) if len(cluster.agent_runs) > 1 else ()
+    several = len({member.run_id for member in members.values()}) > 1
+    yield from (_passage(one, with_run=several) for one in cluster.passages)
+    yield f"- Agent runs: {named(cluster.agent_runs, members)}"
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def named(runs: Sequence[str], members: Mapping[str, Member]) -> str:
+    """Evals by name, the trials of one together."""
+    trials: dict[str, list[int]] = {}
+    for run in runs:
+        name, trial = _without_trial(members[run])
+        trials.setdefault(name, []).extend(trial)
+    told = [
+        inline.printed_path(one_line(name)) + (f" ({', '.join(map(str, sorted(numbers)))})" if numbers else "")
+        for name, numbers in trials.items()
+    ]
+    return join_first(told, MOST_NAMED)
+
+
+def _without_trial(member: Member) -> tuple[str, list[int]]:
+    ending = f"#{member.trial}"
+    return (member.eval.removesuffix(ending), [member.trial]) if member.eval.endswith(ending) else (member.eval, [])
+
+
+def _shares(cluster: Cluster) -> Iterator[str]:
+    for of in ("model", "task", "trial"):
+        told = [_share(share) for share in cluster.shares if share.of == of]
+        if told:
+            yield f"- By {of}: {', '.join(told)}"
+
+
+def _share(share: ClusterShare) -> str:
+    return f"{inline.name(one_line(share.name))} ({share.agent_runs} of {share.among})"
+
+
+def _passage(one: Passage, *, with_run: bool) -> str:
+    """With everything that finds it again: eval and run, transcript and block."""
+    mark = " (relocated)" if one.status == "relocated" else ""
+    run = f", run {inline.code(one_line(one.run_id))}" if with_run else ""
+    text = inline.code(cut(one_line(one.text), LONGEST_PASSAGE))
+    return f"- {inline.printed_path(one_line(one.eval))}{run}, {inline.code(one_line(one.place))}{mark}: {text}"
+
+
+EXPLORATION_KIND = "evalscribe-explore/1"
+MOST_TOLD = 40
+"""Observations of one list."""
+MOST_RUNS = 5
+LONGEST_TITLE = 200
+_NAMES = ("collection", "question", "where", "max_runs", "judge")
+
+
+def exploration_page(found: Exploration) -> str:
+    """Stable: nothing changes where nothing else was found."""
+    lines = [f"# {prose(cut(one_line(found.question), LONGEST_TITLE))}", "", *_answer(found), "", *_about(found)]
+    members = {member.id: member for member in found.members}
+    if found.clusters:
+        lines += ["", "## Clusters", *_table(found)]
+    for number, cluster in enumerate(found.clusters, 1):
+        lines += ["", *cluster_lines(number, cluster, members)]
+    for title, part in _rest(found, members):
+        lines += ["", f"## {title}", *part]
+    facts = {
+        "collection": found.collection_id,
+        "question": found.question,
+        "where": found.where,
+        "max_runs": found.max_runs,
+        "judge": found.judge,
+    }
+    return documents.document(EXPLORATION_KIND, facts, lines)
+
+
+def same_question(text: str, other: str) -> bool:
+    """Whether two documents answer the same question about the same agent runs, by the same judge."""
+    return documents.same_facts(text, other, _NAMES)
+
+
+def _answer(found: Exploration) -> Iterator[str]:
+    if found.answer:
+        yield prose(found.answer)
+        yield ""
+    yield f"**{_headline(found)}**"
+
+
+def _headline(found: Exploration) -> str:
+    n = len(found.members)
+    if not found.clusters:
+        return f"Nothing that speaks to the question was put together from {pluralise(n, 'agent run')}."
+    clustered = {run for cluster in found.clusters for run in cluster.agent_runs}
+    clusters = pluralise(len(found.clusters), "cluster")
+    return f"{len(clustered)} of {pluralise(n, 'agent run')} ({percent(len(clustered), n)}) are in {clusters}."
+
+
+def _about(found: Exploration) -> Iterator[str]:
+    rows = {
+        "Collection": inline.name(one_line(found.collection)),
+        "Agent runs": _statuses(found.members),
+        "Runs": _runs(found.members),
+        "Which": inline.code(one_line(found.where)) if found.where else "all",
+        "Models": inline.paths(sorted({one_line(f"{one.provider}/{one.model}") for one in found.members})[:10]),
+        "Judge": inline.name(found.judge),
+        "Cost": _cost(found),
+    }
+    yield from ("| | |", "|---|---|")
+    yield from (inline.row(name, text) for name, text in rows.items() if text)
+
+
+def _statuses(members: Sequence[Member]) -> str:
+    names = ("passed", "failed", "error", "incomplete")
+    counts = {name: sum(one.status == name for one in members) for name in names}
+    return ", ".join([f"{len(members)}", *(f"{n} {name}" for name, n in counts.items() if n)])
+
+
+def _runs(members: Sequence[Member]) -> str:
+    runs = sorted({one_line(member.run_id) for member in members})
+    return join_first([*map(inline.code, runs)], MOST_RUNS)
+
+
+def _cost(found: Exploration) -> str:
+    """Whenever it was paid, so that the page stays the same."""
+    if not found.usage.calls:
+        return ""
+    tokens = found.usage.input_tokens + found.usage.output_tokens
+    return f"{dollars(found.usage.cost_usd)} ({pluralise(found.usage.calls, 'call')}, {tokens:,} tokens)"
+
+
+def _table(found: Exploration) -> Iterator[str]:
+    yield from ("| # | Cluster | Agent runs | Share |", "|--:|---|--:|--:|")
+    yield from (row(number, cluster, len(found.members)) for number, cluster in enumerate(found.clusters, 1))
+
+
+def _rest(found: Exploration, members: Mapping[str, Member]) -> Iterator[tuple[str, Iterable[str]]]:
+    by_id = {one.id: one for one in found.observations}
+    if found.other:
+        yield "Other observations", _told([by_id[id] for id in found.other], members)
+    if found.unverified:
+        yield "Unverified", _unverified(found.unverified)
+    if uncovered := list(_uncovered(found, members)):
+        yield "Not covered", uncovered
+    if found.notes:
+        yield "Limits", [f"- {prose(note)}" for note in found.notes]
+
+
+def _told(observations: Sequence[Observation], members: Mapping[str, Member]) -> Iterator[str]:
+    for one in observations[:MOST_TOLD]:
+        yield f"- {prose(one.text)} ({named(one.agent_runs, members)})"
+    if len(observations) > MOST_TOLD:
+        yield f"- And {len(observations) - MOST_TOLD} more, which `--json` has."
+
+
+def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
+    yield "Nothing that was cited for these is there: they count for nothing."
+    yield ""
+    yield from (f"- (unverified) {prose(one.text)}" for one in observations[:MOST_TOLD])
+    if len(observations) > MOST_TOLD:
+        yield f"- And {len(observations) - MOST_TOLD} more, which `--json` has."
+
+
+def _uncovered(found: Exploration, members: Mapping[str, Member]) -> Iterator[str]:
+    for gap in found.gaps:
+        runs = pluralise(len(gap.agent_runs), "agent run")
+        yield f"- Not read, {runs}: {prose(gap.reason)} ({named(gap.agent_runs, members)})"
+    passed = [run for run in found.silent if members[run].status == "passed"]
+    if passed:
+        yield f"- Nothing said of {pluralise(len(passed), 'agent run')} that passed."
+    if failed := [run for run in found.silent if run not in set(passed)]:
+        yield f"- Nothing said of {pluralise(len(failed), 'agent run')} that did not pass: {named(failed, members)}"
+    if found.left_out:
+        yield f"- Left out, beyond the most that were to be read: {pluralise(found.left_out, 'agent run')}"

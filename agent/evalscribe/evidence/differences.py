@@ -1,0 +1,243 @@
+"""Compare a model's output with the reference answer, file by file."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+from evalscribe.ids import Frozen
+from evalscribe.model.evidence import Document, Evidence
+
+CONTEXT = 5
+"""Lines around a difference."""
+SIMILAR = 0.3
+"""Share of lines that two files of different paths must have in common to be called one."""
+MAX_BY_CONTENT = 40
+"""Files on each side that are compared by content; more are matched by path only."""
+EXACT_CELLS = 250_000
+"""Up to this many pairs of differing lines are compared exactly, above it by anchors."""
+
+Opcode = tuple[str, int, int, int, int]
+
+
+class DocumentPair(Frozen):
+    """An output document and the reference that it answers to; None on the side that lacks it."""
+
+    output: Document | None = None
+    expected: Document | None = None
+
+
+class LineChange(Frozen):
+    """Lines of the reference that the output has otherwise; line numbers count from 1."""
+
+    expected_first: int
+    expected: tuple[str, ...] = ()
+    output_first: int
+    output: tuple[str, ...] = ()
+
+
+class DiffHunk(Frozen):
+    """Changes that stand close together, with lines of context around them."""
+
+    expected_first: int
+    output_first: int
+    changes: tuple[LineChange, ...]
+    lines: tuple[str, ...]
+    """`- 12 text` of the reference, `+ 14 text` of the output, `  14 text` of both, with their line numbers."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
+    """Every output and expected document once: matched by path, then by content, the rest alone.
+
+    A reference stands under a folder of its own (`answer/src/a.py` answers to `src/a.py`). The order is that of the
+    output documents, then of the references that no output answers to.
+    """
+    outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
+    matched = _by_path(outputs, references)
+    taken = {id(reference) for reference in matched.values()}
+    matched |= _by_content(
+        [output for output in outputs if id(output) not in matched],
+        [reference for reference in references if id(reference) not in taken],
+    )
+    taken = {id(reference) for reference in matched.values()}
+    alone = (DocumentPair(expected=reference) for reference in references if id(reference) not in taken)
+    return (*(DocumentPair(output=output, expected=matched.get(id(output))) for output in outputs), *alone)
+
+
+def positions(evidence: Evidence, found: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
+    """The pairs by the positions of their documents, without the texts."""
+    at = {id(document): number for number, document in enumerate(evidence.documents)}
+    return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in found)
+
+
+def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
+    """The pairs that `positions` names."""
+    documents = evidence.documents
+    return tuple(
+        DocumentPair(
+            output=None if output is None else documents[output],
+            expected=None if expected is None else documents[expected],
+        )
+        for output, expected in places
+    )
+
+
+def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ...]:
+    """Where the two documents differ, white space at line ends aside; empty unless both are there."""
+    if pair.output is None or pair.expected is None or pair.output.text == pair.expected.text:
+        return ()
+    old, new = pair.expected.lines, pair.output.lines
+    opcodes = _opcodes([line.rstrip() for line in old], [line.rstrip() for line in new])
+    return tuple(_hunk(group, old, new, context) for group in _grouped(opcodes, context))
+
+
+def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
+    """Reference by output: equal whole paths, and equal paths below the folder that all references share.
+
+    The way that matches more goes first, so that an output that names itself like a reference stands in no one's way.
+    """
+    paths = {output.path for output in outputs}
+    cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
+    matched: dict[int, Document] = {}
+    for cut in cuts:
+        taken = {id(reference) for reference in matched.values()}
+        by_path = {reference.path[cut:]: reference for reference in references if id(reference) not in taken}
+        for output in outputs:
+            if id(output) not in matched and output.path in by_path:
+                matched[id(output)] = by_path.pop(output.path)
+    return matched
+
+
+def _root(references: Sequence[Document]) -> int:
+    """How many characters the one folder takes that all references stand under; 0 without such a folder."""
+    roots = {reference.path.partition("/")[:2] for reference in references}
+    folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
+    return len(folder) + 1 if slash else 0
+
+
+def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
+    outputs = [document for document in outputs if _words(document)][:MAX_BY_CONTENT]
+    references = [document for document in references if _words(document)][:MAX_BY_CONTENT]
+    scored = [
+        (_alike(_words(output), _words(reference)), i, j)
+        for i, output in enumerate(outputs)
+        for j, reference in enumerate(references)
+        if _suffix(output) == _suffix(reference)
+    ]
+    matched: dict[int, Document] = {}
+    used: set[int] = set()
+    for score, i, j in sorted(scored, key=lambda one: (-one[0], one[1], one[2])):
+        if score >= SIMILAR and id(outputs[i]) not in matched and j not in used:
+            matched[id(outputs[i])] = references[j]
+            used.add(j)
+    return matched
+
+
+def _words(document: Document) -> frozenset[str]:
+    """The lines that tell one file from another."""
+    return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
+
+
+def _alike(a: frozenset[str], b: frozenset[str]) -> float:
+    return len(a & b) / max(1, min(len(a), len(b)))
+
+
+def _suffix(document: Document) -> str:
+    return document.path.rpartition("/")[2].rpartition(".")[2]
+
+
+def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
+    """How `old` becomes `new`, as difflib says it; exact where that is cheap."""
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    a, b = old[head : len(old) - tail], new[head : len(new) - tail]
+    inner: list[Opcode]
+    if len(a) * len(b) <= EXACT_CELLS:
+        inner = list(SequenceMatcher(None, a, b, autojunk=False).get_opcodes())
+    else:
+        inner = list(_anchored(a, b))
+    shifted = [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in inner]
+    ends = (len(old) - tail, len(old), len(new) - tail, len(new))
+    return [*([("equal", 0, head, 0, head)] if head else []), *shifted, *([("equal", *ends)] if tail else [])]
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
+    """Opcodes between lines that occur once on each side, in time linear but for a sort."""
+    i = j = 0
+    for x, y in [*_anchors(a, b), (len(a), len(b))]:
+        if x < i or y < j:
+            continue
+        if i < x or j < y:
+            yield ("replace" if i < x and j < y else "delete" if i < x else "insert"), i, x, j, y
+        run = _common(a[x : x + 5000], b[y : y + 5000])
+        if run:
+            yield "equal", x, x + run, y, y + run
+        i, j = x + run, y + run
+
+
+def _anchors(a: list[str], b: list[str]) -> list[tuple[int, int]]:
+    """Pairs of equal, unique lines that rise on both sides: the longest such chain."""
+    once_a, once_b = _once(a), _once(b)
+    candidates = [(at, once_b[line]) for line, at in once_a.items() if line in once_b]
+    tops: list[int] = []
+    chains: list[tuple[int, int]] = []
+    back: dict[tuple[int, int], tuple[int, int] | None] = {}
+    for pair in candidates:
+        at = bisect_left(tops, pair[1])
+        back[pair] = chains[at - 1] if at else None
+        tops[at : at + 1], chains[at : at + 1] = [pair[1]], [pair]
+    chain: list[tuple[int, int]] = []
+    last = chains[-1] if chains else None
+    while last is not None:
+        chain.append(last)
+        last = back[last]
+    return chain[::-1]
+
+
+def _once(lines: Sequence[str]) -> dict[str, int]:
+    """Line to index of the lines that occur once, in order."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line] = counts.get(line, 0) + 1
+    return {line: at for at, line in enumerate(lines) if counts[line] == 1 and line}
+
+
+def _grouped(opcodes: Sequence[Opcode], context: int) -> list[list[Opcode]]:
+    """The changes, those at most twice the context apart in one group."""
+    groups: list[list[Opcode]] = []
+    for opcode in opcodes:
+        if opcode[0] == "equal":
+            continue
+        if groups and opcode[1] - groups[-1][-1][2] <= 2 * context:
+            groups[-1].append(opcode)
+        else:
+            groups.append([opcode])
+    return groups
+
+
+def _hunk(group: Sequence[Opcode], old: Sequence[str], new: Sequence[str], context: int) -> DiffHunk:
+    lead = min(context, group[0][1], group[0][3])
+    expected_first, output_first = group[0][1] - lead, group[0][3] - lead
+    changes: list[LineChange] = []
+    lines: list[str] = []
+    at = output_first
+    for _, i1, i2, j1, j2 in group:
+        lines += _numbered(" ", new, at, j1) + _numbered("-", old, i1, i2) + _numbered("+", new, j1, j2)
+        gone, come = tuple(old[i1:i2]), tuple(new[j1:j2])
+        changes.append(LineChange(expected_first=i1 + 1, expected=gone, output_first=j1 + 1, output=come))
+        at = j2
+    lines += _numbered(" ", new, at, min(at + context, len(new)))
+    return DiffHunk(
+        expected_first=expected_first + 1, output_first=output_first + 1, changes=tuple(changes), lines=tuple(lines)
+    )
+
+
+def _numbered(mark: str, lines: Sequence[str], start: int, end: int) -> list[str]:
+    return [f"{mark} {number} {line}" for number, line in enumerate(lines[start:end], start + 1)]

@@ -1,0 +1,213 @@
+"""Locate the errors of the failed step and compute the error signature."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from evalscribe.evidence.diagnostics import (
+    below_heading,
+    diagnostics,
+    error_lines,
+    first_saying,
+    installers,
+    raised_errors,
+    refused_pushes,
+    tracebacks,
+)
+from evalscribe.evidence.errors import ParsedError, is_stock, normalise_error, shorten_error, strip_prefixes
+from evalscribe.evidence.log import (
+    LogLine,
+    failed_sections,
+    first_log,
+    lines_of,
+    names_failed_step,
+    names_tests,
+    plain_lines,
+)
+from evalscribe.evidence.runners import ReportedFailure, RunnerOutput, parse_runner_output
+from evalscribe.model.evidence import Citation, Document, Evidence, FailedTest, LocatedError, OutputLine, TestOutcome
+
+MAX_LOCATED = 50
+MAX_NAMED = 12
+NAMES_ONLY = "failed tests: "
+"""Start of the error if the log names the failed tests but has no message for any of them."""
+_ASSERTION = re.compile(
+    r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
+)
+
+
+def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
+    """Every error of the failed step, errors before warnings, at most fifty.
+
+    Where the log says nothing, what the source recorded as the reason, unless it is a stock message; that has no
+    citation.
+    """
+    log = first_log(evidence)
+    named = names_failed_step(evidence)
+    found = [] if named else list(_parsed_reason(evidence))  # a log without the failed step explains another step
+    if found:
+        log = None
+    elif not _graded_afterwards(evidence):
+        found = list(_parsed_errors(failed_sections(evidence)))[: 20 * MAX_LOCATED]
+    if not found and named:
+        log, found = None, list(_parsed_reason(evidence))
+    found.sort(key=lambda one: one.severity == "warning")
+    return tuple(_located(one, log, evidence) for one in found[:MAX_LOCATED])
+
+
+def locate(evidence: Evidence) -> LocatedError | None:
+    """The best of the errors; None where the log ends before the reason."""
+    return next(iter(locate_all(evidence)), None)
+
+
+def signature(step: str | None, located: LocatedError | None) -> str | None:
+    """Step and normalised error; None, which equals nothing, where no error was located."""
+    if located is None:
+        return None
+    said = located.error.casefold() if located.exact else normalise_error(located.error)
+    return f"{step or 'before grading'}: {said}"
+
+
+def tests(evidence: Evidence) -> TestOutcome:
+    """What the test runner said; without a runner in the log only what the source recorded of the step."""
+    step = next((step.status for step in evidence.steps if names_tests(step.name)), None)
+    log = first_log(evidence)
+    outcome = parse_runner_output(lines_of(log)) if log else None
+    if log is None or outcome is None:
+        return TestOutcome(step=step)
+    failures = tuple(
+        FailedTest(
+            name=shorten_error(one.name),
+            message="\n".join(one.message),
+            citation=_cited(log, one.first, one.last),
+            milliseconds=one.milliseconds,
+            frames=tuple(path for path, _ in one.places),
+        )
+        for one in outcome.failures
+    )
+    return TestOutcome(
+        runner=outcome.runner,
+        passed=outcome.passed,
+        failed=outcome.failed,
+        failures=failures,
+        skipped=outcome.skipped,
+        step=step,
+    )
+
+
+def _graded_afterwards(evidence: Evidence) -> bool:
+    """Whether a grader judged what an agent had done: then the log of its work is not why it failed."""
+    return bool(evidence.of("transcript")) and evidence.eval.status != "error" and bool(evidence.eval.reason)
+
+
+def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
+    """The errors of the first way of looking that finds any."""
+    told = parse_runner_output(lines)
+    if told and (told.failures or told.unstarted):
+        # Any other line was printed by the tests or by the code under test.
+        yield from _of_tests(told)
+        return
+    ways: tuple[Iterable[ParsedError], ...] = (
+        raised_errors(lines),
+        diagnostics(lines),
+        tracebacks(lines),
+        installers(lines),
+        refused_pushes(lines),
+        error_lines([line for line in lines if line.mark in ("", "error")]),
+        () if told else below_heading(lines),  # a test runner's banner and counts say nothing of why
+    )
+    for way in ways:
+        found = list(way)
+        if any(one.severity == "error" for one in found):
+            yield from found
+            return
+
+
+def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
+    """Errors in what the source recorded: the failed step's reason, else the eval's."""
+    failed = sorted(
+        (step for step in evidence.steps if step.status == "failed"),
+        key=lambda step: step.name != evidence.eval.failed_step,
+    )
+    recorded = [step.error for step in failed] + [evidence.eval.reason]
+    for reason in recorded:
+        lines = plain_lines(reason or "")
+        found = list(_parsed_errors(lines)) or [one for one in [first_saying(lines)] if one]
+        if found:
+            yield from found
+            return
+
+
+def _of_tests(told: RunnerOutput) -> Iterator[ParsedError]:
+    """Yield one error per failed test with a message; if none has one, a single error that names the failed tests."""
+    silent = True
+    for failure in told.failures:
+        if message := _reason(failure):
+            silent = False
+            error = f"{failure.name}: {message}" if _ASSERTION.match(message) else message
+            yield ParsedError(told.runner, error, failure.first, failure.last, places=failure.places, test=failure.name)
+    if silent and told.failures:
+        first, last = told.failures[0], told.failures[min(len(told.failures), MAX_NAMED) - 1]
+        names = "; ".join(failure.name for failure in told.failures)
+        yield ParsedError(told.runner, f"{NAMES_ONLY}{names}", first.first, last.last, test=first.name)
+    elif told.unstarted:
+        yield ParsedError(told.runner, told.unstarted.message[0], told.unstarted.first, told.unstarted.last)
+
+
+def _reason(failure: ReportedFailure) -> str | None:
+    """The first line of the message that says more than that there was an error."""
+    message = next((strip_prefixes(line) for line in failure.message if not is_stock(line)), None)
+    values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
+    if not message or not message.startswith("expect(") or not values:
+        return message
+    return " ".join([message.partition(" // ")[0], *values[:2]])
+
+
+def _located(one: ParsedError, log: Document | None, evidence: Evidence) -> LocatedError:
+    return LocatedError(
+        error=shorten_error(one.error),
+        tool=one.tool or None,
+        code=one.code,
+        severity=one.severity,
+        citation=_cited(log, one.first, one.last) if log else None,
+        places=tuple(_places(one.places, evidence)),
+        test=shorten_error(one.test) if one.test else None,
+        exact=log is None and _graded_afterwards(evidence),
+    )
+
+
+def _cited(log: Document, first: int, last: int) -> Citation:
+    text = "\n".join(log.lines[first - 1 : last])
+    return Citation(role="log", path=log.path, first=first, last=last, text=text, status="verified")
+
+
+def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
+    """The output documents that paths of a log mean: equal from the end, and no reference fits better."""
+    seen = set()
+    for path, line in named:
+        document = _best_fit(path, evidence.of("output"))
+        if document is None or _means_reference(path, document, evidence):
+            continue
+        if line <= len(document.lines) and (document.path, line) not in seen:
+            seen.add((document.path, line))
+            yield OutputLine(path=document.path, line=line)
+
+
+def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
+    bare = _bare(path)
+    return any(
+        bare.endswith("/" + other.path) and len(other.path) > len(document.path) for other in evidence.of("expected")
+    )
+
+
+def _best_fit(path: str, documents: Sequence[Document]) -> Document | None:
+    """The document with the longest path that ends the logged one; else the only one whose path it ends."""
+    bare = _bare(path)
+    inner = [document for document in documents if bare.endswith("/" + document.path)]
+    if inner:
+        return max(inner, key=lambda document: len(document.path))
+    outer = [document for document in documents if ("/" + document.path).endswith(bare)]
+    return outer[0] if len(outer) == 1 else None
+
+
+def _bare(path: str) -> str:
+    return "/" + re.sub(r"^(?:\.{1,2}[\\/])+", "", path).replace("\\", "/").lstrip("/")

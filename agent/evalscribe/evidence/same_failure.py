@@ -1,0 +1,204 @@
+"""Decide whether two failures are the same, and what other models' runs say of one."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from sys import intern
+from typing import NamedTuple
+
+from evalscribe.evidence.errors import is_stock, normalise_error
+from evalscribe.ids import model_folder, model_key, same_experiment
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import CauseKind, Classification, CrossModelFailures
+from evalscribe.model.run import Run
+
+Fingerprint = tuple[str, str | None]
+TRIAL = re.compile(r"#\d+$")
+
+
+class FailureDescription(NamedTuple):
+    """A failure as a judge or a report tells it."""
+
+    step: str | None
+    classification: Classification | None
+    cause: str | None
+    error: str | None
+    kind: CauseKind | None = None
+
+
+def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
+    """Whether an eval failed for the same cause: by name, else by error, else by step and label.
+
+    People's reports name no cause in our words and paraphrase the error, so for them the step decides, with the label
+    or, where both say it, the kind of the cause: the same failure was labelled differently more than once.
+    """
+    if earlier.cause is not None:
+        return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
+    same_step = earlier.step is None or now.step is None or earlier.step == now.step
+    same_kind = earlier.kind is not None and earlier.kind == now.kind
+    return same_step and (same_kind or earlier.classification in (None, now.classification))
+
+
+def _same_error(mine: str, theirs: str) -> bool:
+    """A stock message equals nothing, not even the same eval in another run."""
+    return not is_stock(mine) and normalise_error(mine) == normalise_error(theirs)
+
+
+def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
+    """Whether two runs had the same experiment, task and grader. What is not known equals nothing."""
+    known = a.experiment and b.experiment and a.task and a.grader
+    return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
+
+
+def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
+    """Whether two failures look the same. One that never came to the model's work looks like no other."""
+    mine = fingerprint(a)
+    return mine is not None and mine == fingerprint(b)
+
+
+def fingerprint(sighting: FailureFingerprint) -> Fingerprint | None:
+    """What is equal in failures that look the same; None where a failure says nothing about its eval.
+
+    Where the log hides the values that were compared, the same message may stand for anything: then the failed tests
+    have to be the same too.
+    """
+    if sighting.signature is None or not sighting.judged:
+        return None
+    if not sighting.hidden:
+        return sighting.signature, None
+    return (sighting.signature, sighting.checks) if sighting.checks else None
+
+
+class CompactFailure(NamedTuple):
+    """A sighting beside those of many runs with thousands of failures each: what is compared, as small as can be."""
+
+    run: str
+    model: str
+    """`provider/model`, as the model's folder of reports is called."""
+    key: str
+    """The model in any spelling and of any provider: who serves it makes no second model of it."""
+    experiment: str
+    eval: str
+    step: str | None
+    look: Fingerprint | None
+    version: tuple[str, str] | None
+    """Task and grader, None where one of them is not known."""
+    judged: bool
+
+
+def compact_failure(seen: FailureFingerprint) -> CompactFailure:
+    """Its strings are shared with those of other runs: most evals fail with many models."""
+    known = (intern(seen.task), intern(seen.grader)) if seen.task and seen.grader else None
+    looks = fingerprint(seen)
+    return CompactFailure(
+        run=intern(seen.run),
+        model=model_name(seen),
+        key=_key(seen.provider, seen.model),
+        experiment=intern(seen.experiment),
+        eval=intern(seen.eval),
+        step=seen.step and intern(seen.step),
+        look=(intern(looks[0]), looks[1]) if looks else None,
+        version=known,
+        judged=seen.judged,
+    )
+
+
+def compare_across_models(
+    mine: CompactFailure, others: Sequence[CompactFailure], passed: Mapping[str, str]
+) -> CrossModelFailures | None:
+    """What other models' runs say of a failure; None where none of them fails in the same way.
+
+    `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
+    failure they had, where a missing one has passed.
+
+    A model is counted once, however many runs and providers it has: as failing alike where one of its runs does, in
+    the same version of the eval. Else it counts among all models where it failed otherwise in this version, its work
+    being judged, or has a run that shows every failure and not this one. Of an eval that passed nothing is stored, so
+    its version is not known: such a model is taken for one of the same version, which can only weaken the claim.
+    """
+    theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
+    same = [other for other in theirs if other.version == mine.version]
+    failing = {other.key: other.model for other in same if other.look == mine.look}
+    earlier = {other.key: other.model for other in theirs if other.version != mine.version and other.look == mine.look}
+    if mine.look is None or not (failing or earlier):
+        return None
+    failed_in = {other.run for other in others}
+    clean = {_key(*_split(name)) for run, name in passed.items() if run not in failed_in and run != mine.run}
+    counted = {mine.key, *failing, *(other.key for other in same if other.judged), *clean}
+    return CrossModelFailures(
+        alike=tuple(sorted(failing.values())),
+        models=len(counted),
+        earlier=tuple(sorted(name for key, name in earlier.items() if key not in failing)),
+    )
+
+
+def describe_across_models(across: CrossModelFailures | None) -> str:
+    """What a judge is told, without names: `It fails the same way for 5 of 7 models …`; empty where nothing is."""
+    if across is None:
+        return ""
+    others = len(across.earlier) + across.more_earlier
+    models = "one other model" if others == 1 else f"{others} other models"
+    earlier = f"It failed the same way for {models} in an earlier version of this eval." if others else ""
+    if across.failing == 1:
+        return earlier
+    many = f"It fails the same way for {across.failing} of {across.models} models in the same experiment"
+    return f"{many}, with the same task and grader. {earlier}".rstrip()
+
+
+class CompleteRun(NamedTuple):
+    """A run that shows every failure it had."""
+
+    run: str
+    model: str
+    evals: frozenset[str] | None
+    """Those that it had, without their trials, where the source names them."""
+
+
+@dataclass(frozen=True)
+class OtherRuns:
+    """The other stored runs of an experiment, as far as they say something of some evals."""
+
+    failures: Mapping[str, Sequence[CompactFailure]]
+    """By the eval's path."""
+    passing: Sequence[CompleteRun]
+
+    def across(self, mine: CompactFailure) -> CrossModelFailures | None:
+        """What other models' runs say of a failure; None where none of them fails in the same way."""
+        others = self.failures.get(mine.eval, ())
+        if mine.look is None or all(other.look != mine.look or other.key == mine.key for other in others):
+            return None
+        return compare_across_models(mine, others, self._passed(mine.eval))
+
+    def _passed(self, eval: str) -> dict[str, str]:
+        return {run: model for run, model, evals in self.passing if evals is None or eval in evals}
+
+
+def complete_runs(run: Run) -> Iterator[CompleteRun]:
+    """The run, where an eval that it had and that is not among its failures has surely passed."""
+    if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
+        evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
+        yield CompleteRun(run.id, model_name(run), evals)
+
+
+def model_name(holder: FailureFingerprint | Run) -> str:
+    """`provider/model`, as the model's folder of reports is called."""
+    return "/".join(model_folder(holder.provider, holder.model))
+
+
+def _key(provider: str, model: str) -> str:
+    return model_key(provider, model)[-1]
+
+
+def _split(name: str) -> tuple[str, str]:
+    provider, _, model = name.partition("/")
+    return provider, model
+
+
+def _one_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
+    return bool(a.experiment and b.experiment) and same_experiment(a.experiment, b.experiment)
+
+
+def _together(a: CompactFailure, b: CompactFailure) -> bool:
+    """Whether both are of one experiment, in versions of the eval that are known."""
+    known = a.version and b.version and a.experiment and b.experiment
+    return bool(known) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))

@@ -1,0 +1,205 @@
+"""Apply human labels to other failures: as evidence about the same failure, as examples for similar ones."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from evalscribe.evidence.errors import is_stock, normalise_error
+from evalscribe.evidence.same_failure import fingerprint, same_fingerprint, same_version
+from evalscribe.ids import model_folder, model_key
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.finding import Classification, HumanLabel, LabelledExample, Precedent
+
+MOST = 4
+"""Examples for one failure."""
+MOST_OF_A_LABEL = 2
+SAME_ERROR = "the same error in another eval"
+SAME_CODE = "the same rule or code of error at the same step"
+SAME_CAUSE = "the same cause"
+
+FailureRecords = Mapping[tuple[str, str], FailureFingerprint]
+"""Failures by run and path, as far as their runs are in the store."""
+LabelledEval = tuple[str, str]
+
+
+class CurrentFailure(NamedTuple):
+    """What is known of the failure at hand before anybody judges it."""
+
+    sighting: FailureFingerprint
+    path: str
+    """Of the eval, with its trial."""
+    error: str | None = None
+    """As located in the log."""
+    code: str | None = None
+    """Lint rule or code of the located error."""
+    cause: str | None = None
+    """As rules name it."""
+
+
+def precedents_from_labels(
+    labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
+) -> tuple[Precedent, ...]:
+    """Labels of the same failure: same eval in the same version, looking the same, in another run of any model."""
+    same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
+    return tuple(_precedent(label, now) for label in _newest_first(same))
+
+
+def add_labels(
+    history: Sequence[Precedent],
+    labels: Iterable[HumanLabel],
+    now: CurrentFailure,
+    sighted: FailureRecords,
+    names: Mapping[str, str],
+    runs: Mapping[str, str],
+) -> tuple[Precedent, ...]:
+    """What earlier reports say together with what git knows of the labels in them, newest first.
+
+    `names`: what the history calls a report, by its name below the reports folder; `runs`: its run, by what the history
+    calls it. A label that a report of the same model gives already is not told twice, but with its reviewer; one about
+    another version of the eval or another failure is no evidence, whether git knows of it or not.
+    """
+    labels = tuple(labels)
+    given: dict[tuple[str | None, Classification | None], HumanLabel] = {
+        (names.get(label.report), label.label): label for label in labels if _of_eval(label, now)
+    }
+    known = tuple(
+        _enriched(one, given.get((one.report, one.classification)), now, sighted, runs.get(one.report, ""))
+        for one in history
+    )
+    there = {(one.report, one.classification) for one in known if one.by_person}
+    found = precedents_from_labels(labels, now, sighted)
+    more = (one.model_copy(update={"report": names.get(one.report, one.report)}) for one in found)
+    added = tuple(one for one in more if (one.report, one.classification) not in there)
+    return tuple(sorted((*known, *added), key=lambda one: one.date or "", reverse=True)) if added else known
+
+
+def examples_from_labels(
+    labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
+) -> tuple[LabelledExample, ...]:
+    """Similar failures of other evals in other runs, on whose label people agree: most alike first, then newest."""
+    labels = tuple(labels)
+    disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
+    found = [
+        (rank, label, why)
+        for label in _newest_first(labels)
+        if label.in_force and label.run != now.sighting.run and labelled_eval(label) not in disputed
+        if without_trial(label.eval) != now.sighting.eval
+        for rank, why in [_similar(label, now, sighted)]
+        if why
+    ]
+    return tuple(_chosen((label, why) for _, label, why in sorted(found, key=lambda one: one[0])))
+
+
+def disagreements(labels: Iterable[HumanLabel]) -> tuple[tuple[HumanLabel, ...], ...]:
+    """All labels of each failure that people labelled differently."""
+    by_subject: dict[LabelledEval, list[HumanLabel]] = {}
+    for label in labels:
+        by_subject.setdefault(labelled_eval(label), []).append(label)
+    return tuple(tuple(told) for told in by_subject.values() if len({label.label for label in told}) > 1)
+
+
+def labelled_eval(label: HumanLabel) -> LabelledEval:
+    return label.run, label.eval
+
+
+def without_trial(path: str) -> str:
+    """A path without its trial."""
+    name, numbered, number = path.rpartition("#")
+    return name if numbered and number.isdecimal() else path
+
+
+def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExample]:
+    """Few, of no label too many, and of no eval the same label twice."""
+    counts: Counter[Classification] = Counter()
+    seen: set[tuple[str, Classification]] = set()
+    for label, why in similar:
+        key = (without_trial(label.eval), label.label)
+        if key not in seen and counts[label.label] < MOST_OF_A_LABEL and counts.total() < MOST:
+            seen.add(key)
+            counts[label.label] += 1
+            yield LabelledExample(**{name: getattr(label, name) for name in _SHARED}, why=why)
+
+
+_SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "date")
+
+
+def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> tuple[int, str]:
+    """How alike, 0 the most, and in what; nothing where they are not."""
+    seen = sighted.get(labelled_eval(label))
+    mine = fingerprint(now.sighting)
+    if (mine is not None and seen and fingerprint(seen) == mine) or (not seen and _same_words(label, now)):
+        return 0, SAME_ERROR
+    if now.code and label.step == now.sighting.step and _names(f"{label.error} {label.cause}", now.code):
+        return 1, SAME_CODE
+    return (2, SAME_CAUSE) if now.cause and label.cause == now.cause else (3, "")
+
+
+def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
+    """For failures of runs that are not here; a stock message equals nothing."""
+    if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
+        return False
+    return fingerprint(now.sighting) is not None and normalise_error(label.error) == normalise_error(now.error)
+
+
+def _names(text: str, code: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def _seen(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> FailureFingerprint | None:
+    """The labelled failure, where it is of this eval in another run and its run is here."""
+    return sighted.get(labelled_eval(label)) if _of_eval(label, now) else None
+
+
+def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
+    return label.run != now.sighting.run and without_trial(label.eval) == now.sighting.eval
+
+
+def _same_failure(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
+    return same_version(now, seen) and same_fingerprint(now, seen)
+
+
+def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
+    own = model_key(now.sighting.provider, now.sighting.model) == model_key(label.provider, label.model)
+    return Precedent(
+        report=label.report,
+        date=label.date,
+        eval=now.path,
+        step=label.step,
+        classification=label.label,
+        by_person=True,
+        alike=True,
+        cause=label.cause,
+        error=label.error,
+        note=label.note,
+        reviewer=label.reviewer,
+        model=None if own else "/".join(model_folder(label.provider, label.model)),
+    )
+
+
+def _enriched(
+    told: Precedent, label: HumanLabel | None, now: CurrentFailure, sighted: FailureRecords, run: str
+) -> Precedent:
+    """A precedent with what git and the store know about its label."""
+    if not told.by_person:
+        return told
+    seen = sighted.get(labelled_eval(label) if label else (run, told.eval))
+    if seen and _different(now.sighting, seen):
+        return told.model_copy(update={"by_person": False, "reviewer": label.reviewer if label else "people"})
+    known = {"reviewer": label.reviewer, "note": label.note} if label else {}
+    return told.model_copy(update={**known, "alike": seen is not None and _same_failure(now.sighting, seen)})
+
+
+def _different(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
+    """Whether it is known that the eval was another or failed otherwise; where it is not, the words have to decide."""
+    versions = now.task and now.grader and seen.task and seen.grader
+    looks = fingerprint(now) and fingerprint(seen)
+    return bool(versions and not _same_task(now, seen)) or bool(looks and not same_fingerprint(now, seen))
+
+
+def _same_task(a: FailureFingerprint, b: FailureFingerprint) -> bool:
+    return (a.task, a.grader) == (b.task, b.grader)
+
+
+def _newest_first(labels: Iterable[HumanLabel]) -> list[HumanLabel]:
+    return sorted(labels, key=lambda label: label.date, reverse=True)

@@ -1,0 +1,216 @@
+"""Prepare failures: fetch and store evidence, compute fingerprints, group what one verdict may answer."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from evalscribe.evidence.locate import signature
+from evalscribe.evidence.log import failed_log
+from evalscribe.failures.pack import diagnose, prepare
+from evalscribe.ids import content_id
+from evalscribe.judging.rules.infrastructure import came_to_the_code
+from evalscribe.judging.rules.transcripts import Transcripts
+from evalscribe.model.evidence import (
+    Diagnosis,
+    Document,
+    Evidence,
+    FailureFingerprint,
+    GatheredEvidence,
+    LocatedError,
+    PackedEvidence,
+    PreparedFailure,
+    UnreadableEvidence,
+    files_digest,
+)
+from evalscribe.model.finding import FailureGroup
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+
+_ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
+_STATUS = re.compile(r"\b[1-5]\d\d\b")
+
+
+def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
+    """Content id of what two failures have in common that one verdict may answer for.
+
+    For those that ended before the model produced any output, the located error is all there is.
+    """
+    located = prepared.diagnosis.located
+    if located is not None and ended_before_output(evidence):
+        statuses = _STATUS.findall(evidence.eval.reason or "")
+        return content_id(["before output", signature(evidence.eval.failed_step, located), statuses])
+    return content_id(["alike", *_read(evidence, prepared.packed)])
+
+
+def ended_before_output(evidence: Evidence) -> bool:
+    """Whether no step passed and neither output nor log nor transcript says that the model did anything.
+
+    Where the source says that the harness broke, a log is the harness's.
+    """
+    log = () if evidence.eval.status == "error" else evidence.of("log")
+    did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
+    return not did and not any(step.status == "passed" for step in evidence.steps)
+
+
+def _read(evidence: Evidence, packed: PackedEvidence) -> list[object]:
+    """What a judge may read: the packed evidence, the documents it was packed from, and the failed step's log.
+
+    In the log ports, times and temporary files do not count; anywhere else every character does but white space at
+    line ends, because a number in code is no accident.
+    """
+    log = failed_log(evidence)
+    return [
+        evidence.eval.failed_step,
+        _ACCIDENTS.sub("<n>", _trimmed(evidence.eval.reason or "").rstrip()),
+        [[excerpt.role, excerpt.path, _trimmed(excerpt.text)] for excerpt in packed.excerpts if excerpt.role != "log"],
+        packed.differences,
+        [_written(document) for document in evidence.of("output", "transcript", "known_gaps", "grader", "expected")],
+        _ACCIDENTS.sub("<n>", log.text) if log else None,
+    ]
+
+
+def _written(document: Document) -> list[str]:
+    return [document.role, document.path, _trimmed(document.text)]
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+RECORD_VERSION = 2
+"""Raised when this or `signature` would find something else: stored sightings are then made anew."""
+_HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
+"""How test runners cut a value short."""
+
+
+def failure_record(
+    run: Run, evidence: Evidence | UnreadableEvidence, diagnosis: Diagnosis | None = None
+) -> FailureFingerprint:
+    """Describe a failure for comparison with other runs. Unreadable evidence only says that it failed.
+
+    Args:
+        run: The run that it failed in.
+        evidence: What is known of the failure.
+        diagnosis: What was found in the evidence; None to look now.
+    """
+    seen = _failed(run, evidence.eval)
+    if isinstance(evidence, UnreadableEvidence):
+        return seen
+    diagnosis = diagnosis or diagnose(evidence)
+    located = diagnosis.located
+    names = sorted(test.name for test in diagnosis.tests.failures)
+    return seen.model_copy(
+        update={
+            "passed": tuple(step.name for step in evidence.steps if step.status == "passed"),
+            "signature": signature(evidence.eval.failed_step, located),
+            "checks": content_id(names) if names else None,
+            "hidden": located is not None and _hides(located),
+            "judged": not ended_before_output(evidence) and came_to_the_code(evidence, diagnosis),
+            "task": files_digest(evidence.documents, "task"),
+            "grader": files_digest(evidence.documents, "grader"),
+        }
+    )
+
+
+def _failed(run: Run, eval: Eval) -> FailureFingerprint:
+    return FailureFingerprint(
+        run=run.id,
+        provider=run.provider,
+        model=run.model,
+        experiment=run.experiment,
+        eval=f"{eval.category}/{eval.name}" if eval.category else eval.name,
+        eval_id=eval.id,
+        step=eval.failed_step,
+        judged=False,
+        method=RECORD_VERSION,
+    )
+
+
+def _hides(located: LocatedError) -> bool:
+    """Compilers and linters quote code; only what a test compares can be hidden by cutting it short."""
+    return located.test is not None and _HIDDEN.search(located.error) is not None
+
+
+FETCHES = 8
+"""How many evals are fetched at once."""
+
+
+async def fetch_evidence(
+    source: RunSource, run: Run, store: Store, on_progress: Callable[[int, int], None] | None = None
+) -> tuple[GatheredEvidence, ...]:
+    """Every failed eval of the run, in its order; its evidence is then in the store and no longer in memory.
+
+    `on_progress` hears how many of how many are done. Raises what concerns all evals: then no more are fetched, and
+    those that were are stored.
+    """
+    gathered: dict[str, GatheredEvidence] = {}
+    waiting = iter(run.failures)
+
+    async def fetch() -> None:
+        for eval in waiting:
+            gathered[eval.id] = await _one(source, run, store, eval)
+            if on_progress:
+                on_progress(len(gathered), len(run.failures))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(FETCHES, len(run.failures))):
+                group.create_task(fetch())
+    except BaseExceptionGroup as failed:
+        raise next(_leaves(failed)) from None
+    return tuple(gathered[eval.id] for eval in run.failures)
+
+
+async def _one(source: RunSource, run: Run, store: Store, eval: Eval) -> GatheredEvidence:
+    evidence = await source.evidence(eval)
+    if isinstance(evidence, UnreadableEvidence) and isinstance(known := store.get_evidence(run.id, eval.id), Evidence):
+        evidence = known  # evidence never changes, but stored files get deleted and deployments fail
+    store.put_evidence(run.id, evidence)
+    await asyncio.sleep(0)  # a source that never waits would keep signals waiting
+    return summarise_evidence(evidence, run)
+
+
+def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None = None) -> GatheredEvidence:
+    """Compute what the later stages need to know of one failed eval; without a run no sighting."""
+    if isinstance(evidence, UnreadableEvidence):
+        own = content_id(["unreadable", evidence.eval.id, evidence.reason])
+        return GatheredEvidence(
+            eval_id=evidence.eval.id, digest=own, likeness=own, sighting=failure_record(run, evidence) if run else None
+        )
+    prepared = prepare(evidence)
+    diagnosis = prepared.diagnosis
+    return GatheredEvidence(
+        eval_id=evidence.eval.id,
+        digest=prepared.digest,
+        likeness=evidence_fingerprint(evidence, prepared),
+        signature=signature(evidence.eval.failed_step, diagnosis.located),
+        sighting=failure_record(run, evidence, diagnosis) if run else None,
+        failed_step=evidence.eval.failed_step,
+        missing=evidence.missing,
+        prepared=prepared.compressed,
+    )
+
+
+def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in failed.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, ...]:
+    """Failures in groups, in the order of their first members; every eval is in exactly one.
+
+    Together are those that ended with one located error before the model produced any output, and those that look
+    the same to a judge. Equal signatures with different evidence stay apart: they are a pattern, judged one by one.
+    """
+    members: dict[str, list[GatheredEvidence]] = {}
+    for one in gathered:
+        members.setdefault(one.likeness, []).append(one)
+    return tuple(_group(likeness, alike) for likeness, alike in members.items())
+
+
+def _group(likeness: str, alike: Sequence[GatheredEvidence]) -> FailureGroup:
+    return FailureGroup(id=likeness, eval_ids=tuple(one.eval_id for one in alike), signature=alike[0].signature)

@@ -1,1 +1,0 @@
-"""Where a run's report goes, and what of the last one it keeps."""

@@ -1,1 +1,0 @@
-"""Nouns to text for people and programs, the report itself aside."""

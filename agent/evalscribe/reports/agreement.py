@@ -1,0 +1,158 @@
+"""Measure how well judges agree with people, and people with each other."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from evalscribe.failures.human_labels import LabelledEval, labelled_eval
+from evalscribe.ids import Frozen
+from evalscribe.judging.calibration import Calibration, LabelPair, LabelScore
+from evalscribe.model.finding import CLASSIFICATIONS, Classification, HumanLabel
+from evalscribe.statistics.agreement import Kappa
+from evalscribe.statistics.intervals import Interval
+
+
+class JudgedFailure(NamedTuple):
+    """What a judge's report says of a failed eval."""
+
+    judge: str | None
+    """Id with its version; None where none judged it."""
+    label: Classification | None
+    """The judge's own."""
+    group: str | None
+
+
+Findings = Mapping[LabelledEval, JudgedFailure]
+"""By run and path every failed eval that a judge's report has."""
+
+
+class JudgeRow(Frozen):
+    """A judge beside the people who reviewed its findings; a label in force is the truth."""
+
+    judge: str
+    """Id with its version; `all` for all judges together."""
+    labelled: int
+    """Verdicts: one for all evals of a group, however many they are."""
+    agreed: int
+    agreement: float | None
+    interval: Interval
+    kappa: Kappa | None
+    labels: tuple[LabelScore, ...]
+    confusion: dict[str, dict[str, int]]
+    """By the people's label, then by the judge's."""
+
+
+class ReviewerRow(Frozen):
+    """Two reviewers who labelled some failures both."""
+
+    reviewers: tuple[str, str]
+    shared: int
+    """What both labelled: one for all evals of a group."""
+    agreed: int
+    kappa: Kappa | None
+
+
+class Coverage(Frozen):
+    """What of the findings of judges people have reviewed. A finding that nobody reviewed agrees with nobody."""
+
+    findings: int
+    reviewed: int
+
+
+class AgreementStats(Frozen):
+    labels: int
+    """Labels in force."""
+    reviewers: tuple[str, ...]
+    coverage: Coverage
+    judges: tuple[JudgeRow, ...]
+    """All together first, then each by its id; none where no judge's finding was reviewed."""
+    between: tuple[ReviewerRow, ...]
+
+
+def agreement_stats(labels: Sequence[HumanLabel], findings: Findings) -> AgreementStats:
+    reviewed = findings.keys() & {labelled_eval(label) for label in labels if label.in_force}
+    return AgreementStats(
+        labels=sum(label.in_force for label in labels),
+        reviewers=tuple(sorted({label.reviewer for label in labels})),
+        coverage=Coverage(findings=len(findings), reviewed=len(reviewed)),
+        judges=_judges(verdicts(_beside(truths(labels), findings))),
+        between=_between(labels),
+    )
+
+
+def truths(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
+    """One label in force of each failure; none where two reports of a run contradict each other."""
+    by_subject: dict[LabelledEval, dict[str, HumanLabel]] = {}
+    for label in labels:
+        if label.in_force:
+            by_subject.setdefault(labelled_eval(label), {}).setdefault(label.label, label)
+    return tuple(next(iter(told.values())) for told in by_subject.values() if len(told) == 1)
+
+
+def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
+    """The first label of each group and every other one: a verdict that was given once counts once."""
+    first: dict[tuple[str, str, str], HumanLabel] = {}
+    for label in labels:
+        first.setdefault((label.run, label.group or label.eval, label.label), label)
+    return tuple(first.values())
+
+
+def calibration(row: JudgeRow) -> Calibration:
+    """The row as figures to print."""
+    counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
+    pairs = (LabelPair(expected=truth, predicted=said) for truth, said, number in counted for _ in range(number))
+    return Calibration(pairs, CLASSIFICATIONS)
+
+
+def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
+    """The labels; one of a report that a person wrote with what a judge's report of the same run says."""
+    for label in labels:
+        found = None if label.judge else findings.get(labelled_eval(label))
+        if found is None:
+            yield label
+        else:
+            yield label.model_copy(update={"judge": found.judge, "judged": found.label, "group": found.group})
+
+
+def _judges(labels: Sequence[HumanLabel]) -> tuple[JudgeRow, ...]:
+    by_judge: dict[str, list[HumanLabel]] = {}
+    for label in labels:
+        if label.judge and label.judged:
+            by_judge.setdefault(label.judge, []).append(label)
+    every = [label for told in by_judge.values() for label in told]
+    rows = {"all": every} if len(by_judge) > 1 else {}
+    return tuple(_judge(name, told) for name, told in (*rows.items(), *sorted(by_judge.items())))
+
+
+def _judge(name: str, labels: Sequence[HumanLabel]) -> JudgeRow:
+    found = Calibration((LabelPair(expected=label.label, predicted=label.judged) for label in labels), CLASSIFICATIONS)
+    return JudgeRow(
+        judge=name,
+        labelled=found.judged,
+        agreed=found.right,
+        agreement=found.agreement,
+        interval=found.interval,
+        kappa=found.kappa,
+        labels=found.scores,
+        confusion={truth: {said: found.confusion(truth, said) for said in found.labels} for truth in found.labels},
+    )
+
+
+def _between(labels: Sequence[HumanLabel]) -> tuple[ReviewerRow, ...]:
+    said: dict[str, dict[LabelledEval, HumanLabel]] = {}
+    for label in labels:
+        said.setdefault(label.reviewer, {})[labelled_eval(label)] = label
+    return tuple(row for pair in combinations(sorted(said), 2) if (row := _pair(pair, said[pair[0]], said[pair[1]])))
+
+
+def _pair(
+    names: tuple[str, str], one: dict[LabelledEval, HumanLabel], other: dict[LabelledEval, HumanLabel]
+) -> ReviewerRow | None:
+    both = [(one[subject], other[subject]) for subject in one if subject in other]
+    shared = {
+        (a.run, a.group or a.eval, b.group or b.eval): LabelPair(expected=a.label, predicted=b.label) for a, b in both
+    }
+    if not shared:
+        return None
+    found = Calibration(shared.values(), CLASSIFICATIONS)
+    return ReviewerRow(reviewers=names, shared=len(shared), agreed=found.right, kappa=found.kappa)

@@ -1,0 +1,323 @@
+"""Human labels in reports: read from a report's versions, and written into a page."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from evalscribe.errors import DataError
+from evalscribe.ids import Frozen
+from evalscribe.model.analysis import Analysis, FindingSummary
+from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification, HumanLabel
+from evalscribe.model.repository import FileVersion
+from evalscribe.redaction.redact import redact
+from evalscribe.reports.markdown.blocks import ConflictingEdits
+from evalscribe.reports.markdown.labels import PageLabel, render
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.markdown.places import FindingLocation, locate_findings
+from evalscribe.text import mask_code, one_line
+
+Read = Callable[[str], Analysis | None]
+"""What a version says; None for one that cannot be read."""
+_MARKUP = re.compile(r"[\s\\*_`~<>]+")
+"""What a formatter may write otherwise, or add, in somebody's words."""
+
+
+class LabelOrigin(Frozen):
+    """What all labels of a report have in common."""
+
+    report: str
+    """Name below the reports folder."""
+    run: str
+    provider: str
+    model: str
+    experiment: str
+
+
+@dataclass(frozen=True)
+class VersionLabels:
+    """What one version says of each eval, and the labels that it holds."""
+
+    revision: int | None
+    findings: Mapping[str, FindingSummary]
+    labels: Mapping[str, tuple[HumanLabel, ...]]
+    """Of each person the newest, oldest first."""
+    hinted: Mapping[str, FileVersion]
+    """Unreviewed evals beside the version in which a person changed how sure the verdict is, or its cause: a newer
+    analysis takes that for a correction and says so in a line of its own."""
+
+
+def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: LabelOrigin) -> tuple[HumanLabel, ...]:
+    """The labels of a report, by eval in its order; of each person the latest.
+
+    `versions`: oldest first. One that cannot be read is passed over: what it changed counts as changed by the commit
+    that made the report readable again. A label lives on while the report says the same; it is withdrawn where the
+    report says no more than the judge did, and out of force where somebody else put another one in its place.
+    """
+    known: dict[str, tuple[VersionLabels, ...]] = {}
+    latest: tuple[VersionLabels, ...] = ()
+    order = {version.commit: number for number, version in enumerate(versions)}
+    for version in versions:
+        before = tuple(state for commit in version.before for state in known.get(commit, ()))
+        said = read(version.text) if version.text is not None else None
+        latest = known[version.commit] = before if said is None else (_state(version, said, before, about, order),)
+    held = [labels for state in latest[:1] for labels in state.labels.values()]
+    return tuple(label for labels in held for label in labels)
+
+
+def _state(
+    version: FileVersion, said: Analysis, before: Sequence[VersionLabels], about: LabelOrigin, order: Mapping[str, int]
+) -> VersionLabels:
+    findings = {finding.eval: finding for finding in said.findings}
+    state = VersionLabels(revision=said.revision, findings=findings, labels={}, hinted={})
+    hinted = {eval: by for eval, finding in findings.items() if (by := _hinted(version, state, finding, before))}
+    givers = hinted if any(_rewritten(old, state) for old in before) else {}
+    labels = {
+        eval: _labels(givers.get(eval, version), state, finding, before, about, order)
+        for eval, finding in findings.items()
+        if finding.by_person
+    }
+    return replace(state, labels=labels, hinted=hinted)
+
+
+def _hinted(
+    version: FileVersion, state: VersionLabels, now: FindingSummary, before: Sequence[VersionLabels]
+) -> FileVersion | None:
+    """Who last changed the verdict's side while nobody had reviewed it; None where nobody did."""
+    changed = None
+    for old in before:
+        was = old.findings.get(now.eval)
+        if was and not was.by_person and was.classification == now.classification:
+            if _rewritten(old, state) or _side(was) == _side(now):
+                return old.hinted.get(now.eval)
+            changed = version
+    return changed
+
+
+def _labels(
+    version: FileVersion,
+    state: VersionLabels,
+    now: FindingSummary,
+    before: Sequence[VersionLabels],
+    about: LabelOrigin,
+    order: Mapping[str, int],
+) -> tuple[HumanLabel, ...]:
+    """The labels of one reviewed eval after a version."""
+    earlier = sorted(
+        (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
+    )
+    known = _said_before(before, now.eval)
+    held = {label.email: label for label in earlier}
+    if not any(_carried(old, state, now.eval, known) for old in before):
+        held.pop(version.email, None)
+        held[version.email] = _new(version, now, known, about)
+    elif all(label.label != now.classification for label in held.values()):  # a merge took the other of a person's two
+        held |= {label.email: label for label in earlier if label.label == now.classification}
+    return tuple(_now(label, now) for label in held.values())
+
+
+def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collection[str]) -> bool:
+    """Whether a version only repeats what people had said: a newer analysis, a merge, or a change elsewhere."""
+    was, now = old.findings.get(eval), new.findings[eval]
+    if was is None or not was.by_person or was.classification != now.classification:
+        return False
+    rewritten = _rewritten(old, new)
+    if rewritten and _judge_came_over(was, now) and not _lines(was):
+        return True  # the line that says so is ours
+    return (was.cause_kind == now.cause_kind or rewritten) and all(_bare(line) in known for line in _lines(now))
+
+
+def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
+    """Whether a newer analysis wrote the text."""
+    return old.revision is not None and new.revision is not None and new.revision > old.revision
+
+
+def _side(finding: FindingSummary) -> tuple[object, ...]:
+    return finding.uncertain, finding.cause, finding.cause_kind
+
+
+def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
+    """Whether the judge says now what the person said before."""
+    return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
+
+
+def _new(version: FileVersion, now: FindingSummary, known: Collection[str], about: LabelOrigin) -> HumanLabel:
+    assert now.classification is not None
+    note = "\n".join(line for line in _lines(now) if _bare(line) not in known)
+    return HumanLabel(
+        run=about.run,
+        provider=about.provider,
+        model=about.model,
+        experiment=about.experiment,
+        eval=now.eval,
+        group=now.group,
+        label=now.classification,
+        cause_kind=now.cause_kind,
+        cause=now.cause,
+        error=now.error,
+        step=now.step,
+        note=note or None,
+        reviewer=version.author,
+        email=version.email,
+        commit=version.commit,
+        date=version.date,
+        report=about.report,
+        judge=now.judge.id if now.judge else None,
+        judged=_judged(now),
+    )
+
+
+def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
+    """A label beside what the report has now: in force or not, without words that were taken back."""
+    in_force = label.label == now.classification
+    there = set(map(_bare, _lines(now)))
+    kept = [line for line in (label.note or "").split("\n") if _bare(line) in there]
+    note = "\n".join(kept) or None if in_force else label.note
+    return label.model_copy(update={"in_force": in_force, "note": note})
+
+
+def _said_before(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
+    """Lines of the report, without what a formatter may change."""
+    return frozenset(_bare(line) for old in before if eval in old.findings for line in _lines(old.findings[eval]))
+
+
+def _bare(line: str) -> str:
+    return _MARKUP.sub("", line)
+
+
+def _lines(finding: FindingSummary) -> tuple[str, ...]:
+    return tuple(finding.reviewer.note.split("\n")) if finding.reviewer and finding.reviewer.note else ()
+
+
+def _judged(finding: FindingSummary) -> Classification | None:
+    return finding.judge.classification if finding.judge else None
+
+
+def run_of(said: Analysis, name: str) -> str:
+    """The run that a report is about: by its own word, else by its file name, which may only begin the run's id."""
+    return said.run.id or PurePosixPath(name).stem.partition("_")[0]
+
+
+def words(said: Analysis) -> dict[str, tuple[object, ...]]:
+    """What people say of each eval: label, kind, lines."""
+    return {
+        finding.eval: (finding.classification, finding.cause_kind, _lines(finding))
+        for finding in said.findings
+        if finding.by_person
+    }
+
+
+LINE_END = re.compile(r"(\r\n|\r|\n)")
+CELL_END = re.compile(r"(?<!\\)\|")
+LABEL_CELL = 4
+TAG = re.compile(r"<(?=[A-Za-z/!?])")
+SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
+"""Labels that leave no doubt about the kind of cause: one that was printed beside another label falls away."""
+
+
+def write_label(
+    text: str, n: int, label: Classification, *, kind: CauseKind | None = None, note: str | None = None
+) -> str:
+    """The report with finding `n` labelled by a person: its heading, its row, one `Reviewer:` line.
+
+    No other line changes; the same correction again changes nothing. Raises `DataError` for no such finding, and for
+    what is no readable report.
+    """
+    with suppress(ConflictingEdits):  # the correction may well be what settles them
+        parse(text)
+    place = _found(locate_findings(text), n)
+    new = PageLabel(classification=label, kind=_kind(place, label, kind))
+    page = _PageLines(text)
+    page[place.heading] = _retitled(page[place.heading], place, new)
+    page[place.row] = _relabelled(page[place.row], new)
+    said = _said(place, new, one_line(redact(note or "")))
+    if said and said not in place.reviewer:
+        page.insert_after(place.facts_end, f"{place.marker}Reviewer: {said}", apart=place.facts_end == place.heading)
+    return page.text
+
+
+def label_in_force(place: FindingLocation) -> PageLabel:
+    """The label that a person edited, or the judge's: the table may have been corrected instead of the heading."""
+    judged = place.judge.classification if place.judge else None
+    return place.label if place.label.classification != judged else place.row_label
+
+
+def _found(found: Mapping[int, FindingLocation], n: int) -> FindingLocation:
+    if n in found:
+        return found[n]
+    there = f"findings are {min(found)} to {max(found)}" if found else "there are none"
+    raise DataError(f"the report has no finding {n}; {there}")
+
+
+def _kind(place: FindingLocation, label: Classification, kind: CauseKind | None) -> CauseKind | None:
+    """What the label prints: one that `Cause:` does not tell already, or the old one where nobody said anything."""
+    old = label_in_force(place)
+    if kind:
+        return kind if kind in NOT_THE_MODEL or kind != place.cause_kind else None
+    return old.kind if old.classification == label or label not in SURE else None
+
+
+def _said(place: FindingLocation, new: PageLabel, note: str) -> str | None:
+    """What the `Reviewer:` line says; None where the page already shows that a person gave this label."""
+    if note:
+        return _harmless(note)
+    old = label_in_force(place)
+    judged = place.judge.classification if place.judge else None
+    if (new.classification, new.kind) != (old.classification, old.kind):
+        return f"{render(new)}, not {render(old)}"
+    reviewed = old.classification != judged or place.reviewer
+    return None if reviewed and not old.uncertain else f"{render(new)} confirmed"
+
+
+def _harmless(note: str) -> str:
+    """HTML is shown, not obeyed; a person's links and mentions are theirs."""
+    mask = mask_code(note)
+    return "".join(
+        f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character
+        for at, character in enumerate(note)
+    )
+
+
+def _retitled(line: str, place: FindingLocation, new: PageLabel) -> str:
+    start = line.rindex(place.title) + len(place.title)
+    closing = re.search(r" +#+ *$", line[start:])
+    return f"{line[:start]}{render(new)}{closing[0] if closing else ''}"
+
+
+def _relabelled(line: str, new: PageLabel) -> str:
+    """The row with another label; a column that an editor aligned stays aligned."""
+    first = 0 if line.lstrip().startswith("|") else 1
+    ends = [match.start() for match in CELL_END.finditer(line)]
+    start, end = ends[LABEL_CELL - 1 - first] + 1, ends[LABEL_CELL - first]
+    aligned = line[start:end].endswith("  ")
+    cell = f" {render(new)} "
+    return line[:start] + (cell.ljust(end - start) if aligned else cell) + line[end:]
+
+
+class _PageLines:
+    """A page by lines counted from 1, each with the end that it had."""
+
+    def __init__(self, text: str) -> None:
+        parts = LINE_END.split(text)
+        self.lines = parts[::2]
+        self.ends = [*parts[1::2], ""]
+
+    def __getitem__(self, number: int) -> str:
+        return self.lines[number - 1]
+
+    def __setitem__(self, number: int, line: str) -> None:
+        self.lines[number - 1] = line
+
+    def insert_after(self, number: int, line: str, apart: bool) -> None:
+        """A new line; `apart` from the next one where that is text which would be taken for its continuation."""
+        end = self.ends[0]
+        blank = apart and number < len(self.lines) and bool(self.lines[number].strip())
+        added = [line, ""] if blank else [line]
+        last = self.ends[number - 1]
+        self.lines[number:number] = added
+        self.ends[number - 1 : number] = [end] * len(added) + [last]
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line}{end}" for line, end in zip(self.lines, self.ends, strict=True))

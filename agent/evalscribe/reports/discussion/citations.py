@@ -1,0 +1,318 @@
+"""What a reader would take for a citation, wherever it comes from."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from io import StringIO
+
+from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.subjects import Subject
+from evalscribe.model.evidence import ROLES
+from evalscribe.model.result import CitationTarget, ResolvedCitation
+from evalscribe.reports.discussion.dossier import REPORT, AnswerCitation, ReportEvidence
+from evalscribe.reports.markdown.inline import code
+from evalscribe.text import cut, one_line, visible
+
+_PLACES = "|".join(ROLES)
+NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,9}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
+BARE = rf"(?:{_PLACES})\s*\Z"
+"""A role that nothing follows."""
+NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
+START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
+"""Whatever a reader would take for a citation begins like this; whether it is one is decided when it is whole."""
+UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
+"""After a bracket: too little to tell whether it begins a citation."""
+_OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
+OPENING = re.compile(f"[{_OPENERS}]")
+"""What could be read as the bracket that opens a citation."""
+_BRACKET = re.compile(rf"[{_OPENERS}\]]")
+_REACH = 61
+"""Characters in which a citation has begun, if it ever does."""
+_ALIKE = {
+    "a": "аαɑᴀ",
+    "c": "сϲᴄ",
+    "d": "ԁᴅ",
+    "e": "еєεҽᴇ",
+    "f": "ƒꜰ",
+    "g": "ɡցɢ",
+    "i": "іιıɪ",
+    "k": "кκᴋ",
+    "l": "ӏʟ",
+    "n": "пηոɴ",
+    "o": "оοօᴏ",
+    "p": "рρᴘ",
+    "r": "гʀᴦ",
+    "s": "ѕꜱ",
+    "t": "тτᴛ",
+    "u": "υսᴜ",
+    "w": "ԝωᴡ",
+    "x": "хχ",
+}
+"""Letters of other scripts, in lower case, that look like those of the words in a citation."""
+_LATIN = str.maketrans({other: letter for letter, others in _ALIKE.items() for other in others})
+_BLANK = re.compile(r"[^\S\n\t]")
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that nothing is seen of."""
+
+
+def seen(piece: str) -> str:
+    """The piece as it is seen: what is invisible could stand inside a forged citation and keep it from being one."""
+    if piece.isascii() and piece.isprintable():
+        return piece
+    return _UNSEEN.sub("", _BLANK.sub(" ", visible(piece.replace("\r", ""))))
+
+
+def forged(words: str, at: int = 0) -> bool:
+    """Whether the opening bracket there seems to begin a citation and begins none: some of it is of another script.
+
+    Every citation that is shown has a number or is one of the report.
+    """
+    begun = words[at : at + _REACH]
+    if begun.isascii() or START.match(words, at):
+        return False
+    latin = unicodedata.normalize("NFKC", begun[1:]).lower().translate(_LATIN)
+    folded = "[" + "".join(map(_digit, latin))
+    found = START.match(folded)
+    return found is not None and (found[1] is not None or folded.startswith(REPORT, found.end()))
+
+
+def _digit(character: str) -> str:
+    return str(unicodedata.decimal(character, character))
+
+
+def inert(words: str) -> str:
+    """Quoted words that neither begin a citation of their own nor close the bracket in which they are shown."""
+    depth = 0
+
+    def harmless(bracket: re.Match[str]) -> str:
+        nonlocal depth
+        if bracket[0] not in "[]":
+            return "(" if forged(words, bracket.start()) else bracket[0]
+        if bracket[0] == "[":
+            begins = START.match(words, bracket.start()) or forged(words, bracket.start())
+            depth += not begins
+            return "(" if begins else "["
+        depth -= 1
+        if depth < 0:
+            depth = 0
+            return ")"
+        return "]"
+
+    return _BRACKET.sub(harmless, words)
+
+
+HELP = """\
+- `[3 role path:3-9:<RANGE>text</RANGE>]` cites what lines 3 to 9 of a document of finding 3 say; role and path as
+  `list_documents` names them; `[3 role path:3-9]` cites the lines without quoting them.
+- `[3 failure:<RANGE>text</RANGE>]` cites what is recorded about the failure of finding 3 itself.
+- `[report:<RANGE>text</RANGE>]` cites what the report says.
+What stands between <RANGE> and </RANGE> is compared with that very document: copy it exactly and in whole words, leave
+nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
+"""How to cite, as the model is told."""
+LONGEST = 6_000
+"""Characters of one citation; what is longer is none."""
+SHOWN = 160
+"""Characters of a quotation that are shown."""
+_STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
+_QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
+_QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
+_PLAIN_QUOTE = re.compile(r":? ?(?:[\"“]|`+ ?)(.*)(?:[\"”]| ?`+)\s*\Z", re.DOTALL)
+_NEXT = re.compile(rf"[,;]\s*(?={NUMBERED}{NAMED})", re.IGNORECASE)
+_NUMBER = re.compile(rf"\s*{NUMBERED}?(?={NAMED}|{BARE})", re.IGNORECASE)
+_TAGS = re.compile(r":? ?<RANGE>|</RANGE>")
+_BREAKS = re.compile(r"[\]\n]")
+_NOTHING = Subject.of("nothing", [])
+
+
+class AnswerResolver:
+    """Takes an answer in pieces and gives it back with every citation resolved."""
+
+    def __init__(self, dossier: ReportEvidence, at_hand: Callable[[], int | None]) -> None:
+        """`at_hand`: the finding that is meant where a citation has no number."""
+        self.citations: list[AnswerCitation] = []
+        self._dossier = dossier
+        self._at_hand = at_hand
+        self._shown = StringIO()
+        self._held = ""
+
+    @property
+    def text(self) -> str:
+        """What was given back so far."""
+        return self._shown.getvalue()
+
+    def feed(self, piece: str) -> str:
+        """What can be shown now."""
+        self._held += seen(piece)
+        return self._given(self._settled(last=False))
+
+    def end(self) -> str:
+        """What was held back: a citation without its end is none."""
+        return self._given(self._settled(last=True))
+
+    def say(self, words: str) -> str:
+        """Words of ours among those of the answer."""
+        return self._given(words)
+
+    def _given(self, shown: str) -> str:
+        self._shown.write(shown)
+        return shown
+
+    def _settled(self, *, last: bool) -> str:
+        shown = ""
+        while opening := OPENING.search(self._held):
+            shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
+            if not last and UNDECIDED.match(self._held, 1):
+                return shown
+            if forged(self._held):
+                shown, self._held = f"{shown}(", self._held[1:]
+                continue
+            start = START.match(self._held)
+            end = self._end(start, last=last) if start else 1
+            if end is None and not last and len(self._held) <= LONGEST:
+                return shown
+            end = end if end and end <= LONGEST else self._cut_off()
+            whole, self._held = self._held[:end], self._held[end:]
+            shown += self._resolved(whole, self._shown.tell() + len(shown)) if start else whole
+        shown, self._held = shown + self._held, ""
+        return shown
+
+    def _end(self, start: re.Match[str], *, last: bool) -> int | None:
+        """Where the citation ends; None where its end is not there yet, or never will be."""
+        names, rest = self._names(start), self._held[start.end() :]
+        if not last and any(name.startswith(rest) for name in names):
+            return None
+        at = start.end() + max((len(name) for name in names if rest.startswith(name)), default=0)
+        while stop := _STOP.search(self._held, at):
+            if stop[0] in "]\n":
+                return stop.end() if stop[0] == "]" else stop.start()
+            if stop[0] == "<RANGE>":
+                close = self._held.find("</RANGE>", stop.end())
+                at = close + len("</RANGE>") if close >= 0 else len(self._held)
+            else:
+                quote = _QUOTE_ENDS.search(self._held, stop.end())
+                at = quote.end() if quote else len(self._held)
+        return None
+
+    def _cut_off(self) -> int:
+        """Where a citation without end is taken to end, so that no more of the answer is lost in it."""
+        end = _BREAKS.search(self._held)
+        return end.start() if end else len(self._held)
+
+    def _names(self, start: re.Match[str]) -> list[str]:
+        """What may stand there: the path of a document may hold brackets itself."""
+        subject = self._subject(start[1], self._held[start.end() :])
+        return [item.mark for item in subject.items] if subject else []
+
+    def _subject(self, number: str | None, rest: str) -> Subject | None:
+        n = self._number(number, rest)
+        about_report = rest.startswith(REPORT)
+        known = about_report or (n is not None and n in self._dossier.topics)
+        return self._dossier.subject(n) if known else None
+
+    def _number(self, number: str | None, rest: str) -> int | None:
+        if rest.startswith(REPORT):
+            return None
+        return int(number) if number else self._at_hand()
+
+    def _resolved(self, whole: str, at: int) -> str:
+        """A bracket as it is shown, from offset `at` of the answer; a separate one for each citation in it."""
+        inner = whole.removeprefix("[")
+        if not whole.endswith("]"):
+            return self._one(inner, at, closed=False)
+        shown = ""
+        for part in _parts(inner.removesuffix("]")):
+            shown += " " if shown else ""
+            shown += self._one(part, at + len(shown), closed=True)
+        return shown
+
+    def _one(self, part: str, at: int, *, closed: bool) -> str:
+        begins = _NUMBER.match(part)
+        number, rest = (begins[1], part[begins.end() :]) if begins else (None, part)
+        n, subject = self._number(number, rest), self._subject(number, rest) or _NOTHING
+        bracket = _with_range(rest)
+        citations = resolve_citations(bracket, subject).citations
+        if not citations and number is None and "<RANGE>" not in bracket:
+            return f"[{inert(part)}{']' if closed else ''}"
+        if not closed or not citations or _left(bracket, citations):
+            return self._unverified(n, rest, at, closed=closed)
+        shown = ""
+        for citation in citations:
+            shown += " " if shown else ""
+            words = _shown(n, citation, subject, rest)
+            here = at + len(shown)
+            self._add(n, citation.model_copy(update={"start_idx": here, "end_idx": here + len(words)}))
+            shown += words
+        return shown
+
+    def _unverified(self, n: int | None, rest: str, at: int, *, closed: bool) -> str:
+        words = _written(n, rest) if closed else f"[{_numbered(n)}{inert(_TAGS.sub(' ', rest))} (unverified)"
+        self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
+        return words
+
+    def _add(self, n: int | None, citation: ResolvedCitation) -> None:
+        self.citations.append(AnswerCitation(finding=n, citation=citation))
+
+
+def _parts(inner: str) -> list[str]:
+    """The citations of one bracket, where each has the number of a finding."""
+    masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
+    parts, begin = [], 0
+    for comma in _NEXT.finditer(masked):
+        parts.append(inner[begin : comma.start()])
+        begin = comma.end()
+    return [*parts, inner[begin:]]
+
+
+def _with_range(rest: str) -> str:
+    """The bracket in the grammar of `judging.marks`: plain quotation marks become its own."""
+    plain = None if "<RANGE>" in rest else _PLAIN_QUOTE.search(rest)
+    return f"[{rest[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{rest}]"
+
+
+def _left(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
+    """Whether there is more in a bracket than its citations: nothing passes beside one."""
+    for citation in reversed(citations):
+        bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
+    return bool(bracket.strip(" ,;[]\n"))
+
+
+def _shown(n: int | None, citation: ResolvedCitation, subject: Subject, rest: str) -> str:
+    target = citation.target
+    if citation.status == "unverified" or target is None:
+        return _written(n, rest)
+    quote = f" {_in_marks(_really(target, subject))}" if citation.quote is not None else ""
+    moved = " (relocated)" if citation.status == "relocated" else ""
+    return f"[{_place(n, target)}{quote}]{moved}"
+
+
+def _numbered(n: int | None) -> str:
+    return "" if n is None else f"{n} "
+
+
+def _place(n: int | None, target: CitationTarget) -> str:
+    lines = "" if target.first is None else f":{target.first}"
+    lines += f"-{target.last}" if target.last is not None and target.last != target.first else ""
+    return f"{_numbered(n)}{inert(one_line(target.item))}{lines}"
+
+
+def _really(target: CitationTarget, subject: Subject) -> str:
+    """What really stands there, on one line."""
+    return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
+
+
+def _in_marks(words: str) -> str:
+    """Quoted so that one sees where the words end: what holds quotation marks stands as a code span."""
+    return code(inert(words)) if '"' in words else f'"{inert(words)}"'
+
+
+def _written(n: int | None, rest: str) -> str:
+    """A citation that does not hold, in the answer's own words."""
+    words = inert(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
+    return f"[{_numbered(n)}{words}] (unverified)"
+
+
+def _quote(rest: str) -> str | None:
+    quoted = re.search(r"<RANGE>(.*?)(?:</RANGE>|\Z)", rest, re.DOTALL) or _PLAIN_QUOTE.search(rest)
+    return quoted[1] if quoted else None

@@ -1,0 +1,377 @@
+"""Discuss a report with a model: a bounded loop of answers and tool calls."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from io import StringIO
+from typing import Annotated
+
+from pydantic import BaseModel, Field, ValidationError
+
+from evalscribe.ids import canonical_json
+from evalscribe.judging.classifier_tools import READING_TOOLS
+from evalscribe.judging.prompt_text import estimate_tokens, number_lines, one_line, quote_json
+from evalscribe.judging.tool_loop import (
+    ToolFields,
+    TurnBounds,
+    Turns,
+    answer_calls,
+    describe_misuse,
+    echo,
+    estimate_conversation,
+    tool_of,
+)
+from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolCall, ToolResult, Usage
+from evalscribe.model.protocols import Estimate, Model, OnText
+from evalscribe.prompts.templates import Prompts
+from evalscribe.reports.discussion.citations import HELP, AnswerResolver
+from evalscribe.reports.discussion.dossier import DiscussionAnswer, EvidenceMissing, ReportEvidence, search_report
+
+BROKEN_OFF = "[broken off]"
+
+
+class Exchange:
+    """One question with everything that followed from it."""
+
+    def __init__(self, question: str) -> None:
+        self.question = question
+        self.answer = ""
+        """Empty until it is done."""
+        self.turns: list[Message] = []
+        """What followed the question, in full; empty where only the answer is remembered."""
+
+    def messages(self) -> list[Message]:
+        asked = Message(role="user", text=self.question)
+        if self.turns or not self.answer:
+            return [asked, *self.turns]
+        return [asked, Message(role="assistant", text=self.answer)]
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(canonical_json(self.messages()))
+
+
+class DiscussionHistory:
+    def __init__(self, opening: str, room: int) -> None:
+        """`opening` stands before the first question, `room` is for it and all messages, in tokens."""
+        self._opening = opening
+        self._room = room
+        self._past: list[Exchange] = []
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(self._opening) + sum(exchange.tokens for exchange in self._past)
+
+    def begin(self, question: str) -> Exchange:
+        return Exchange(question)
+
+    def reopen(self, opening: str) -> None:
+        """Begin with another opening: what was read before is forgotten, what was said is not."""
+        self._opening = opening
+        for exchange in self._past:
+            exchange.turns = []
+
+    def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
+        """What was broken off before a word was said is forgotten; of other broken answers the words are kept."""
+        if not answer.strip():
+            return
+        if not whole:
+            exchange.turns = []
+        exchange.answer = answer.strip() if whole else f"{answer.strip()} {BROKEN_OFF}"
+        self._past.append(exchange)
+
+    def messages(self, exchange: Exchange) -> tuple[Message, ...]:
+        """All that is remembered, and the question that is being answered."""
+        self._make_room(exchange.tokens)
+        first, *others = [message for one in (*self._past, exchange) for message in one.messages()]
+        return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
+
+    def _make_room(self, needed: int) -> None:
+        for exchange in self._past:
+            if self.tokens + needed <= self._room:
+                return
+            exchange.turns = []
+        while self._past and self.tokens + needed > self._room:
+            del self._past[0]
+
+
+MOST_LINES = 300
+MOST_HITS = 30
+_NUMBER = {"type": "integer", "description": "Number of the finding in the report."}
+
+
+class ReadReport(ToolFields):
+    """Read lines of the report, with their numbers."""
+
+    first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
+    last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
+
+
+class Find(ToolFields):
+    """Find the places in the report and in the evidence of every finding that hold all of the given words."""
+
+    words: Annotated[str, Field(min_length=1, max_length=200, description="Plain words, capitals or not.")]
+
+
+def _of_finding(tool: Tool) -> Tool:
+    """A tool over the evidence of one failure, with the failure's number as another argument."""
+    schema = tool.input_schema
+    fields = {"finding": _NUMBER, **schema["properties"]}
+    return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
+
+
+OWN: dict[str, type[BaseModel]] = {"read_report": ReadReport, "find": Find}
+TOOLS = (*(tool_of(name, fields) for name, fields in OWN.items()), *map(_of_finding, READING_TOOLS))
+_EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
+
+
+class DiscussionTools:
+    """Answers are delimited data."""
+
+    def __init__(self, dossier: ReportEvidence) -> None:
+        self.at_hand: int | None = next(iter(dossier.topics)) if len(dossier.topics) == 1 else None
+        """The finding that was read last, or the only one."""
+        self._dossier = dossier
+
+    def answer(self, call: ToolCall) -> ToolResult:
+        """Never raises: what is wrong with a call is its result."""
+        if call.name in _EVIDENCE:
+            return self._of_evidence(call)
+        if call.name not in OWN:
+            known = ", ".join(tool.name for tool in TOOLS)
+            return _refused(call, f"There is no tool {quote_json(call.name[:80])}; there are {known}.")
+        try:
+            asked = OWN[call.name].model_validate(call.input)
+        except ValidationError as error:
+            return _refused(call, describe_misuse(error))
+        about, lines = self._report(asked) if isinstance(asked, ReadReport) else self._found(asked)
+        return ToolResult(call_id=call.id, text=self._dossier.fence.block(about, "\n".join(lines)))
+
+    def _of_evidence(self, call: ToolCall) -> ToolResult:
+        number = call.input.get("finding")
+        if not isinstance(number, int) or number not in self._dossier.topics:
+            return _refused(call, f"There is no such finding; the report has {_range(self._dossier.topics)}.")
+        try:
+            toolbox = self._dossier.toolbox(number)
+        except EvidenceMissing as absent:
+            return _refused(call, f"There is no evidence of finding {number} here: {one_line(str(absent))}")
+        self.at_hand = number
+        fields = {name: value for name, value in call.input.items() if name != "finding"}
+        result = toolbox.answer(call.model_copy(update={"input": fields}))
+        return result.model_copy(update={"text": f"Finding {number}:\n{result.text}"})
+
+    def _report(self, asked: ReadReport) -> tuple[str, Iterable[str]]:
+        lines = self._dossier.text.split("\n")
+        first = min(asked.first, len(lines))
+        last = min(max(first, asked.last), len(lines), first + MOST_LINES - 1)
+        about = f"the report, lines {first} to {last} of {len(lines)}"
+        return about, [number_lines(first, "\n".join(lines[first - 1 : last]))]
+
+    def _found(self, asked: BaseModel) -> tuple[str, Iterable[str]]:
+        words = asked.words.split() if isinstance(asked, Find) else []
+        hits = search_report(self._dossier, words, MOST_HITS)
+        told = [
+            f"{'report' if hit.finding is None else f'finding {hit.finding}, {one_line(hit.place)}'}\n"
+            f"{number_lines(hit.first, chr(10).join(hit.lines))}"
+            for hit in hits
+        ]
+        return "found", told or ["nothing holds all of these words"]
+
+
+def _range(numbers: Iterable[int]) -> str:
+    ordered = sorted(numbers)
+    return f"findings {ordered[0]} to {ordered[-1]}" if ordered else "none"
+
+
+def _refused(call: ToolCall, reason: str) -> ToolResult:
+    return ToolResult(call_id=call.id, text=reason, is_error=True)
+
+
+FOLDER = "discuss"
+LAST = "This is your last turn for this question: answer now, with what you know, and call no tool."
+LIKELY_TURNS = 3
+LIKELY_READING = 2_000
+LIKELY_ANSWER = 400
+REPORT_SHARE = 3
+"""The report is shown whole at first where it takes no more than one part in so many of the window."""
+GAVE_UP = {
+    "refusal": "the model refused to answer",
+    "context_exceeded": "the discussion is too long for the model; begin a new one",
+}
+
+
+class DiscussionLimits(TurnBounds):
+    """What one question may take at most."""
+
+    answer_tokens: int = 4_000
+    seconds: float = 300.0
+
+
+class ModelDiscussion:
+    """Questions and answers about one report, each in the light of those before it."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Prompts,
+        dossier: ReportEvidence,
+        bounds: DiscussionLimits | None = None,
+        *,
+        cost: Callable[[Usage], float] | None = None,
+    ) -> None:
+        """`cost` prices one call in dollars. Raises `UsageError` for a broken template."""
+        self._model = model
+        self._prompts = prompts
+        self._dossier = dossier
+        self._bounds = bounds or DiscussionLimits()
+        self._cost = cost
+        self._tools = DiscussionTools(dossier)
+        room = (
+            model.context_tokens
+            - self._bounds.answer_tokens
+            - estimate_tokens(self._system)
+            - estimate_tokens(canonical_json(TOOLS))
+        )
+        self._history = DiscussionHistory(self._opening(), room * 9 // 10)
+
+    def about(self, dossier: ReportEvidence) -> None:
+        """Go on about the report as it is now."""
+        self._dossier = dossier
+        self._tools = DiscussionTools(dossier)
+        self._history.reopen(self._opening())
+
+    def estimate(self) -> Estimate:
+        """What the next question is likely to take."""
+        first = estimate_tokens(self._system) + estimate_tokens(canonical_json(TOOLS)) + self._history.tokens
+        return estimate_conversation(
+            first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER
+        )
+
+    async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
+        """What concerns this question only is told in the answer; raises `EvalscribeError` for what concerns all.
+
+        Cancelled, what was shown of the answer is part of the discussion all the same.
+        """
+        asked = _AskedQuestion(
+            self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
+        )
+        reason: str | None = "stopped"
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                reason = await asked.run(self._request)
+        except TimeoutError:
+            reason = f"no whole answer within {self._bounds.seconds:g} s"
+        finally:
+            asked.flush()
+            self._history.end(asked.exchange, asked.written, whole=reason is None)
+        resolved = asked.resolver
+        return DiscussionAnswer(
+            question=question,
+            text=resolved.text,
+            citations=tuple(resolved.citations),
+            usage=asked.usage,
+            broken_off=reason,
+        )
+
+    def _request(self, exchange: Exchange) -> Request:
+        messages = self._history.messages(exchange)
+        return Request(system=self._system, messages=messages, tools=TOOLS, max_tokens=self._bounds.answer_tokens)
+
+    @cached_property
+    def _system(self) -> str:
+        return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
+
+    def _opening(self) -> str:
+        """The report as data, whole where it has room, and what evidence there is."""
+        lines = self._dossier.text.split("\n")
+        room = self._model.context_tokens // REPORT_SHARE
+        shown, used = 0, 0
+        while shown < len(lines) and used <= room:
+            used += estimate_tokens(lines[shown]) + 2
+            shown += 1
+        fence = self._dossier.fence
+        missing = "\n".join(f"{n}: {reason}" for n, reason in self._dossier.missing())
+        return self._prompts.render(
+            f"{FOLDER}/opening.md.j2",
+            tag=fence.tag,
+            report=fence.block(
+                f"the report, lines 1 to {shown} of {len(lines)}", number_lines(1, "\n".join(lines[:shown]))
+            ),
+            missing=fence.block("findings without evidence here", missing) if missing else "",
+        ).strip()
+
+
+class _AskedQuestion:
+    """One question on its way to an answer."""
+
+    def __init__(
+        self,
+        model: Model,
+        exchange: Exchange,
+        tools: DiscussionTools,
+        dossier: ReportEvidence,
+        bounds: DiscussionLimits,
+        on_text: OnText,
+    ) -> None:
+        self.exchange = exchange
+        self.resolver = AnswerResolver(dossier, lambda: tools.at_hand)
+        self._written = StringIO()
+        self._turns = Turns(model, bounds, LAST)
+        self._tools = tools
+        self._bounds = bounds
+        self._on_text = on_text
+
+    @property
+    def written(self) -> str:
+        """The answer in the model's own words, as far as it came."""
+        return self._written.getvalue()
+
+    async def run(self, request: Callable[[Exchange], Request]) -> str | None:
+        """Why there is no whole answer; None where there is."""
+        while not self._turns.last:
+            self._part()
+            try:
+                reply = await self._turns.ask(request(self.exchange), self._hear)
+            except CallFailed as error:
+                return error.reason
+            self.flush()
+            ended, reason = self._take(reply)
+            if ended:
+                return reason
+        return f"no answer within {self._turns.taken}"
+
+    @property
+    def usage(self) -> Usage:
+        return self._turns.usage
+
+    def flush(self) -> None:
+        """Show what was held back."""
+        self._show(self.resolver.end())
+
+    def _hear(self, piece: str) -> None:
+        self._written.write(piece)
+        self._show(self.resolver.feed(piece))
+
+    def _show(self, words: str) -> None:
+        if words:
+            self._on_text(words)
+
+    def _part(self) -> None:
+        """What is said before and after reading are two paragraphs."""
+        if self.written and not self.written.endswith("\n\n"):
+            self._written.write("\n\n")
+            self._show(self.resolver.say("\n\n"))
+
+    def _take(self, reply: Reply) -> tuple[bool, str | None]:
+        """Whether the question is done with, and why without an answer."""
+        if reply.stop in GAVE_UP:
+            return True, GAVE_UP[reply.stop]
+        if reply.stop == "max_tokens":
+            return True, f"the answer was cut off at {self._bounds.answer_tokens} tokens"
+        self.exchange.turns += echo(reply)
+        if reply.stop == "pause":
+            return False, None
+        if reply.tool_calls:
+            self.exchange.turns.append(answer_calls(reply, self._tools.answer))
+            return False, None
+        return True, None if self.written.strip() else "the model gave no answer"

@@ -1,0 +1,212 @@
+"""Answer questions about a report without a model, and recognise typed commands."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from evalscribe.model.analysis import CitationSummary, FindingSummary, RecommendationSummary
+from evalscribe.model.evidence import Document
+from evalscribe.model.finding import RECOMMENDATION_GROUPS
+from evalscribe.model.protocols import OnText
+from evalscribe.reports.discussion.dossier import (
+    AROUND,
+    DiscussionAnswer,
+    EvidenceMissing,
+    NumberedFinding,
+    ReportEvidence,
+    SearchHit,
+    search_report,
+)
+from evalscribe.text import cut, printable
+
+MOST_HITS = 10
+WIDTH = 200
+"""Characters of one line of evidence that are shown."""
+HELP = """\
+4                    finding 4 as the report has it, and the lines that it quotes, with those around them
+category/name        the same, by the name of the eval
+lint                 the findings of that step, label or kind, one line each
+R2                   recommendation 2 and its findings
+any other words      the places in the report and the evidence that hold all of them
+implement R2         propose the change, show it, and ask before anything is written
+q                    end"""
+_SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
+_TOKEN = re.compile(r"[\w./#@-]*\w")
+_PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
+"""A search for it would find anything."""
+
+
+class LookupDiscussion:
+    def __init__(self, dossier: ReportEvidence) -> None:
+        self._dossier = dossier
+
+    async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
+        text = "\n".join(printable(line.expandtabs(4)) for line in self._lines(question))
+        on_text(text)
+        return DiscussionAnswer(question=question, text=text)
+
+    def _lines(self, question: str) -> Iterator[str]:
+        if question.strip().casefold() in ("help", "?", "h"):
+            yield from HELP.split("\n")
+            return
+        yield from _apart(self._answers(question)) or self._nothing()
+
+    def _answers(self, question: str) -> list[Iterable[str]]:
+        """What the question names, else where all of its words stand, else what one of them names."""
+        asked = _SHOW.fullmatch(question.strip())
+        tokens = _TOKEN.findall(question)
+        return (
+            self._shown([asked[1]] if asked else [])
+            or self._alike(tokens, all)
+            or self._found(question)
+            or self._shown(tokens)
+            or self._alike(tokens, any)
+        )
+
+    def _shown(self, names: Sequence[str]) -> list[Iterable[str]]:
+        return [
+            self._topic(one) if isinstance(one, NumberedFinding) else self._recommendation(one)
+            for one in self._named(names)
+        ]
+
+    def _alike(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
+        """The findings of a step, label or kind that is among the words, a line each."""
+        wanted = [word.casefold() for word in words]
+        alike = [topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in wanted)]
+        lines = [f"{topic.n}. {topic.title}: {_label(topic.first)}, {topic.first.step or 'no step'}" for topic in alike]
+        return [lines] if wanted and lines else []
+
+    def _found(self, question: str) -> list[Iterable[str]]:
+        words = [] if _PUNCTUATION.fullmatch(question) else question.split()
+        return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
+
+    def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
+        """What the names are of: numbers, ids of recommendations, paths of evals or their last parts."""
+        seen = set()
+        for name in names:
+            found = self._recommendation_called(name) or self._topic_called(name)
+            if found and id(found) not in seen:
+                seen.add(id(found))
+                yield found
+
+    def _recommendation_called(self, name: str) -> RecommendationSummary | None:
+        return self._dossier.recommendation(name.upper())
+
+    def _topic_called(self, name: str) -> NumberedFinding | None:
+        topics = self._dossier.topics
+        if name.removeprefix("#").isdecimal():
+            return topics.get(int(name.removeprefix("#")))
+        whole = [topic for topic in topics.values() if name in topic.paths]
+        bare = [topic for topic in topics.values() if any(path.rpartition("/")[2] == name for path in topic.paths)]
+        found = whole or bare
+        return found[0] if len(found) == 1 else None
+
+    def _nothing(self) -> Iterator[str]:
+        yield "Nothing in the report or in the evidence holds all of these words. Try fewer, or `help`."
+        if self._dossier.missing():
+            yield "Evidence that is not here was not searched."
+
+    def _topic(self, topic: NumberedFinding) -> Iterator[str]:
+        yield from _told(topic)
+        try:
+            evidence = self._dossier.evidence(topic.n)
+        except EvidenceMissing as absent:
+            yield from (line for citation in topic.first.citations for line in _quoted(citation))
+            yield from ("", f"Its evidence is not here: {absent}")
+            return
+        for citation in topic.first.citations:
+            document = evidence.document(citation.role, citation.path)
+            holds = document is not None and citation.status != "unverified"
+            yield from _with_context(citation, document) if document and holds else _quoted(citation)
+        yield from ("", "Evidence", *(f"  {d.role:<10}  {d.path} ({len(d.lines)} lines)" for d in evidence.documents))
+        yield from (f"  missing: {what}" for what in evidence.missing)
+
+    def _recommendation(self, item: RecommendationSummary) -> Iterator[str]:
+        passes = ", would pass" if item.would_pass else ""
+        yield f"{item.id} ({RECOMMENDATION_GROUPS[item.group]}{passes}): {item.text}"
+        for topic in self._dossier.topics.values():
+            if set(topic.paths) & set(item.evals):
+                yield from ("", *_told(topic))
+
+
+def _apart(answers: Iterable[Iterable[str]]) -> list[str]:
+    """All lines, an empty one between two answers."""
+    return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
+
+
+def _kinds(topic: NumberedFinding) -> set[str]:
+    said = topic.first
+    return {kind.casefold() for kind in (said.step, said.classification, said.cause_kind) if kind}
+
+
+def _told(topic: NumberedFinding) -> Iterator[str]:
+    """What the report says of a finding."""
+    first = topic.first
+    yield f"{topic.n}. {topic.title}: {_label(first)}"
+    facts = {"Step": first.step, "Error": first.error, "Cause": first.cause, "Judge": _judge(first)}
+    yield from (f"{name:<8}{fact}" for name, fact in facts.items() if fact)
+    if first.reviewer and first.reviewer.note:
+        yield f"{'Review':<8}{first.reviewer.note}"
+    if reasoning := first.reasoning or first.unclassified:
+        yield from ("", *reasoning.split("\n"))
+
+
+def _label(finding: FindingSummary) -> str:
+    label = finding.classification or ("UNCLASSIFIED" if finding.unclassified else "no label")
+    kind = f" ({finding.cause_kind})" if finding.cause_kind else ""
+    return f"{label}{kind}{', uncertain' if finding.uncertain else ''}"
+
+
+def _judge(finding: FindingSummary) -> str | None:
+    judge = finding.judge
+    return f"{judge.classification}, {judge.confidence:.2f}, {judge.id}" if judge else None
+
+
+def _quoted(citation: CitationSummary) -> Iterator[str]:
+    """A quotation as the report has it."""
+    mark = "" if citation.status == "verified" else f" ({citation.status})"
+    yield from ("", f"{_place(citation)}{mark}")
+    for number, line in enumerate(citation.text.split("\n"), citation.first):
+        yield _numbered(number, line, cited=True)
+
+
+def _with_context(citation: CitationSummary, document: Document) -> Iterator[str]:
+    first, last = max(1, citation.first - AROUND), min(len(document.lines), citation.last + AROUND)
+    yield from ("", _place(citation))
+    for number in range(first, last + 1):
+        cited = citation.first <= number <= citation.last
+        yield _numbered(number, document.lines[number - 1], cited=cited)
+
+
+def _hit(hit: SearchHit) -> Iterator[str]:
+    yield f"{f'{hit.finding} ' if hit.finding else ''}{hit.place}:{hit.line}"
+    for number, line in enumerate(hit.lines, hit.first):
+        yield _numbered(number, line, cited=number == hit.line)
+
+
+def _place(citation: CitationSummary) -> str:
+    last = f"-{citation.last}" if citation.last > citation.first else ""
+    return f"{citation.role} {citation.path}:{citation.first}{last}"
+
+
+def _numbered(number: int, line: str, *, cited: bool) -> str:
+    return f"{'>' if cited else ' '} {number:>4}  {cut(line, WIDTH)}"
+
+
+_RECOMMENDATIONS = r"R[0-9]{1,6}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s+)R[0-9]{1,6})*"
+_IMPLEMENT = re.compile(
+    rf"\s*(?:please\s+)?(?:implement|apply)\s+({_RECOMMENDATIONS})(?:\s*,?\s*please)?\s*[.!]?\s*", re.IGNORECASE
+)
+_ENDS = frozenset(("q", "quit", "exit"))
+
+
+def recommendations_to_apply(line: str) -> tuple[str, ...]:
+    """Ids of the recommendations that a person asks to have implemented: `please implement R2 and R3`.
+
+    Only a whole line that says nothing else: what is asked in passing is a question.
+    """
+    found = _IMPLEMENT.fullmatch(line)
+    return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", found[1], re.IGNORECASE))) if found else ()
+
+
+def ends_discussion(line: str) -> bool:
+    return line.strip().casefold() in _ENDS

@@ -1,0 +1,481 @@
+"""Collect a draft finding for each failure that a report lists in headings, lists or tables."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evalscribe.reports.freeform.blocks import FreeformBlock, Line, marked, plain
+from evalscribe.reports.freeform.lines import (
+    JOINER,
+    PAST,
+    Field,
+    Key,
+    LineStart,
+    NamedEval,
+    parse_fields,
+    parse_line_start,
+)
+from evalscribe.reports.freeform.sections import SectionContext, speaks_of_all
+from evalscribe.reports.freeform.words import (
+    NOTHING,
+    WrittenLabel,
+    blame_in,
+    is_label,
+    is_marked_name,
+    is_name,
+    key_of,
+    label_in,
+)
+
+Origin = Literal["heading", "field", "table", "list"]
+NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")
+_THEIRS = ("model", "output", "actual", "wrong", "bad", "got")
+_OURS = ("expected", "reference", "correct", "good", "right")
+_SIDE = re.compile(rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_THEIRS + _OURS)})\b", re.IGNORECASE)
+"""A comment in a fence that says whose lines follow."""
+
+
+@dataclass(slots=True)
+class DraftFinding:
+    origin: Origin
+    evals: tuple[NamedEval, ...] = ()
+    label: WrittenLabel | None = None
+    """As said where the eval is named: in its heading, row or list item."""
+    inherited: WrittenLabel | None = None
+    """Of the section or list that it stands in."""
+    failing: bool = False
+    """Whether its section lists failures."""
+    level: int = 0
+    depth: int = 0
+    number: int | None = None
+    unsure: bool = False
+    """Whether it tells of a failure only if it has a label of its own."""
+    category: str | None = None
+    values: dict[Key, list[str]] = field(default_factory=dict)
+    fences: list[str] = field(default_factory=list)
+    first_key: str = ""
+    """The key that opened it, for blocks of fields without headings."""
+
+    @property
+    def for_all(self) -> bool:
+        return not self.evals
+
+    @property
+    def may_be_category(self) -> bool:
+        """Whether it names one thing without a path and gives it no label."""
+        return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
+
+    @property
+    def only_named(self) -> bool:
+        """Whether nothing is known yet but one name."""
+        return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
+
+    @property
+    def stated(self) -> WrittenLabel | None:
+        """The label that the report gives: in a field of its own, else where the eval is named, else around it."""
+        return self.explicit or self.inherited
+
+    @property
+    def explicit(self) -> WrittenLabel | None:
+        said = [label for text in self.values.get("classification", ()) if (label := _label_of_field(text))]
+        return said[-1] if said else self.label
+
+    @property
+    def step(self) -> str | None:
+        text = next(iter(self.values.get("step", ())), "")
+        word = re.sub(r"\(.*", "", text.replace("`", "")).strip(" .:*").lower()
+        return None if word in ("", "none", "null", "n/a", "na", "-", "–", "—", "unknown") or len(word) > 40 else word
+
+    def text(self, key: Key) -> str | None:
+        return "\n".join(line for line in self.values.get(key, ()) if line).strip() or None
+
+    def add(self, key: Key, text: str) -> None:
+        self.values.setdefault(key, []).append(text)
+
+    def snippet(self, key: Literal["output", "expected"]) -> str | None:
+        """A field's text, else the part of a fence that a comment ascribes to that side."""
+        said = self.text(key)
+        if said and not NOTHING.match(said):
+            return said
+        return next((part for fence in self.fences if (part := _sides(fence).get(key))), None)
+
+
+def start_drafts(origin: Origin, line: Line, found: LineStart) -> DraftFinding:
+    number = NUMBER.match(plain(line))
+    return DraftFinding(
+        origin, found.evals, found.label, number=int(number.group(1)) if number else None, unsure=found.unsure
+    )
+
+
+def _label_of_field(text: str) -> WrittenLabel | None:
+    """The label in the first line of a `Classification` field; a foreign word there is a label too."""
+    first = text.split("\n")[0]
+    word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
+    foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
+    if foreign and foreign.foreign and word:
+        foreign = foreign._replace(foreign=word.group(1))
+    return label_in(first) or foreign or blame_in(first)
+
+
+def _sides(fence: str) -> dict[str, str]:
+    side, sides = "", dict[str, list[str]]()
+    for line in fence.split("\n"):
+        if match := _SIDE.match(line):
+            side = "expected" if match.group(1).lower() in _OURS else "output"
+        elif side:
+            sides.setdefault(side, []).append(line)
+    return {side: "\n".join(lines).strip("\n") for side, lines in sides.items()}
+
+
+Rows = Sequence[Sequence[Line]]
+NO_VALUE = ("", "-", "–", "—", "n/a", "none", "✅", "ok")
+PASSED = re.compile(r"\W*(pass(es|ed|ing)?|ok|fixed|resolved|success)\b", re.IGNORECASE)
+_EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cases?|names?)( (name|path|id))?s?$")
+
+
+def rows_of(rows: Rows) -> Iterator[DraftFinding]:
+    """A draft per row and eval of a table that says of evals why they failed; nothing for any other table."""
+    columns = _columns(rows)
+    if "eval" not in columns or not columns.keys() & {"classification", "step", "error"}:
+        return
+    for row in rows[1:]:
+        cells = {key: row[n] for key, n in columns.items() if n < len(row)}
+        draft = _row(cells)
+        if draft is not None:
+            yield draft
+
+
+def _columns(rows: Rows) -> dict[Key, int]:
+    """Which column holds what: by its header, else by what stands in it."""
+    header = [key_of(plain(cell)) for cell in rows[0]] if rows else []
+    columns: dict[Key, int] = {}
+    for number, title in enumerate(header):
+        key = _meaning(title, plain(rows[0][number]), _column(rows, number))
+        if key is not None:
+            columns.setdefault(key, number)
+    left = [n for n in range(len(header)) if n not in columns.values() and _names_evals(rows, n)]
+    if left:
+        columns.setdefault("eval", left[0])
+    return columns
+
+
+def _column(rows: Rows, number: int) -> list[str]:
+    texts = (plain(row[number]) for row in rows[1:200] if number < len(row))
+    return [text for text in texts if text.lower() not in NO_VALUE]
+
+
+def _meaning(title: str, header: str, cells: Sequence[str]) -> Key | None:
+    labelled = sum(is_label(cell) for cell in cells) * 2 >= len(cells) > 0
+    if labelled:
+        return None if PAST.search(title) else "classification"
+    if _EVALS.match(title):
+        return "eval"
+    if re.search(r"\breason|\bwhy\b|\bnotes?\b|\bdescription\b|\bone line\b|\bcomment", title):
+        return "reasoning"
+    key = Field(header, ()).means(header=False)
+    return key if key in ("step", "error", "category", "action", "classification", "reasoning") else None
+
+
+def _names_evals(rows: Rows, number: int) -> bool:
+    cells = _column(rows, number)
+    return sum(_is_path(cell) for cell in cells) * 2 > len(cells) > 0
+
+
+def _is_path(cell: str) -> bool:
+    return is_marked_name(cell) and bool(re.match(r"\d", cell) or "/" in cell)
+
+
+def _row(cells: dict[Key, Line]) -> DraftFinding | None:
+    evals = _evals(cells["eval"])
+    said = plain(cells.get("classification", ()))
+    if (
+        not evals
+        or PASSED.match(said)
+        or ("classification" in cells and said.lower() in NO_VALUE and not _value(cells, "step"))
+    ):
+        return None
+    label = label_in(said)
+    if not all(is_marked_name(named.name) for named in evals) and label is None:
+        return None
+    category = _value(cells, "category")
+    draft = DraftFinding("table", evals, label, category=category if category and is_name(category) else None)
+    for key in ("step", "error", "reasoning", "action"):
+        if key in cells and _value(cells, key):
+            draft.add(key, marked(cells[key]))
+    return draft
+
+
+def _evals(cell: Line) -> tuple[NamedEval, ...]:
+    """The evals that a cell names; in a column of evals any single word will do."""
+    found = parse_line_start(cell, whole=True).evals
+    if found:
+        return found
+    words = [word.strip() for word in JOINER.split(plain(cell))]
+    return tuple(NamedEval(word) for word in words) if words and all(is_name(word) for word in words) else ()
+
+
+def _value(cells: dict[Key, Line], key: Key) -> str | None:
+    text = plain(cells.get(key, ()))
+    return None if text.lower() in NO_VALUE else text
+
+
+TELLING = ("none", "failures")
+"""Topics of sections that may tell of failures of this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenField:
+    key: Key
+    depth: int
+    block: int
+    empty: bool
+
+
+@dataclass(slots=True)
+class Entries:
+    """Reads block by block; `drafts` are the failures told, `everyone` what was said of all of them."""
+
+    drafts: list[DraftFinding] = field(default_factory=list)
+    everyone: DraftFinding | None = None
+    first: int | None = None
+    """The block that tells of the first failure; what stands before it is the report's header."""
+    _around: SectionContext = field(default_factory=SectionContext)
+    _current: DraftFinding | None = None
+    _field: _OpenField | None = None
+    _pending: list[Field] = field(default_factory=list)
+    _block: int = 0
+
+    def read(self, blocks: Iterable[FreeformBlock]) -> "Entries":
+        for self._block, block in enumerate(blocks):
+            if block.kind == "heading" and not block.quoted:
+                self._heading(block)
+            elif block.kind in ("item", "paragraph"):
+                self._words(block)
+            elif block.kind == "fence":
+                self._fence(block)
+            elif block.kind == "table" and not block.quoted:
+                self._table(block)
+            elif block.kind == "rule":
+                self._pending = []
+        self._close()
+        return self
+
+    def _heading(self, block: FreeformBlock) -> None:
+        line = block.lines[0]
+        found = parse_line_start(line, whole=True)
+        current = self._current
+        if current is not None and current.origin == "heading" and block.level > current.level:
+            if not found.evals or (found.unsure and not found.label):
+                self._part(line)
+                return
+            entry = bool(found.label or found.step or NUMBER.match(plain(line)))
+            if not current.for_all and not self._was_category(found, whole=entry) and not entry:
+                return
+        self._close()
+        self._pending = []
+        self._around.enter_heading(block.level, plain(line))
+        if self._around.sections.around not in TELLING:
+            return
+        if found.evals or speaks_of_all(plain(line)):
+            self._open(start_drafts("heading", line, found), block, found)
+        elif found.label:
+            self._around.label_heading(block.level, found.label)
+
+    def _part(self, line: Line) -> None:
+        """A heading inside a finding names the part that follows: `#### Error`."""
+        key = Field(plain(line), ()).means(header=False)
+        self._field = None if key == "other" else _OpenField(key, 0, self._block, empty=True)
+
+    def _words(self, block: FreeformBlock) -> None:
+        if block.kind == "item":
+            self._around.enter_item(block.depth)
+        self._leave_list(block)
+        for line in block.lines:
+            if block.quoted:
+                self._text(line, block)
+            else:
+                self._line(line, block)
+
+    def _line(self, line: Line, block: FreeformBlock) -> None:
+        told = parse_fields(line)
+        if not told or told[0].means(header=False) == "other" or _numbered_eval(told[0]):
+            found = parse_line_start(line, whole=False)
+            if found.evals and not self._lists_runs(block) and self._may_open(found, block):
+                self._list_entry(line, found, block)
+                return
+            if found.label and not found.evals and block.kind == "item" and self._current is None:
+                self._around.label_item(block.depth, found.label)
+        if told:
+            for one in told:
+                self._tell(one, block)
+        else:
+            self._text(line, block)
+
+    def _lists_runs(self, block: FreeformBlock) -> bool:
+        """Whether an item belongs to a `Run IDs:` line above it, since run ids look like eval names."""
+        above = self._pending[-1] if self._pending and self._current is None else None
+        return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
+
+    def _may_open(self, found: LineStart, block: FreeformBlock) -> bool:
+        current = self._current
+        if self._around.topic not in TELLING and not (current and current.for_all):
+            return False
+        if current is None or current.for_all:
+            return True
+        if current.origin == "list" and block.depth <= current.depth:
+            return True
+        return self._was_category(found)
+
+    def _list_entry(self, line: Line, found: LineStart, block: FreeformBlock) -> None:
+        self._close()
+        draft = start_drafts("list", line, found)
+        self._open(draft, block, found)
+        if found.segments:
+            draft.add("reasoning", _behind(line, found))
+
+    def _open(self, draft: DraftFinding, block: FreeformBlock, found: LineStart) -> None:
+        draft.level, draft.depth = block.level, block.depth
+        draft.category, draft.inherited = self._around.category, self._around.label
+        draft.failing = self._around.topic == "failures"
+        if found.step and draft.evals:
+            draft.add("step", found.step)
+        self._current, self._field = draft, None
+        if self.first is None:
+            self.first = self._block
+
+    def _was_category(self, found: LineStart, whole: bool = False) -> bool:
+        """A heading or item that says no more than a name, with evals below it, names their category.
+
+        `whole`: what is below is surely an entry, so that a remark beside the name changes nothing.
+        """
+        current = self._current
+        if current is None or any("/" in named.name for named in found.evals):
+            return False
+        if not current.only_named and not (whole and current.may_be_category):
+            return False
+        self._around.categorise(current.evals[0].name, current.level, current.depth)
+        self._current = None
+        return True
+
+    def _leave_list(self, block: FreeformBlock) -> None:
+        current = self._current
+        if current is None or current.origin != "list":
+            return
+        if block.depth < current.depth or (block.kind == "item" and block.depth == current.depth):
+            self._close()
+
+    def _tell(self, told: Field, block: FreeformBlock) -> None:
+        key = told.means(header=False)
+        if key == "eval" and self._field_entry(told, block):
+            return
+        current = self._current
+        if current is not None and current.origin == "field" and current.first_key == key:
+            self._close()
+            current = None
+        if current is None:
+            self._pending.append(told)
+            self._statement(told)
+        elif key == "other":
+            self._text(told.value, block, f"{told.key}: ")
+        else:
+            current.add(key, told.said)
+            self._field = _OpenField(key, block.depth, self._block, empty=not told.text)
+
+    def _field_entry(self, told: Field, block: FreeformBlock) -> bool:
+        """`Eval: basics/003-schedule` begins a finding; what stood before it in its block belongs to it."""
+        found = parse_line_start(told.value, whole=True)
+        current = self._current
+        if not found.evals or self._around.topic not in TELLING:
+            return False
+        if current is not None and current.origin == "heading" and not current.for_all:
+            return True
+        self._close()
+        draft = start_drafts("field", told.value, found)
+        self._open(draft, block, found)
+        draft.first_key = self._pending[0].means(header=False) if self._pending else "eval"
+        for earlier in self._pending:
+            draft.add(earlier.means(header=False), earlier.said)
+        self._pending = []
+        return True
+
+    def _statement(self, told: Field) -> None:
+        """`Classification (all failures): KNOWN_GAP` outside any finding speaks of all of them."""
+        if told.means(header=False) == "classification" and speaks_of_all(told.key) and label_in(told.text):
+            self.everyone = DraftFinding("field", label=label_in(told.text))
+
+    def _text(self, line: Line, block: FreeformBlock, key: str = "") -> None:
+        said, current, open_field = key + marked(line), self._current, self._field
+        if current is None:
+            self._sentence(plain(line), block)
+            return
+        if open_field and self._continues(open_field, block):
+            current.add(open_field.key, said)
+            self._field = _OpenField(open_field.key, open_field.depth, self._block, empty=False)
+        elif said:
+            current.add("reasoning", said)
+
+    def _continues(self, open_field: _OpenField, block: FreeformBlock) -> bool:
+        if open_field.empty or block.depth > open_field.depth:
+            return True
+        return open_field.block == self._block and open_field.key not in ("classification", "step")
+
+    def _sentence(self, text: str, block: FreeformBlock) -> None:
+        """`All 5 failures are MODEL_FAULT.`"""
+        if block.quoted or self._around.topic not in TELLING or len(text) > 200:
+            return
+        label = label_in(text)
+        if label and text.lower().startswith(("all ", "every ", "each ")) and speaks_of_all(text):
+            self.everyone = DraftFinding("field", label=label)
+
+    def _fence(self, block: FreeformBlock) -> None:
+        current, open_field = self._current, self._field
+        if current is None:
+            return
+        if open_field and open_field.key in ("output", "expected", "error"):
+            current.add(open_field.key, block.text.strip("\n"))
+            self._field = None
+        else:
+            current.fences.append(block.text)
+
+    def _table(self, block: FreeformBlock) -> None:
+        drafts = list(rows_of(block.rows)) if self._around.topic in TELLING else []
+        current = self._current
+        if current is not None and not current.for_all:
+            named = LineStart(tuple(named for draft in drafts for named in draft.evals))
+            if not drafts or not self._was_category(named):
+                self._facts(block)
+                return
+        for draft in drafts:
+            draft.inherited, draft.failing = self._around.label, self._around.topic == "failures"
+            draft.category = draft.category or self._around.category
+            self.first = self._block if self.first is None else self.first
+        self.drafts.extend(drafts)
+
+    def _facts(self, block: FreeformBlock) -> None:
+        """A table of two columns inside a finding holds its fields."""
+        for row in block.rows:
+            if len(row) == 2 and self._current is not None:
+                told = Field(plain(row[0]), row[1])
+                if (key := told.means(header=False)) not in ("other", "eval"):
+                    self._current.add(key, told.said)
+
+    def _close(self) -> None:
+        draft, self._current, self._field = self._current, None, None
+        if draft is None:
+            return
+        if not draft.for_all:
+            self.drafts.append(draft)
+        elif draft.explicit:
+            self.everyone = draft
+
+
+def _numbered_eval(told: Field) -> bool:
+    return any(character.isdigit() for character in told.key)
+
+
+def _behind(line: Line, found: LineStart) -> str:
+    """The words of an item behind its evals and label."""
+    text = marked(line)
+    start = text.find(found.segments[0][:40])
+    return text[start:] if start >= 0 else text

@@ -1,0 +1,317 @@
+"""Parse single lines: `key: value` fields, and the evals, labels and steps that a line starts with."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from evalscribe.reports.freeform.blocks import Line, StyledSpan, marked, plain
+from evalscribe.reports.freeform.words import (
+    LABEL,
+    STEPS,
+    SUPERSEDED,
+    WrittenLabel,
+    is_label,
+    is_marked_name,
+    is_name,
+    key_of,
+    label_in,
+)
+
+Key = Literal[
+    "eval", "category", "classification", "step", "error", "reasoning", "output", "expected", "action",
+    "run", "model", "provider", "experiment", "date", "rate", "passed", "failed", "total", "status", "url", "other",
+]  # fmt: skip
+_SPELLED: dict[Key, str] = {
+    "eval": "eval|evals|affected evals|affected|failed evals|eval name|"
+    "eval path|evaluation|test case|failed eval|failing eval|name",
+    "category": "category|eval category|group|kategorie",
+    "classification": "classification|final classification|verdict|final verdict|label|class|diagnosis|judgement|"
+    "judgment|classified as|reclassified as|reclassified to|fault|klassifikation|klassifizierung|einstufung|urteil",
+    "step": "failed step|step|failing step|failure step|failed at|failed at step|step failed|failed in|step type|"
+    "schritt",
+    "error": "error|errors|error message|exact error|error summary|failure|failure reason|symptom|fehler",
+    "reasoning": "reasoning|reason|reasons|why|rationale|explanation|analysis|one line reasoning|root cause|"
+    "root cause identified|cause|description|details|begründung|grund",
+    "output": "model output|model snippet|model output snippet|model code|model code snippet|model|model wrote|actual|"
+    "got|output|wrong|before|model s code|model output wrong",
+    "expected": "expected|expected snippet|expected code|expected code snippet|expected output|reference|"
+    "reference answer|answer|correct|after",
+    "action": "action taken|actions taken|action|fix applied|fixed by|resolution|maßnahme",
+    "run": "run id|run ids|run|run id prefix",
+    "model": "model|model id|model name|modell",
+    "provider": "provider|model provider|anbieter",
+    "experiment": "experiment|experiment name|experiments|variant",
+    "date": "date|run date|report date|analysed|analyzed|analysis date|datum",
+    "rate": "pass rate|pass rates|recorded pass rate|recorded pass rates|passrate|score|result|results|passed evals|"
+    "pass",
+    "passed": "passed|evals passed|passed count",
+    "failed": "failed|failed evals|failures|failed count|evals failed",
+    "total": "total|total evals|evals",
+    "status": "status|run status",
+    "url": "url|run url|link",
+}
+HEADER_KEYS: frozenset[Key] = frozenset(
+    ("run", "model", "provider", "experiment", "date", "rate", "passed", "failed", "total", "status", "url")
+)
+_IN_HEADERS = {word: key for key, words in _SPELLED.items() if key in HEADER_KEYS for word in words.split("|")}
+_IN_FINDINGS = {word: key for key, words in _SPELLED.items() if key not in HEADER_KEYS for word in words.split("|")}
+PAST = re.compile(r"\b(previous|prior|earlier|before|old|original|initial|first|last|was|judge|expected|suggested)\b")
+COLON = re.compile(r"^\s*[:：=]\s*|^\s+[—–-]{1,2}\s+")
+PLAIN_KEY = re.compile(r"(?:^|[|·•;]\s*)([^\W\d_][\w'’ -]{2,30}?(?:\s*\([^()]{1,40}\))?)\s*[:：](?=\s|$)\s*")
+
+
+class Field(NamedTuple):
+    key: str
+    """As written."""
+    value: Line
+
+    @property
+    def text(self) -> str:
+        return plain(self.value).strip(" |·•;")
+
+    @property
+    def said(self) -> str:
+        return marked(self.value).strip(" |·•")
+
+    def means(self, header: bool) -> Key:
+        """What the key stands for, above the findings (`header`) or in one of them."""
+        key = key_of(self.key)
+        meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
+        if meaning is not None:
+            return meaning
+        if not header and is_label(self.text.split("\n")[0]) and not PAST.search(key):
+            return "classification"
+        return "other"
+
+
+def parse_fields(line: Line) -> tuple[Field, ...]:
+    """The fields of a line; empty for running text."""
+    marks = list(_marks(line))
+    if not marks or plain(line[: marks[0].span])[:1].isalnum() or plain([marks[0].before])[:1].isalnum():
+        return ()
+    ends = [*marks[1:], None]
+    return tuple(Field(mark.key, _between(line, mark, end)) for mark, end in zip(marks, ends, strict=True))
+
+
+class _Mark(NamedTuple):
+    """Where in a line a key stands."""
+
+    key: str
+    span: int
+    before: StyledSpan
+    """What stands before the key in the span that holds it."""
+    start: int
+    after: int
+    """Where in the span its value begins; past its end for a key in bold."""
+
+
+def _marks(line: Line) -> Iterator[_Mark]:
+    for number, span in enumerate(line):
+        following = line[number + 1].text if number + 1 < len(line) else ""
+        if span.style == "strong" and (span.text.rstrip().endswith((":", "：")) or _is_key(span.text, following)):
+            yield _Mark(span.text.rstrip(" :："), number, StyledSpan(""), 0, len(span.text))
+        elif span.style == "strong" and (inside := PLAIN_KEY.match(span.text)):
+            yield _Mark(inside.group(1), number, StyledSpan(""), 0, inside.end())
+        elif span.style == "plain":
+            for match in PLAIN_KEY.finditer(span.text):
+                at_start = match.start() == 0
+                if _known(match.group(1)) and (number == 0 or not at_start):
+                    yield _Mark(
+                        match.group(1), number, StyledSpan(span.text[: match.start()]), match.start(), match.end()
+                    )
+
+
+def _is_key(text: str, following: str) -> bool:
+    return bool(COLON.match(following)) or (_known(text) and following[:1].isspace())
+
+
+def _known(text: str) -> bool:
+    """A numbered key counts things (`Failure 3: …`), it names no field."""
+    key = key_of(text)
+    return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
+
+
+def _between(line: Line, mark: _Mark, end: _Mark | None) -> Line:
+    """The spans of a value: from behind its key to the next one."""
+    value: list[StyledSpan] = []
+    last = end.span if end else len(line) - 1
+    for number in range(mark.span, last + 1):
+        span = line[number]
+        stop = end.start if end and number == end.span else len(span.text)
+        start = mark.after if number == mark.span else 0
+        if text := span.text[start:stop]:
+            value.append(StyledSpan(text, span.style))
+    if value and value[0].style == "plain" and mark.after == len(line[mark.span].text):
+        value[0] = StyledSpan(COLON.sub("", value[0].text, count=1).lstrip(), "plain")
+    return tuple(value)
+
+
+SEPARATOR = re.compile(r"\s+-{1,3}>?\s+|\s*[—–→⇒|·•;,]\s*|:\s+|:$")
+ORDINAL = re.compile(r"^(?:[^\w`(\[/@]+|[(\[]?#?\d{1,5}[.):\]]+(?=\s|$)|#\d+(?=\s|$))\s*")
+LEAD_WORD = re.compile(
+    r"^(?:eval|evaluation|failure|failed|case|finding|issue|test|task)\s*(?:#?\d+)?\s*:?$", re.IGNORECASE
+)
+REMARK = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
+JOINER = re.compile(r"\s+(?:and|und|&|\+)\s+|\s*,\s*")
+MAX_LEAD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class NamedEval:
+    """An eval as named: `category` where a parenthesis says it."""
+
+    name: str
+    remark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineStart:
+    evals: tuple[NamedEval, ...] = ()
+    label: WrittenLabel | None = None
+    step: str | None = None
+    segments: tuple[str, ...] = ()
+    """What else stands between separators after the evals: a rate, a reason."""
+    unsure: bool = False
+    """Whether the eval is a plain word, that only a label makes one."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    text: str
+    remarks: tuple[str, ...]
+    styled: bool
+
+
+def parse_line_start(line: Line, whole: bool) -> LineStart:
+    """What a line begins with. `whole`: a heading, whose label may stand at its end."""
+    told = _Segments(whole)
+    for segment in _segments(line):
+        told.take(segment)
+        if told.rest and not whole:
+            break
+    if told.is_plain_word and (told.label or ORDINAL.match(plain(line))):
+        word, *others = told.rest
+        return LineStart(
+            (NamedEval(word, told.remark),), told.label, next(iter(others), None), tuple(others[1:]), unsure=True
+        )
+    label = told.label or _closing_label(line, bool(told.evals))
+    return LineStart(tuple(told.evals), label, told.step, tuple(told.rest))
+
+
+@dataclass(slots=True)
+class _Segments:
+    """What the segments of a line have told so far."""
+
+    whole: bool
+    evals: list[NamedEval] = field(default_factory=list)
+    label: WrittenLabel | None = None
+    step: str | None = None
+    remark: str | None = None
+    """What stands in parentheses behind the first of the rest."""
+    rest: list[str] = field(default_factory=list)
+
+    def take(self, segment: _Segment) -> None:
+        words, said = _label_and_rest(segment)
+        names = () if self.rest else _names(words, segment)
+        if said and (names or (not words and (self.whole or not self.rest))):
+            self.label = self.label or said
+        if names:
+            self.evals.extend(names)
+        elif self.evals and not self.rest and not words and not said:
+            self._add_remark(segment)
+        elif self.evals and not self.rest and self.step is None and _is_step(words, self.whole):
+            self.step = words
+        elif words and not LEAD_WORD.match(words):
+            self.remark = self.remark if self.rest else next(iter(segment.remarks), None)
+            self.rest.append(words)
+
+    def _add_remark(self, segment: _Segment) -> None:
+        """`**003-crons** (basics)`: the parenthesis stands outside the name's emphasis."""
+        last = self.evals[-1]
+        self.evals[-1] = NamedEval(last.name, last.remark or next(iter(segment.remarks), None))
+
+    @property
+    def is_plain_word(self) -> bool:
+        """Whether a heading begins with a word that could be an eval's name and looks like none."""
+        return bool(self.whole and not self.evals and self.rest and is_name(self.rest[0]) and self.rest[0].islower())
+
+
+def _is_step(words: str, whole: bool) -> bool:
+    """A word that is known as a step; in a heading any word or two behind the eval."""
+    return words.lower() in STEPS or (whole and 0 < len(words.split()) <= 3)
+
+
+def _segments(line: Line) -> Iterator[_Segment]:
+    room = MAX_LEAD
+    for number, span in enumerate(line):
+        text = _undecorated(span.text) if number == 0 else span.text
+        if span.style == "code":
+            yield _Segment(text.strip(), (), True)
+        else:
+            yield from _plain_segments(SUPERSEDED.sub("", text[:room]), span.style == "strong")
+        room -= len(text)
+        if room <= 0:
+            return
+
+
+def _undecorated(text: str) -> str:
+    """A line without its number and signs: `❌ 3)` and `#4` say nothing of the eval."""
+    before = None
+    while before != text:
+        before, text = text, ORDINAL.sub("", text, count=1)
+    return text
+
+
+def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
+    hidden, kept = _hide_remarks(text)
+    for part in SEPARATOR.split(hidden):
+        remarks = tuple(kept[int(n)] for n in re.findall(r"\x00(\d+)\x00", part))
+        bare = _undecorated(re.sub(r"\x00\d+\x00", " ", part).strip())
+        if bare or remarks:
+            yield _Segment(bare, remarks, strong)
+
+
+def _hide_remarks(text: str) -> tuple[str, list[str]]:
+    """Parentheses out of the way, so that what stands in them separates nothing."""
+    kept: list[str] = []
+
+    def hide(match: re.Match[str]) -> str:
+        kept.append(match.group(1) or match.group(2) or "")
+        return f"\x00{len(kept) - 1}\x00"
+
+    return REMARK.sub(hide, text.replace("\x00", "")), kept
+
+
+def _label_and_rest(segment: _Segment) -> tuple[str, WrittenLabel | None]:
+    """The segment's words without a label, and the label: in the words or, alone, in a parenthesis."""
+    remarks = " ".join(f"({remark})" for remark in segment.remarks)
+    if is_label(segment.text):
+        return "", label_in(f"{segment.text} {remarks}")
+    for remark in segment.remarks:
+        if is_label(remark):
+            return segment.text, label_in(remark)
+    match = LABEL.search(segment.text)
+    if match and match.start() * (len(segment.text) - match.end()) == 0:
+        words = (segment.text[: match.start()] + segment.text[match.end() :]).strip(" :*")
+        if all(is_marked_name(word) for word in words.split()):
+            return words, label_in(f"{match.group()} {remarks}")
+    return segment.text, None
+
+
+def _names(words: str, segment: _Segment) -> tuple[NamedEval, ...]:
+    candidates = [word for part in JOINER.split(words) for word in part.split()]
+    fits = is_name if segment.styled and len(candidates) == 1 and words.islower() else is_marked_name
+    if not candidates or not all(fits(word) for word in candidates):
+        return ()
+    remark = next(iter(segment.remarks), None) if len(candidates) == 1 else None
+    return tuple(NamedEval(word, remark) for word in candidates)
+
+
+def _closing_label(line: Iterable[StyledSpan], named: bool) -> WrittenLabel | None:
+    """A label that ends the line on its own, after a dash or in parentheses."""
+    text = plain(line)
+    if not named or len(LABEL.findall(text)) != 1:
+        return None
+    end = re.search(r"(?:\s[—–-]{1,2}\s+|\s[(\[])([^—–()\[\]]{1,80}(?:\([^()]*\))?)[)\]]?\.?$", text)
+    return label_in(end.group(1)) if end and is_label(end.group(1)) else None

@@ -1,0 +1,343 @@
+"""Read a free-form report: its run, its findings merged per eval, and the rest."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TypeVar
+
+import yaml
+
+from evalscribe.ids import content_id
+from evalscribe.model.analysis import ActionTaken, Analysis, AnalyzedRun, FindingSummary
+from evalscribe.reports.freeform.blocks import FreeformBlock, StyledSpan, plain
+from evalscribe.reports.freeform.entries import DraftFinding, Entries
+from evalscribe.reports.freeform.lines import HEADER_KEYS, Field, Key, NamedEval, parse_fields
+from evalscribe.reports.freeform.sections import read_conclusions
+from evalscribe.reports.freeform.words import KINDS, NOTHING, STEPS, WrittenLabel, bare_name, is_label, is_name
+
+T = TypeVar("T")
+NUMBERED = re.compile(r"\d+[-_]\w")
+COUNT = re.compile(r"\d+\s*/\s*\d+$|\d+ (evals?|failures?|failed|tasks?)\b", re.IGNORECASE)
+VARIANT = re.compile(r"(with|without|no)[_-]", re.IGNORECASE)
+_ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
+
+
+@dataclass(slots=True)
+class _Account:
+    """All drafts about one eval, the most detailed first."""
+
+    eval: str
+    drafts: list[DraftFinding] = field(default_factory=list)
+
+
+def merge_drafts(
+    drafts: Sequence[DraftFinding], everyone: DraftFinding | None
+) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
+    """The failures in the order of the report, no eval twice; and what was done about each."""
+    names = _Names(drafts)
+    told: dict[str, _Account] = {}
+    for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
+        for named in draft.evals:
+            path = names.path(draft, named)
+            if path is not None and (draft.stated or not names.may_count(path, named)):
+                told.setdefault(path, _Account(path)).drafts.append(draft)
+    order = {id(draft): number for number, draft in enumerate(drafts)}
+    ordered = sorted(told.values(), key=lambda one: min(order[id(draft)] for draft in one.drafts))
+    return tuple(_finding(one, everyone) for one in ordered), tuple(_actions(ordered))
+
+
+def _actions(told: Iterable[_Account]) -> Iterator[ActionTaken]:
+    for one in told:
+        text = _first(draft.text("action") for draft in one.drafts)
+        if text and not NOTHING.match(text):
+            yield ActionTaken(text=text, evals=(one.eval,))
+
+
+def _tells_of_failure(draft: DraftFinding, everyone: DraftFinding | None) -> bool:
+    if draft.unsure:
+        return draft.explicit is not None
+    return bool(draft.stated or draft.step or draft.values.get("error") or draft.failing or everyone)
+
+
+class _Names:
+    """The evals' paths: who is a category, and which bare name is short for which path."""
+
+    def __init__(self, drafts: Sequence[DraftFinding]) -> None:
+        named = [(draft, one) for draft in drafts for one in draft.evals]
+        self.categories = {one.name.rpartition("/")[0] for _, one in named if "/" in one.name}
+        self.categories |= {draft.category for draft in drafts if draft.category}
+        self.categories |= {one.remark for _, one in named if one.remark and NUMBERED.match(one.remark)}
+        self.categories |= _remarked(drafts)
+        self.paths: dict[str, set[str]] = {}
+        """Per bare name every path that bears it."""
+        for path in (self._full(draft, one) for draft, one in named):
+            if "/" in path:
+                self.paths.setdefault(bare_name(path), set()).add(path)
+        self.shape = _shape([bare_name(one.name) for draft, one in named if draft.origin != "list" and draft.stated])
+
+    def path(self, draft: DraftFinding, named: NamedEval) -> str | None:
+        """The path that a name stands for; None where it names no eval, or one cannot tell which."""
+        path = self._full(draft, named)
+        if path in self.categories or not self._fits(draft, path):
+            return None
+        if "/" in path:
+            return path
+        longer = self.paths.get(path, {path})
+        return next(iter(longer)) if len(longer) == 1 else None
+
+    def may_count(self, path: str, named: NamedEval) -> bool:
+        """Whether a name without a label of its own may be a category: counted (`queries (24/24)`), or the odd one."""
+        return "/" not in path and bool(self.paths or COUNT.match(named.remark or ""))
+
+    def _full(self, draft: DraftFinding, named: NamedEval) -> str:
+        if "/" in named.name:
+            return named.name
+        category = named.remark if named.remark in self.categories else draft.category
+        return f"{category}/{named.name}" if category else named.name
+
+    def _fits(self, draft: DraftFinding, path: str) -> bool:
+        """In running lists other things have names too (lint rules, files): there a name looks like the others."""
+        return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare_name(path)))
+
+
+def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
+    """The categories of a report that adds one to every eval: `001-hello (basics)`; not steps or experiments."""
+    named = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
+    remarks = {one.remark or "" for one, step in named if step}
+    steps = {step for _, step in named} | set(STEPS)
+    if len(named) < 2 or len(remarks) < 2 or not all(step for _, step in named):
+        return set()
+    fit = all(
+        is_name(word) and not is_label(word) and word not in KINDS and not VARIANT.match(word) for word in remarks
+    )
+    return remarks if fit and not remarks & steps else set()
+
+
+def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
+    """What the evals' names have in common, where they are numbered."""
+    return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
+
+
+def _finding(told: _Account, everyone: DraftFinding | None) -> FindingSummary:
+    sources = [*told.drafts, *([everyone] if everyone else [])]
+    label = next((label for source in sources if (label := source.stated)), None)
+    return FindingSummary(
+        n=_first(draft.number for draft in told.drafts),
+        eval=told.eval,
+        category=told.eval.rpartition("/")[0] or None,
+        step=_first(source.step for source in sources) or _remarked_step(told.drafts),
+        group=_group(told, everyone),
+        classification=label.classification if label else None,
+        cause_kind=label.kind if label else None,
+        error=_first(source.text("error") for source in sources),
+        reasoning=_reasoning(label, _first(source.text("reasoning") for source in sources)),
+        output_snippet=_first(source.snippet("output") for source in sources),
+        expected_snippet=_first(source.snippet("expected") for source in sources),
+    )
+
+
+def _reasoning(label: WrittenLabel | None, text: str | None) -> str | None:
+    """Return the reasoning, preceded by the report's own label if that is none of the four."""
+    if label is None or label.foreign is None:
+        return text
+    return f"Labelled {label.foreign}. {text}" if text else f"Labelled {label.foreign}."
+
+
+def _remarked_step(drafts: Sequence[DraftFinding]) -> str | None:
+    """`001-hello (deploy)`: a step in parentheses."""
+    remarks = (named.remark for draft in drafts for named in draft.evals if named.remark)
+    return next((word for remark in remarks if (word := remark.split()[0].lower()) in STEPS), None)
+
+
+def _group(told: _Account, everyone: DraftFinding | None) -> str | None:
+    """Failures that one entry answers for share its id."""
+    shared = next((draft for draft in told.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
+    if shared is not None:
+        return content_id(sorted(named.name for named in shared.evals))
+    alone = all(draft.explicit is None for draft in told.drafts)
+    return content_id("all") if everyone is not None and alone else None
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    return next((value for value in values if value is not None), None)
+
+
+RUN_ID = re.compile(r"\b(?=[a-z0-9]*\d)(?=[a-z0-9]*[a-z])[a-z0-9]{16,64}\b")
+RATE = re.compile(r"^\W*(\d{1,7})\s*(?:/|of|von)\s*(\d{1,7})\b")
+PERCENT_RATE = re.compile(r"^\d{1,7}/\d{1,7}\s*\(\d+(?:[.,]\d+)?\s*%\)$")
+ISO_DATE = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
+DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%d.%m.%Y")
+MAX_FRONT = 10_000
+MAX_BRACKETS = 100
+"""The YAML reader is slow and recursive: nobody's front matter is nested like that."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeformMetadata:
+    run: AnalyzedRun
+    date: str | None
+    """ISO date of the report, where it says one."""
+    run_ids: tuple[str, ...]
+    """Every run that the report says it is about, its first one first."""
+    other_experiments: tuple[str, ...]
+    """Experiments of runs that the report speaks of besides its first."""
+
+
+def read_metadata(blocks: Sequence[FreeformBlock], first: int | None) -> FreeformMetadata:
+    """`first`: the block with the first finding, where the header ends."""
+    told: dict[Key, list[Field]] = {}
+    for one in (*_front(blocks), *_told(blocks[:first])):
+        key = one.means(header=True)
+        if key in HEADER_KEYS and one.text:
+            told.setdefault(key, []).append(one)
+    passed, total = _rate(told, blocks[:first])
+    model, provider = _model(told, blocks)
+    run_ids = _run_ids(told)
+    return FreeformMetadata(
+        AnalyzedRun(
+            id=next(iter(run_ids), None),
+            provider=_word(told, "provider") or provider,
+            model=model,
+            experiment=_experiment(told),
+            status=_word(told, "status"),
+            passed=passed if passed is not None else _count(told, "passed"),
+            failed=_count(told, "failed"),
+            total=total if total is not None else _count(told, "total"),
+            url=_word(told, "url"),
+        ),
+        _date(told),
+        run_ids,
+        _remarks(told)[1:],
+    )
+
+
+def _told(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
+    heading: Field | None = None
+    depth = 0
+    for block in blocks:
+        if block.quoted:
+            continue
+        for line in block.lines:
+            found = parse_fields(line)
+            if not found and heading and block.kind == "item" and block.depth > depth:
+                yield Field(heading.key, line)  # `Run IDs:` with a nested list
+                continue
+            yield from found
+            heading, depth = (found[-1], block.depth) if found and not found[-1].text else (None, 0)
+        for row in block.rows:
+            if len(row) == 2:
+                yield Field(plain(row[0]), row[1])
+
+
+def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
+    """The front matter's plain values."""
+    text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
+    for name, value in front_values(text).items():
+        if isinstance(value, str | int | float | date):
+            yield Field(str(name), (StyledSpan(str(value)),))
+
+
+def front_values(text: str) -> dict[object, object]:
+    """The mapping in a front matter; what is none says nothing."""
+    try:
+        found = yaml.safe_load(text) if len(text) <= MAX_FRONT and text.count("[") < MAX_BRACKETS else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _run_ids(told: dict[Key, list[Field]]) -> tuple[str, ...]:
+    """Ids that look like ids, else the first word of the first field: nobody knows how every source names its runs."""
+    found = dict.fromkeys(run_id for one in told.get("run", ()) for run_id in RUN_ID.findall(one.text))
+    return tuple(found) or tuple(word for word in [_word(told, "run")] if word)
+
+
+def _word(told: dict[Key, list[Field]], key: Key) -> str | None:
+    for one in told.get(key, ()):
+        if word := re.match(r"[^\s,;(]+", one.text.strip("` ")):
+            return word.group()
+    return None
+
+
+def _model(told: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
+    """Model and provider: `claude-opus-4-6 (anthropic)`, `google/gemini-3.1-pro`, or the title's `Run Analysis: x`."""
+    model = _word(told, "model") or _titled_model(blocks)
+    remark = next((re.search(r"\(([a-z][a-z-]*)\)", one.text) for one in told.get("model", ())), None)
+    if remark:
+        return model, remark.group(1)
+    return model, model.partition("/")[0] if model and "/" in model else None
+
+
+def _titled_model(blocks: Sequence[FreeformBlock]) -> str | None:
+    title = next((plain(block.lines[0]) for block in blocks if block.kind == "heading"), "")
+    said = re.search(r":\s+([\w.-]+(?:/[\w.-]+)*)\s*(?:\([^()]*\))?$", title)
+    return said.group(1) if said and re.search(r"[\d-]", said.group(1)) else None
+
+
+def _experiment(told: dict[Key, list[Field]]) -> str | None:
+    return next((one.text.strip("` ") for one in told.get("experiment", ())), None)
+
+
+def _remarks(told: dict[Key, list[Field]]) -> tuple[str, ...]:
+    """`Run IDs (variant): …`: what the runs are told apart by, where a report is about several."""
+    remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", one.key) for one in told.get("run", ()))
+    return tuple(dict.fromkeys(remark.group(1) for remark in remarks if remark))
+
+
+def _rate(told: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
+    """`54/66 (81.8%)` of its field, else the first such cell of a table."""
+    cells = (plain(cell) for block in header for row in block.rows for cell in row)
+    for text in (*(one.text for one in told.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
+        if (rate := RATE.match(text)) and int(rate.group(1)) <= int(rate.group(2)):
+            return int(rate.group(1)), int(rate.group(2))
+    return None, None
+
+
+def _count(told: dict[Key, list[Field]], key: Key) -> int | None:
+    numbers = (re.match(r"\W*(\d{1,7})\b(?!\s*/)", one.text) for one in told.get(key, ()))
+    return next((int(number.group(1)) for number in numbers if number), None)
+
+
+def _date(told: dict[Key, list[Field]]) -> str | None:
+    return next((day for one in told.get("date", ()) if (day := iso_date(one.text))), None)
+
+
+def iso_date(text: str) -> str | None:
+    """The first date in a text as ISO, None where there is none that exists."""
+    for found in ISO_DATE.findall(text):
+        try:
+            return date.fromisoformat(found).isoformat()
+        except ValueError:
+            continue
+    for form in DATE_FORMATS:
+        try:
+            return datetime.strptime(text.strip("` "), form).date().isoformat()
+        except ValueError:
+            continue
+    return None
+
+
+def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMetadata]:
+    """What the report says, and what it says of its run and date."""
+    entries = Entries().read(blocks)
+    header = read_metadata(blocks, entries.first)
+    found, done = merge_drafts(entries.drafts, entries.everyone)
+    told = read_conclusions(blocks, found)
+    analysis = Analysis(
+        run=header.run,
+        findings=found,
+        patterns=told.patterns,
+        recommendations=told.recommendations,
+        actions_taken=(*done, *_told_once(told.actions, done)),
+    )
+    return analysis, header
+
+
+def _told_once(listed: Iterable[ActionTaken], done: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
+    """What a list at the end says besides: most of it stands at the findings already, in other words."""
+    known = {eval for action in done for eval in action.evals}
+    for action in listed:
+        others = tuple(eval for eval in action.evals if eval not in known)
+        if others or not action.evals:
+            yield action.model_copy(update={"evals": others})

@@ -1,0 +1,254 @@
+"""Recognise the topics of sections, and read patterns, recommendations and actions from them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from evalscribe.model.analysis import ActionTaken, Analysis, FindingSummary, PatternSummary, RecommendationSummary
+from evalscribe.model.finding import RecommendationGroup
+from evalscribe.reports.freeform.blocks import FreeformBlock, Line, marked, plain, split_blocks
+from evalscribe.reports.freeform.words import LABEL, NOTHING, TOKEN, MentionedEvals, WrittenLabel, label_in
+
+Topic = Literal["failures", "actions", "recommendations", "patterns", "aside", "none"]
+_TOPICS: dict[Topic, re.Pattern[str]] = {
+    "actions": re.compile(
+        r"\bactions? taken|\bactions\b|\bchanges (made|applied)|\bfixes applied|\bwhat (was|we) (done|did)", re.I
+    ),
+    "recommendations": re.compile(r"\brecommend|\bnext steps|\bsuggest|\bto-?do\b|\bpropos|\bimprovements\b", re.I),
+    "patterns": re.compile(r"\bpatterns\b|\bthemes?\b|\bcross-cutting|\bobservations?\b|\binsights?\b", re.I),
+    "aside": re.compile(
+        r"\bcompar|\bvs\.?\b|\bprevious|\bprior\b|\bearlier|\bhistor|\brecurr|\bpass(ed|ing|es)\b|\bresolved|"
+        r"\bfixed\b|\bimproved|\bno longer|\bappendix|\blegend|\bglossar|\bdefinition|\bmethod|\brubric|\bimpact|"
+        r"\bno action|\bchange(s|log)\b|\bsucce|\breference|\bhow to\b|\bwithout failure",
+        re.I,
+    ),
+    "failures": re.compile(
+        r"\bfail|\berror|\baffected|\bclassif|\banaly|\bfinding|\bdetails?\b|\bresults?\b|\bper[- ]eval", re.I
+    ),
+}
+"""The words of a title that tell its topic; the first topic that fits counts."""
+_GROUPS: dict[RecommendationGroup, re.Pattern[str]] = {
+    "none": re.compile(r"\bno (further )?action|\bnothing to do", re.I),
+    "lint": re.compile(r"\blint|\bconfig", re.I),
+    "model": re.compile(r"\bmodel", re.I),
+    "eval": re.compile(r"\beval|\btask|\bgrader|\brunner|\btest|\bharness|\binfra", re.I),
+}
+_EVERY = re.compile(r"\b(all|every|each|global|alle)\b", re.IGNORECASE)
+_EVALS = re.compile(r"\b(evals?|evaluations?|failures?|failed|failing|tasks?)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    level: int
+    title: str
+    first: bool = False
+    """The document's own title, which says nothing of a section."""
+
+
+@dataclass(slots=True)
+class Sections:
+    """The headings above the place that is being read."""
+
+    above: list[Heading] = field(default_factory=list)
+    seen: int = 0
+
+    def enter(self, level: int, title: str) -> None:
+        self.above = [heading for heading in self.above if heading.level < level]
+        self.above.append(Heading(level, title, first=self.seen == 0 and level == 1))
+        self.seen += 1
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        return tuple(heading.title for heading in self.above if not heading.first)
+
+    @property
+    def topic(self) -> Topic:
+        """The innermost title that says one, but an outer one that is no list of failures goes for all in it."""
+        return _topic(self.titles)
+
+    @property
+    def around(self) -> Topic:
+        """The topic without the innermost title, which may be that of a finding."""
+        return _topic(self.titles[:-1])
+
+    @property
+    def in_one_pattern(self) -> bool:
+        """Whether the innermost title is that of a single pattern, in a section of patterns."""
+        return self.topic == "patterns" and topic_of(self.titles[-1]) != "patterns"
+
+    @property
+    def label(self) -> WrittenLabel | None:
+        """The label that a section's title gives to all that it lists: `## Known gaps (no action taken)`."""
+        return next((label for title in reversed(self.titles) if (label := _titled(title))), None)
+
+    @property
+    def group(self) -> RecommendationGroup | None:
+        return next((group for title in reversed(self.titles) if (group := group_of(title))), None)
+
+
+def _topic(titles: Sequence[str]) -> Topic:
+    topics = [topic_of(title) for title in titles]
+    for topic in topics:
+        if topic not in ("none", "failures"):
+            return topic
+    return "failures" if "failures" in topics else "none"
+
+
+@lru_cache(maxsize=1024)
+def topic_of(title: str) -> Topic:
+    """What a title announces; what it adds in parentheses does not count, nor do the names of evals."""
+    bare = re.sub(r"\([^()]*\)", "", title)
+    bare = " ".join(word for word in bare.split() if not re.search(r"[A-Za-z].*[\d_]|[\d_].*[A-Za-z]", word))
+    return next((topic for topic, words in _TOPICS.items() if words.search(bare)), "none")
+
+
+def group_of(title: str) -> RecommendationGroup | None:
+    return next((group for group, words in _GROUPS.items() if words.search(title)), None)
+
+
+def speaks_of_all(title: str) -> bool:
+    """Whether a title or sentence is about every failure of the run."""
+    return bool(_EVERY.search(title) and _EVALS.search(title)) and not re.search(
+        r"\bnot (all|every|each)\b", title, re.I
+    )
+
+
+def _titled(title: str) -> WrittenLabel | None:
+    """A title that is a label, give or take two words: not one that only mentions it."""
+    bare = re.sub(r"\([^()]*\)|[^\w\s]|\b\d+\b", " ", title).strip()
+    rest = LABEL.sub("", bare).lower().split()
+    denied = {"no", "not", "without", "non", "kein", "keine"} & set(rest)
+    return label_in(title) if LABEL.search(bare) and len(rest) <= 2 and not denied else None
+
+
+@dataclass(slots=True)
+class SectionContext:
+    sections: Sections = field(default_factory=Sections)
+    _labels: dict[int, WrittenLabel] = field(default_factory=dict)
+    """By depth of the list item that is a label with evals below it."""
+    _item_categories: dict[int, str] = field(default_factory=dict)
+    _heading_categories: dict[int, str] = field(default_factory=dict)
+    _heading_labels: dict[int, WrittenLabel] = field(default_factory=dict)
+
+    def enter_heading(self, level: int, title: str) -> None:
+        self.sections.enter(level, title)
+        self._labels, self._item_categories = {}, {}
+        self._heading_categories = {n: name for n, name in self._heading_categories.items() if n < level}
+        self._heading_labels = {n: label for n, label in self._heading_labels.items() if n < level}
+
+    def enter_item(self, depth: int) -> None:
+        self._labels = {n: label for n, label in self._labels.items() if n < depth}
+        self._item_categories = {n: name for n, name in self._item_categories.items() if n < depth}
+
+    def label_heading(self, level: int, label: WrittenLabel) -> None:
+        """A heading that gives a label to what is in its section: `### Group A: ports — OVERLY_STRICT`."""
+        self._heading_labels[level] = label
+
+    def label_item(self, depth: int, label: WrittenLabel) -> None:
+        self._labels[depth] = label
+
+    def categorise(self, name: str, level: int, depth: int) -> None:
+        """A heading (by level) or list item (by depth) turned out to name a category."""
+        if level:
+            self._heading_categories[level] = name
+        else:
+            self._item_categories[depth] = name
+
+    @property
+    def topic(self) -> Topic:
+        return self.sections.topic
+
+    @property
+    def label(self) -> WrittenLabel | None:
+        inner = next(reversed(self._labels.values()), None) or next(reversed(self._heading_labels.values()), None)
+        return inner or self.sections.label
+
+    @property
+    def category(self) -> str | None:
+        inner = next(reversed(self._item_categories.values()), None)
+        return inner or next(reversed(self._heading_categories.values()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportConclusions:
+    patterns: tuple[PatternSummary, ...]
+    recommendations: tuple[RecommendationSummary, ...]
+    actions: tuple[ActionTaken, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """One thing said in a section: an item with all that is nested in it, or a paragraph."""
+
+    sections: Sections
+    topic: Topic
+    lines: tuple[Line, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(said for line in self.lines if (said := marked(line)))
+
+
+def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
+    """`findings`: of the same report, to tell which of them a sentence names."""
+    mentions = MentionedEvals(findings)
+    points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]
+    return ReportConclusions(
+        tuple(_pattern(point, mentions) for point in points if point.topic == "patterns"),
+        tuple(_recommendations(points, mentions)),
+        tuple(_action(point, mentions, {}) for point in points if point.topic == "actions"),
+    )
+
+
+def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
+    """The actions that people wrote into a report of ours, where they may name a recommendation by its id."""
+    mentions = MentionedEvals(report.findings)
+    meant = {one.id: one.evals for one in report.recommendations if one.id}
+    points = _points(split_blocks(f"# Report\n## Actions taken\n{markdown}"))
+    return tuple(_action(point, mentions, meant) for point in points if not NOTHING.match(plain(point.lines[0])))
+
+
+def _action(point: _Point, mentions: MentionedEvals, meant: Mapping[str, Sequence[str]]) -> ActionTaken:
+    by_id = (path for token in TOKEN.findall(point.text) for path in meant.get(token, ()))
+    return ActionTaken(text=point.text, evals=tuple(dict.fromkeys([*mentions.in_text(point.text), *by_id])))
+
+
+def _points(read: Sequence[FreeformBlock]) -> Iterator[_Point]:
+    sections, lines = Sections(), list[Line]()
+    for block in read:
+        inside = block.depth > 1 or block.kind in ("table", "fence") or sections.in_one_pattern
+        begins = block.kind == "heading" or not inside
+        if begins and lines:
+            yield _Point(_copy(sections), sections.topic, tuple(lines))
+            lines = []
+        if block.kind == "heading":
+            sections.enter(block.level, plain(block.lines[0]))
+        elif sections.topic in ("actions", "recommendations", "patterns"):
+            lines.extend(block.lines)
+    if lines:
+        yield _Point(_copy(sections), sections.topic, tuple(lines))
+
+
+def _copy(sections: Sections) -> Sections:
+    return Sections(list(sections.above), sections.seen)
+
+
+def _pattern(point: _Point, mentions: MentionedEvals) -> PatternSummary:
+    lead, colon, _ = plain(point.lines[0]).partition(":")
+    strong = lead if colon and any(span.style == "strong" for span in point.lines[0]) else None
+    title = re.sub(r"^[\W\d]+", "", point.sections.titles[-1])
+    return PatternSummary(
+        name=title if point.sections.in_one_pattern else strong or title,
+        evals=mentions.in_text(point.text),
+        text=point.text,
+    )
+
+
+def _recommendations(points: Sequence[_Point], mentions: MentionedEvals) -> Iterator[RecommendationSummary]:
+    """Those that stand under one of the four groups: without it the report does not say what is to change."""
+    for point in points:
+        group = point.sections.group
+        if point.topic == "recommendations" and group is not None:
+            yield RecommendationSummary(group=group, text=point.text, evals=mentions.in_text(point.text))

@@ -1,0 +1,124 @@
+"""Markdown text to blocks with line numbers: all that this package knows of markdown-it."""
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from evalscribe.errors import DataError
+from evalscribe.ids import Frozen
+
+CACHED_CHARACTERS = 100_000
+"""Length of the longest page whose blocks are kept: a report of 10,000 failures has millions of characters."""
+
+
+class PageBlock(Frozen):
+    """One block of the page: a heading, paragraph, list, table, fence, quotation …"""
+
+    kind: str
+    """markdown-it's name of it."""
+    line: int
+    """First line, counted from 1."""
+    source: str
+    """Its lines as they stand."""
+    text: str = ""
+    """Of a heading or paragraph its inline source, of a fence its lines, of front matter its YAML."""
+    level: int = 0
+    """Of a heading."""
+    items: tuple["PageBlock", ...] = ()
+    """Of a list its items (the text of each is its first paragraph), of an item those below it, of a table its rows."""
+    cells: tuple[str, ...] = ()
+    """Of a row."""
+    simple: bool = True
+    """Whether an item holds one paragraph and nothing else."""
+    outline: bool = False
+    """Whether an item holds one paragraph and otherwise lists only, whose items are its `items`."""
+
+    @property
+    def end(self) -> int:
+        """Last line, counted from 1."""
+        return self.line + self.source.count("\n")
+
+
+def read(text: str) -> list[PageBlock]:
+    """The blocks of a page, in order. White space at line ends is an editor's and means nothing."""
+    # Merging, syncing and proposing read a page several times: kept blocks take a third of the CPU off their tests.
+    return list(_cached(text)) if len(text) <= CACHED_CHARACTERS else _read(text)
+
+
+@lru_cache(maxsize=8)
+def _cached(text: str) -> tuple[PageBlock, ...]:
+    return tuple(_read(text))
+
+
+def _read(text: str) -> list[PageBlock]:
+    text = text.removeprefix("\ufeff")
+    lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    page = [_block(node, lines) for node in SyntaxTreeNode(_parser().parse("\n".join(lines))).children]
+    return sorted((*page, *_definitions(page, lines)), key=lambda block: block.line)
+
+
+def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]:
+    """Lines that are in no block: the addresses of links, which markdown-it takes out of the page."""
+    told = {line for block in page for line in range(block.line, block.end + 1)}
+    for number, line in enumerate(lines, 1):
+        if line.strip() and number not in told:
+            yield PageBlock(kind="definition", line=number, source=line)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    return parser.disable("inline")
+
+
+def _block(node: SyntaxTreeNode, lines: list[str]) -> PageBlock:
+    first, last = node.map or (0, 0)
+    return PageBlock(
+        kind=node.type,
+        line=first + 1,
+        source="\n".join(lines[first:last]).rstrip("\n"),
+        text=_text(node),
+        level=int(node.tag[1:]) if node.type == "heading" else 0,
+        items=tuple(_items(node, lines)),
+    )
+
+
+def _items(node: SyntaxTreeNode, lines: list[str]) -> Iterator[PageBlock]:
+    if node.type in ("bullet_list", "ordered_list"):
+        for item in node.children:
+            block = _block(item, lines)
+            paragraphs = [child for child in item.children if child.type == "paragraph"]
+            text = _text(paragraphs[0]) if paragraphs else ""
+            below = [child for child in item.children if child.type == "bullet_list"]
+            nested = tuple(one for child in below for one in _items(child, lines))
+            outline = len(paragraphs) == 1 and len(item.children) == 1 + len(below)
+            simple = outline and not below
+            yield block.model_copy(update={"text": text, "simple": simple, "outline": outline, "items": nested})
+    elif node.type == "table":
+        for part in node.children:
+            for tr in part.children:
+                cells = tuple(_text(td) for td in tr.children)
+                yield _block(tr, lines).model_copy(update={"cells": cells})
+
+
+def _text(node: SyntaxTreeNode) -> str:
+    if node.type in ("fence", "front_matter", "code_block", "html_block"):
+        return node.content
+    return node.children[0].content if node.children and node.children[0].type == "inline" else ""
+
+
+class UnreadableReport(DataError):
+    """Names the lines (counted from 1) and the reason."""
+
+    def __init__(self, reason: str, *lines: int) -> None:
+        where = " and ".join(str(line) for line in lines)
+        super().__init__(f"{'lines' if len(lines) > 1 else 'line'} {where}: {reason}")
+        self.reason = reason
+        self.lines = lines
+
+
+class ConflictingEdits(UnreadableReport):
+    """A label was changed in two places, differently: only a person can say which one holds."""

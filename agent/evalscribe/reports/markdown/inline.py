@@ -1,0 +1,120 @@
+"""Names, links and lists of names inside a line: how each is printed and how it is read back.
+
+A name that could be taken for anything else is printed as a code span. Lines are read with their code spans masked, so
+that no name can be read as structure.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote, unquote
+
+from evalscribe.model.report import ReportEntry
+from evalscribe.text import HAZARD, mask_code
+
+PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
+VERSIONED = re.compile(r"[a-z]+@\d+")
+"""`rules@1`: no mention, because letters stand before the `@`."""
+PLAIN_PATH = re.compile(r"[^\W_](?:[\w.+-]*[^\W_])?(?:/[^\W_](?:[\w.+-]*[^\W_])?)+")
+LINK = re.compile(r"\[([^\[\]]*)\]\(([^\s()]*)\)")
+DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
+
+
+def code(text: str) -> str:
+    """A code span of one line of text; CommonMark takes one space off each end where both have one."""
+    if not text:
+        return ""
+    runs = {len(run) for run in re.findall("`+", text)}
+    fence = "`" * next(n for n in range(1, len(runs) + 2) if n not in runs)
+    pad = " " if text[0] == "`" or text[-1] == "`" or (text[0] == text[-1] == " ") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def uncode(source: str) -> str:
+    """The text of a code span; any other source is its own text."""
+    if not source.startswith("`") or mask_code(source).strip("\0"):
+        return source
+    fence = len(source) - len(source.lstrip("`"))
+    text = source[fence:-fence]
+    return text[1:-1] if text[:1] == text[-1:] == " " and text.strip(" ") else text
+
+
+def name(text: str) -> str:
+    plain = PLAIN_NAME.fullmatch(text) and not HAZARD.search(text)
+    return text if plain or VERSIONED.fullmatch(text) else code(text)
+
+
+def printed_path(text: str) -> str:
+    """An eval's path; plain only with a slash, so that it is never taken for a number or a recommendation's id."""
+    return text if PLAIN_PATH.fullmatch(text) and not HAZARD.search(text) else code(text)
+
+
+def paths(names: Iterable[str]) -> str:
+    return ", ".join(printed_path(item) for item in names)
+
+
+def parse_list(source: str) -> list[str]:
+    """The names of a list separated by commas, code spans taken off."""
+    return [uncode(item) for item in split(source, ",") if item]
+
+
+def split(source: str, separator: str) -> list[str]:
+    """The parts between separators that stand outside code spans, stripped."""
+    mask, parts, start = mask_code(source), [], 0
+    for match in re.finditer(re.escape(separator), mask):
+        parts.append(source[start : match.start()].strip())
+        start = match.end()
+    return [*parts, source[start:].strip()]
+
+
+def link(text: str, url: str | None) -> str:
+    return f"[{text}]({url})" if url else text
+
+
+def parse_link(source: str) -> tuple[str, str | None]:
+    """Text and address of a line that is one link, or the line itself."""
+    match = LINK.fullmatch(mask_code(source))
+    return (source[match.start(1) : match.end(1)], match[2] or None) if match else (source, None)
+
+
+def report_link(file: str) -> str:
+    """An earlier report, by the date in its name."""
+    target = quote(file, safe="/.-_")
+    dates = DATE.findall(target)
+    return link(dates[-1] if dates else code(target), target)
+
+
+def parse_report_links(source: str) -> tuple[str, ...]:
+    return tuple(unquote(match[2]) for match in LINK.finditer(mask_code(source)))
+
+
+def cell(text: str) -> str:
+    """Text for a table's cell; GFM reads `\\|` as a bar even inside code."""
+    return text.replace("|", "\\|")
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cell(text) for text in cells)} |"
+
+
+def render_references(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
+    """One reference each, in the order of the entries; paths have the report's order already."""
+    left = dict.fromkeys(paths)
+    references = []
+    for number, entry in enumerate(entries, 1):
+        meant = [path for path in entry.paths if path in left]
+        references += [str(number)] if len(meant) == len(entry.evals) else [printed_path(path) for path in meant]
+    reported = {path for entry in entries for path in entry.paths}
+    return references + [printed_path(path) for path in left if path not in reported]
+
+
+def parse_references(references: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
+    """Paths. Raises `LookupError` for a number that no entry has."""
+    paths: list[str] = []
+    for reference in references:
+        if not reference.isdecimal():
+            paths.append(uncode(reference))
+        elif 1 <= int(reference) <= len(entries):
+            paths += entries[int(reference) - 1].paths
+        else:
+            raise LookupError(f"there is no finding {reference}")
+    return paths

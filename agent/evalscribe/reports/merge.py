@@ -1,0 +1,219 @@
+"""Merge a new report with people's edits, and refuse to lose any."""
+
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from evalscribe.ids import Frozen
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import Report, ReportNote, RunHeader, replaced
+from evalscribe.reports.edits import (
+    EditedReport,
+    by_path,
+    carried,
+    departed,
+    numbered,
+    read_edited,
+    reworded,
+    same_text,
+    worded,
+)
+from evalscribe.reports.markdown import fields
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.page import render
+from evalscribe.reports.proofread import TOP, check_generated_lines, lines_of, page_parts, without_label
+
+READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: *\d+$")
+"""Lines whose edits have been taken or refused: a finding's heading, the revision."""
+ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
+REVIEWER = re.compile(rf"^[\s>*_#+-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
+RULE = re.compile(r"\s*[|:-][\s|:-]*")
+"""Between a table's head and its rows, or a rule: nobody's words."""
+RECOMMENDED = re.compile(r"^- [^:]*: ")
+LOST = "would be lost; say it on a `Reviewer:` line or in a paragraph of its own"
+NUMBERED = re.compile(r"\bR\d+\b")
+MARKERS = re.compile(r"^[\s>*+-]+|^#+\s|\s#+$|[`*_\\|]")
+
+
+def refuse_losses(reading: EditedReport, new: str) -> None:
+    """Raises `UnreadableReport` naming the first line that a person changed and the new text does not hold.
+
+    Where the text last written is not known, that is a line which what the page says would not be printed as.
+    """
+    lines = lines_of(new)
+    kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
+    for number, line, known in _suspects(reading):
+        if READ_ALREADY.match(line) or RULE.fullmatch(line):
+            continue
+        if not all(_bare(part) in kept for part in _parts(line, known)):
+            raise UnreadableReport(f"this line was changed in a part that is generated, and {LOST}", number)
+
+
+def _suspects(reading: EditedReport) -> Iterator[tuple[int, str, str]]:
+    """Number and text of each line that may be a person's, and the text in which its head is known to be ours."""
+    current = lines_of(reading.text)
+    if reading.written_text is not None:
+        changed = _changed(lines_of(reading.written_text), current)
+        yield from ((number, line, reading.written_text) for number, line in changed)
+        return
+    page = page_parts(reading.text)
+    yield from ((number, line, "") for number, line in enumerate(current[: page[TOP].line - 1], 1) if "#" in line)
+    for said in check_generated_lines(reading.current, page):
+        if said.level == "error":
+            yield from ((number, line, "") for number, line in _paragraph(current, said.line))
+
+
+def _paragraph(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
+    """The line and, of our first paragraph, those that follow it."""
+    yield first, lines[first - 1]
+    for number in range(first + 1, len(lines) + 1) if lines[first - 1].startswith("**") else ():
+        if not lines[number - 1] or lines[number - 1].startswith(("|", ">")):
+            return
+        yield number, lines[number - 1]
+
+
+def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]]:
+    """Lines that a person added or changed, with their numbers."""
+    for kind, _, _, first, last in SequenceMatcher(None, written, current).get_opcodes():
+        if kind in ("insert", "replace"):
+            yield from enumerate(current[first:last], first + 1)
+
+
+def _parts(line: str, known: str) -> list[str]:
+    """What has to be found again: of a classification row its cells without the label, of other lines the words.
+
+    A recommendation is kept as a note without its head, where that is `known` to be ours.
+    """
+    if ROW.match(line):
+        return without_label(line)
+    head = RECOMMENDED.match(line)
+    said = line[head.end() :] if head and head[0] in known else line
+    return [REVIEWER.sub("", said)]
+
+
+def _bare(line: str) -> str:
+    """Words only: markers of lists, quotations and code left out, and the numbers that we give."""
+    return NUMBERED.sub("R", " ".join(MARKERS.sub("", line).split()))
+
+
+JUDGE = re.compile(r"\W*judge\b", re.IGNORECASE)
+
+
+def refuse_changed_facts(reading: EditedReport, new: Report) -> None:
+    """Raises `UnreadableReport` with the line of the first one."""
+    for reason, *lines in (*_judges(reading), *_run(reading, new)):
+        raise UnreadableReport(reason, *lines)
+
+
+def _judges(reading: EditedReport) -> Iterator[tuple[str, int] | tuple[str, int, int]]:
+    """The heading is a person's, the `Judge:` line is not."""
+    written = {entry.paths: entry.judge for entry in reading.written.entries} if reading.written else {}
+    for number, entry in enumerate(reading.current.entries, 1):
+        if written.get(entry.paths, entry.judge) != entry.judge:
+            reason = "this is the judge's own label; correct the one in the finding's heading"
+            yield reason, _line_of_judge(reading.text, number)
+        elif entry.judge and entry.judge.id not in reading.current.judges:
+            reason = f"finding {number} was judged by {entry.judge.id}, which the front matter leaves out"
+            yield reason, _line_of_judge(reading.text, number), 1
+
+
+def _run(reading: EditedReport, new: Report) -> Iterator[tuple[str, int]]:
+    """Where the text last written is known, `losses` compares the lines."""
+    if not reading.unexplained(new):
+        return
+    old, lines = reading.current, lines_of(reading.text)
+    if _names(old.run) != _names(new.run):
+        yield f"the run is of {_names(new.run)}; anything else {LOST}", _row(lines, "Run")
+    if old.run.status == new.run.status and _counts(old.run) != _counts(new.run):
+        yield f"the run has {_counts(new.run)}; anything else {LOST}", _row(lines, "Result")
+    steps = {path: entry.step for entry in new.entries for path in entry.paths}
+    for number, entry in enumerate(old.entries, 1):
+        if entry.judge and not steps.keys() & set(entry.paths):
+            yield f"the run has no failed eval {entry.paths[0]}; another name {LOST}", _row(lines, str(number))
+        step = steps.get(entry.paths[0], entry.step)
+        if step != entry.step:
+            yield f"{entry.paths[0]} failed in the step {step}; anything else {LOST}", _row(lines, str(number))
+
+
+def _names(run: RunHeader) -> str:
+    return f"{run.model} ({run.provider}), experiment {run.experiment}"
+
+
+def _counts(run: RunHeader) -> str:
+    return f"{run.passed} passed, {run.failed} failed, {run.total} in all"
+
+
+def _row(lines: list[str], first: str) -> int:
+    """The line of the table's row with this first cell."""
+    row = re.compile(rf"\|?\s*{re.escape(first)}\s*\|")
+    return next((at for at, line in enumerate(lines, 1) if row.match(line)), 1)
+
+
+def _line_of_judge(text: str, finding: int) -> int:
+    lines = list(enumerate(lines_of(text), 1))
+    heading = next((at for at, line in lines if line.startswith(f"### {finding}.")), 1)
+    end = next((at for at, line in lines[heading:] if line.startswith("## ")), len(lines))
+    end = next((at for at, line in lines[heading:end] if line.startswith("### ")), end)
+    return next((at for at, line in lines[heading:end] if JUDGE.match(line)), heading)
+
+
+class MergedReport(Frozen):
+    """What belongs on disk."""
+
+    report: Report
+    text: str
+    changed: bool
+    """Whether the text has to be written."""
+    back: tuple[str, ...] = ()
+    """Evals whose findings people had taken out, and which still fail."""
+
+
+def merge_report(new: Report, current: str | None, last_written: str | None, begun: str | None = None) -> MergedReport:
+    """The new report, corrections, notes and actions of the current text kept; a higher revision where it differs.
+
+    `last_written` is the text that evalscribe wrote last, where the store knows it; `begun` stands in for it where it
+    does not. Raises `UnreadableReport` with the line for text that could not be kept, `ConflictingEdits` for labels
+    that contradict each other.
+    """
+    if current is None:
+        return MergedReport(report=new, text=render(new), changed=True)
+    reading = read_edited(current, last_written or begun)._replace(sure=last_written is not None)
+    refuse_changed_facts(reading, new)
+    report = _kept(new, reading)
+    text = render(report)
+    if same_text(text, current):
+        return MergedReport(report=report, text=current, changed=False)
+    report = replaced(report, revision=reading.current.revision + 1)
+    text = render(report)
+    refuse_losses(reading, text)
+    return MergedReport(report=report, text=text, changed=True, back=_back(reading, new))
+
+
+def _back(reading: EditedReport, new: Report) -> tuple[str, ...]:
+    here = by_path(reading.current)
+    written = new if reading.unexplained(new) else reading.written
+    before = by_path(written) if written else {}
+    return tuple(path for path in by_path(new) if path in before and path not in here)
+
+
+def _kept(new: Report, reading: EditedReport) -> Report:
+    old = reading.current
+    entries = worded(new.entries, old) if reading.unexplained(new) else new.entries
+    entries = carried(entries, old, reading.written)
+    notes = [*old.notes, *departed(old, entries), *reworded(old, reading.written, new)]
+    return replaced(
+        new,
+        date=old.date,
+        revision=old.revision,
+        entries=entries,
+        recommendations=numbered(new.recommendations, _proposed(reading), old.actions_taken),
+        actions_taken=old.actions_taken,
+        notes=tuple(dict.fromkeys(ReportNote(section=note.section, text=note.text) for note in notes)),
+    )
+
+
+def _proposed(reading: EditedReport) -> tuple[Recommendation, ...]:
+    """Those of the page, and those that were on it before somebody wrote over them."""
+    here = {item.id for item in reading.current.recommendations}
+    written = reading.written.recommendations if reading.written else ()
+    return (*reading.current.recommendations, *(item for item in written if item.id not in here))

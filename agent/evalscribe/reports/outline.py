@@ -1,0 +1,202 @@
+"""Build the report and the analysis document from a run, its findings and its history."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evalscribe.ids import content_id
+from evalscribe.model.analysis import (
+    Analysis,
+    CitationSummary,
+    CostSummary,
+    FindingSummary,
+    StageUsage,
+    UsageSummary,
+    analysis_from_report,
+)
+from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation, Role
+from evalscribe.model.finding import Collation, Finding, Unclassified, Verdict
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.report import SNIPPET_LINES, EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.run import Eval, Run
+
+MAX_LINES_OF_ONE = 6
+ORDER: tuple[Role, ...] = ("output", "expected", "grader", "known_gaps", "task", "transcript", "log")
+
+
+def snippets(citations: Sequence[Citation]) -> tuple[Snippet, ...]:
+    """The citations worth printing, in the order of `ORDER`.
+
+    Lines of the log only where nothing else is quoted: the entry's error line says what they say.
+    """
+    unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
+    ordered = sorted(unique.values(), key=lambda c: ORDER.index(c.role))
+    wanted = [c for c in ordered if c.role != "log"] or ordered
+    kept: list[Snippet] = []
+    left = SNIPPET_LINES
+    for citation in wanted:
+        lines = citation.text.split("\n")[: min(MAX_LINES_OF_ONE, left)]
+        if lines:
+            kept.append(_snippet(citation, lines))
+            left -= len(lines)
+    return tuple(kept)
+
+
+def _snippet(citation: Citation, lines: Sequence[str]) -> Snippet:
+    return Snippet(
+        role=citation.role, path=citation.path, first=citation.first, text="\n".join(lines), status=citation.status
+    )
+
+
+def compose_report(
+    run: Run,
+    collation: Collation,
+    *,
+    judges: Sequence[str],
+    date: str,
+    evidence: Sequence[str],
+    earlier: Sequence[str] = (),
+    own_prompts: bool = False,
+    cascade: CascadeSaving | None = None,
+) -> Report:
+    """The report of a run as if it were the first; `publish` carries over what people wrote into the last one.
+
+    `date` is ISO; `evidence` are the content ids of all evidence; `earlier` names compared reports, newest first;
+    `judges` are the ids of all that may have decided.
+    """
+    return Report(
+        run=_header(run),
+        date=date,
+        judges=tuple(judges),
+        own_prompts=own_prompts,
+        cascade=cascade,
+        evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
+        earlier=tuple(earlier),
+        entries=tuple(_entry(finding) for finding in collation.findings),
+        patterns=collation.patterns,
+        resolved=collation.resolved,
+        recommendations=collation.recommendations,
+        follow_ups=collation.follow_ups,
+    )
+
+
+def _header(run: Run) -> RunHeader:
+    shared = {name: getattr(run, name) for name in RunHeader.model_fields if name in Run.model_fields}
+    return RunHeader(**shared, listed=len(run.failures), names_all=run.evals is not None)
+
+
+def _entry(finding: Finding) -> ReportEntry:
+    refs = tuple(EvalRef(path=eval.path, url=eval.url) for eval in finding.evals)
+    verdict = finding.verdict
+    if isinstance(verdict, Unclassified):
+        return ReportEntry(
+            evals=refs,
+            step=finding.step,
+            classification=None,
+            why=verdict.reason,
+            reasoning=verdict.reason,
+            recurrence=finding.recurrence,
+            across=finding.across,
+            missing="; ".join(finding.missing),
+        )
+    return _judged_entry(refs, finding, verdict)
+
+
+def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict) -> ReportEntry:
+    return ReportEntry(
+        evals=refs,
+        step=finding.step,
+        classification=verdict.classification,
+        cause=verdict.cause,
+        cause_kind=verdict.cause_kind,
+        uncertain=verdict.uncertain,
+        judge=JudgeLabel(
+            id=verdict.judge,
+            classification=verdict.classification,
+            confidence=verdict.confidence,
+            stage=verdict.stage,
+        ),
+        why=verdict.why,
+        error=verdict.error,
+        reasoning=verdict.reasoning,
+        recurrence=finding.recurrence,
+        across=finding.across,
+        missing="; ".join(finding.missing),
+        snippets=snippets(verdict.citations),
+    )
+
+
+def saved_by_cascade(verdict: Verdict) -> bool:
+    """Whether the expensive model was not asked, because an earlier stage decided."""
+    return verdict.stage in ("rules", "tag") and not verdict.provisional and verdict.before == Usage()
+
+
+def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> CascadeSaving:
+    """`spared`: by group, what the expensive model `against` is likely to have taken where it was not asked."""
+    priced = all(estimate.cost_usd is not None for estimate in spared.values())
+    spent = sum((finding.verdict.usage for finding in findings), Usage())
+    # Where the expensive model was asked, it was asked the same without a cascade: only what came before is extra.
+    asked = (finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged))
+    cheap = (finding.verdict.usage for finding in findings if finding.group in spared)
+    extra = sum((*asked, *cheap), Usage())
+    kept = sum(spared.values(), Estimate())
+    saved = (kept.cost_usd or 0.0) - extra.cost_usd if priced else _tokens(kept) - _tokens(extra)
+    return CascadeSaving(
+        decided=_decided(findings),
+        unit="usd" if priced else "tokens",
+        spent=spent.cost_usd if priced else _tokens(spent),
+        saved=max(0.0, saved),
+        against=against,
+    )
+
+
+def _tokens(what: Usage | Estimate) -> float:
+    return float(what.input_tokens + what.output_tokens)
+
+
+def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:
+    """By judge, in the order of the stages."""
+    order = (*STAGES, None)
+    judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
+    counts: dict[str, int] = {}
+    for finding in judged:
+        counts[finding.verdict.judge] = counts.get(finding.verdict.judge, 0) + len(finding.evals)
+    return tuple(JudgeShare(judge=judge, evals=evals) for judge, evals in counts.items())
+
+
+def analysis_document(
+    report: Report,
+    findings: Iterable[Finding],
+    *,
+    report_path: str | None,
+    changed: bool,
+    spent: Mapping[str, Usage],
+) -> Analysis:
+    """`findings` add ids, groups and every citation; `spent` is this command's own usage, by stage."""
+    known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
+    said = analysis_from_report(report)
+    return said.model_copy(
+        update={
+            "report_path": report_path,
+            "changed": changed,
+            "findings": tuple(_enriched(finding, *known[finding.eval]) for finding in said.findings),
+            "usage": spent_summary(spent),
+        }
+    )
+
+
+def spent_summary(spent: Mapping[str, Usage]) -> CostSummary:
+    stages = tuple(StageUsage(stage=stage, **_printed(usage)) for stage, usage in spent.items())
+    return CostSummary(**_printed(sum(spent.values(), Usage())), stages=stages)
+
+
+def _printed(usage: Usage) -> dict[str, Any]:
+    return usage.model_dump(include=set(UsageSummary.model_fields))
+
+
+def _enriched(said: FindingSummary, eval: Eval, finding: Finding) -> FindingSummary:
+    known: dict[str, object] = {"eval_id": eval.id, "category": eval.category, "group": finding.group}
+    if isinstance(finding.verdict, Verdict):
+        known["citations"] = tuple(CitationSummary(**citation.model_dump()) for citation in finding.verdict.citations)
+    return said.model_copy(update=known)

@@ -1,0 +1,292 @@
+"""Check one page: readable, consistent, well named, well linked, quotations in the evidence."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
+from posixpath import normpath
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from evalscribe.ids import folder_fit, model_folder, report_stems, run_id_prefix
+from evalscribe.judging.quotations import fold_line
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.report import SNIPPET_LINES, ProblemLevel, Report, Snippet
+from evalscribe.reports.markdown import snippets
+from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.problems import LineProblem
+from evalscribe.reports.proofread import (
+    FENCE,
+    FINDINGS,
+    PagePart,
+    check_generated_lines,
+    lines_of,
+    outside_fences,
+    page_parts,
+)
+from evalscribe.text import mask_code
+
+NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
+EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
+
+
+def naming(report: Report, name: str) -> Iterator[LineProblem]:
+    """`name`: below the reports folder; of a file elsewhere without any folder, which is then not compared."""
+    path = PurePosixPath(name)
+    run = report.run
+    match = NAME.fullmatch(path.name)
+    if match is None or match[1] not in report_stems(run.id):
+        yield LineProblem(
+            1, "error", f"the report of run {run.id} is called {_expected(report)}, this file {path.name}"
+        )
+    elif match[2] != report.date:
+        yield LineProblem(1, "warning", f"the file's name says {match[2]}, the report was begun on {report.date}")
+    folders = path.parts[:-1]
+    if folders and folder_fit(run.provider, run.model, folders) is None:
+        wanted = "/".join(model_folder(run.provider, run.model))
+        yield LineProblem(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: nobody finds it there")
+
+
+def front_matter(report: Report) -> Iterator[LineProblem]:
+    listed = set(report.judges)
+    for number, entry in enumerate(report.entries, 1):
+        if entry.judge and entry.judge.id not in listed:
+            listed.add(entry.judge.id)
+            yield LineProblem(
+                1, "error", f"finding {number} was judged by {entry.judge.id}, which the front matter leaves out"
+            )
+    if report.evidence and not EVIDENCE.fullmatch(report.evidence):
+        yield LineProblem(
+            1, "warning", f"evidence {report.evidence!r} in the front matter is no `sha256:` and 8 digits"
+        )
+
+
+def _expected(report: Report) -> str:
+    return f"{run_id_prefix(report.run.id)}_{report.date}.md"
+
+
+LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+[\"'][^\n]*?[\"'])?\s*\)")
+REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+LONGEST = 20_000
+"""Characters of a line; a longer one holds no link of anybody's."""
+SHOWN = 5
+"""Further lines that are named for one link."""
+
+
+def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
+    """`exists`: whether there is a file of this name below the reports folder, where `name` is the report.
+
+    What evalscribe wrote has to lead to a report; a person may point to any file, and is only told, more quietly
+    where the whole report is theirs (`report` is None).
+    """
+    wrong: dict[tuple[ProblemLevel, str], list[int]] = {}
+    for number, level, what in _wrong(text, report, name, exists):
+        wrong.setdefault((level, what), []).append(number)
+    for (level, what), (first, *others) in wrong.items():
+        yield LineProblem(first, level, f"{what}{_also(others)}")
+
+
+def _also(lines: list[int]) -> str:
+    """One link is one mistake, however often it stands there."""
+    told = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
+    return f" (also in {'line' if len(lines) == 1 else 'lines'} {told})" if lines else ""
+
+
+def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
+    own = linked_reports(report) if report else frozenset()
+    for number, target in _targets(text):
+        if SCHEME.match(target) or target.startswith("//"):
+            if what := _odd_address(target):
+                yield LineProblem(number, "error" if report else "notice", what)
+        elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
+            level: ProblemLevel = "error" if path in own else "warning" if report else "notice"
+            yield from _of_file(number, path, level, name, exists)
+
+
+def _of_file(
+    number: int, path: str, level: ProblemLevel, name: str, exists: Callable[[str], bool]
+) -> Iterator[LineProblem]:
+    folder = name.rpartition("/")[0]
+    found = normpath(f"{folder}/{path}" if folder else path)
+    if path.startswith("/") or found == ".." or found.startswith("../"):
+        yield LineProblem(number, level, f"the link {path!r} leaves the folder of reports")
+    elif not exists(found):
+        yield LineProblem(number, level, f"the link {path!r} leads to nothing: there is no {found}")
+
+
+def _targets(text: str) -> Iterator[tuple[int, str]]:
+    """Each link's line and target, code left out."""
+    for number, line in outside_fences(text):
+        if len(line) > LONGEST or ("](" not in line and "]:" not in line):
+            continue
+        mask = mask_code(line)
+        yield from ((number, line[slice(*match.span(1))]) for match in LINK.finditer(mask))
+        if match := REFERENCE.fullmatch(mask):
+            yield number, line[slice(*match.span(1))]
+
+
+def _odd_address(target: str) -> str | None:
+    try:
+        parts = urlsplit(target)
+        well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        well = False
+    well = well or (target.casefold().startswith("mailto:") and "@" in target)
+    return None if well else f"{target[:120]!r} is no well-formed web address"
+
+
+def linked_reports(report: Report) -> frozenset[str]:
+    """The files that generated lines link to."""
+    seen = (name for entry in report.entries for name in entry.recurrence.reports)
+    return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))
+
+
+KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
+HEAD = 40
+"""Lines in which a report's kind is looked for, also when the front matter around it is broken."""
+MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
+
+
+class PageCheck(NamedTuple):
+    report: Report | None
+    """None where it cannot be read."""
+    findings: tuple[PagePart, ...]
+    """The lines of each finding."""
+    problems: tuple[LineProblem, ...]
+
+
+def is_ours(text: str) -> bool:
+    return any(KIND.match(line) for line in lines_of(text)[:HEAD])
+
+
+def check_page(text: str, name: str, exists: Callable[[str], bool], written: Report | None = None) -> PageCheck:
+    """All that can be said of a report of ours without its evidence; `written` as evalscribe wrote it last, if known.
+
+    `name` and `exists` as in `links`.
+    """
+    found = tuple(markers(text))
+    if found:
+        return PageCheck(None, (), found)
+    try:
+        report = parse(text, written)
+    except UnreadableReport as error:
+        return PageCheck(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
+    page = page_parts(text)
+    problems = (
+        *naming(report, name),
+        *front_matter(report),
+        *check_generated_lines(report, page),
+        *links(text, report, name, exists),
+    )
+    return PageCheck(report, tuple(part for key, part in page.items() if key.startswith(f"{FINDINGS}/")), problems)
+
+
+def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
+    """Each line that a merge left behind; those inside `code` may be a quotation of somebody else's conflict."""
+    lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
+    marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
+    if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
+        for number, line in marks:
+            yield LineProblem(number, "error", f"a conflict that nobody resolved: {line[:40]!r}")
+
+
+def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
+    """Front matter is looked at too: its revision is what two branches change first."""
+    numbers = dict(outside_fences(text))
+    first = min(numbers, default=1)
+    yield from ((at, line) for at, line in enumerate(lines_of(text)[: first - 1], 1))
+    yield from numbers.items()
+
+
+def _unreadable(error: UnreadableReport) -> LineProblem:
+    several = isinstance(error, ConflictingEdits) or len(error.lines) > 1
+    return LineProblem(max(1, min(error.lines, default=1)), "error", str(error) if several else error.reason)
+
+
+class PrintedQuotation(NamedTuple):
+    line: int
+    snippet: Snippet
+
+
+def quotations(part: PagePart) -> tuple[PrintedQuotation, ...]:
+    """Those of one finding, with the line that each begins on."""
+    block = _fence(part)
+    if block is None:
+        return ()
+    try:
+        found = snippets.parse(block)
+    except UnreadableReport:
+        return ()
+    placed = []
+    at = block.line + 1
+    for snippet in found:
+        placed.append(PrintedQuotation(at, snippet))
+        at += snippet.last - snippet.first + 1
+    return tuple(placed)
+
+
+def compare_quotation(quoted: Sequence[PrintedQuotation], evidence: Evidence) -> Iterator[LineProblem]:
+    """What is wrong with the quotations of a finding."""
+    for line, snippet in quoted:
+        document = evidence.document(snippet.role, snippet.path) or _renamed(evidence, snippet)
+        if document is None:
+            if snippet.status != "unverified":
+                yield LineProblem(
+                    line, "error", f"forged or outdated: the evidence has no {snippet.role} {snippet.path!r}"
+                )
+        elif snippet.status == "unverified":
+            yield from _wrongly_doubted(line, snippet, document)
+        elif not _stands_at(snippet, document, snippet.first):
+            yield LineProblem(line, "error", _elsewhere(snippet, document))
+
+
+def _wrongly_doubted(line: int, snippet: Snippet, document: Document) -> Iterator[LineProblem]:
+    """Only a warning: of a longer quotation that is wrong further down, the printed part may be there."""
+    if _stands_at(snippet, document, snippet.first):
+        where = f"{snippet.role} {snippet.path}:{snippet.first}"
+        yield LineProblem(line, "warning", f"marked as unverified, but what is printed stands at {where}")
+
+
+def _elsewhere(snippet: Snippet, document: Document) -> str:
+    where = f"{snippet.role} {snippet.path}"
+    wanted = [fold_line(line) for line in snippet.text.split("\n")]
+    for first in range(1, len(document.lines) + 1):
+        if fold_line(document.lines[first - 1])[:20] == wanted[0][:20] and _stands_at(snippet, document, first):
+            return f"the quotation stands at {where}:{first}, not at line {snippet.first}"
+    return f"forged or outdated: the quotation is not in the evidence at {where}:{snippet.first}, nor elsewhere in it"
+
+
+def _stands_at(snippet: Snippet, document: Document, first: int) -> bool:
+    lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
+    if not lines or first > len(document.lines):
+        return False
+    printed = Snippet(role=snippet.role, path=snippet.path, first=first, text="\n".join(lines)).text.split("\n")
+    quoted = snippet.text.split("\n")
+    return list(map(fold_line, printed[: len(quoted)])) == list(map(fold_line, quoted))
+
+
+def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
+    """The document whose name is printed like this."""
+    named = (document for document in evidence.of(snippet.role))
+    return next((d for d in named if _printed(d) == snippet.path), None)
+
+
+def _printed(document: Document) -> str:
+    return Snippet(role=document.role, path=document.path, first=1, text="").path
+
+
+def _fence(part: PagePart) -> PageBlock | None:
+    """The finding's first fence that is ours."""
+    opened, mark = 0, ""
+    for at, line in enumerate(part.lines):
+        fence = FENCE.fullmatch(line)
+        if not mark:
+            opened, mark = at, fence[1] if fence else ""
+        elif fence and fence[1].startswith(mark) and not fence[2].strip():
+            text = "\n".join([*part.lines[opened + 1 : at], ""])
+            block = PageBlock(kind="fence", line=part.line + opened, source="", text=text)
+            if snippets.is_ours(block):
+                return block
+            mark = ""
+    return None

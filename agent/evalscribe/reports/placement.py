@@ -1,0 +1,103 @@
+"""Which file is the report of a run."""
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from evalscribe.ids import Frozen, choose_folder, path_part, report_stems, run_id_prefix
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Run
+from evalscribe.reports.edits import read_edited
+from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
+from evalscribe.reports.markdown.front_matter import run_of
+from evalscribe.text import name as printed
+
+BESIDE = ".evalscribe.md"
+"""Ends the name of a report that stands beside a file which cannot be read as one, and is never overwritten."""
+
+
+OURS = "\nkind: evalscribe-report/"
+"""Somewhere in every report of ours, whatever stands before its front matter."""
+
+
+class ReportPlacement(Frozen):
+    """The file for a report."""
+
+    name: str
+    """Relative to the reports folder."""
+    current: str | None = None
+    """Its text, where it exists."""
+    message: str | None = None
+    """Why it is not where one would look for it."""
+
+
+def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:
+    """The run's file among those of its model, or a new one named by the ISO date.
+
+    A run has one file, whatever its date. What cannot be read is left alone, and the place is beside it.
+    """
+    own = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
+    refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}
+    readable = next((file for file in own if file.name not in refused), None)
+    message = "; ".join(f"{name} cannot be read and is left as it is: {reason}" for name, reason in refused.items())
+    if readable:
+        return ReportPlacement(name=readable.name, current=readable.text, message=message or None)
+    if refused:
+        return ReportPlacement(name=_beside(own[0].name, files), message=f"{message}; the new report is beside it")
+    return _new(run, date, files)
+
+
+def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
+    """Return the folder of the run's report, relative to the reports folder.
+
+    This is the folder of an existing report on the run, else of the model's reports.
+
+    Args:
+        files: Reports on the run's model.
+    """
+    own = sorted(file.name for file in files if _is_of(run, file))
+    name = next(iter(own), None)
+    return name.rpartition("/")[0] if name else choose_folder(run.provider, run.model, (file.name for file in files))
+
+
+def _is_of(run: Run, file: ReportFile) -> bool:
+    """By its front matter; where that is torn, by the name of the file."""
+    said = run_of(file.text)
+    torn = said is None and OURS in file.text
+    return said == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
+
+
+def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
+    try:
+        read_edited(file.text, last_written)
+    except ConflictingEdits:
+        return None  # readable; whoever merges it says what contradicts
+    except UnreadableReport as error:
+        return str(error)
+    return None
+
+
+def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
+    folder = PurePosixPath(folder_of(run, files))
+    stem = next(stem for stem in report_stems(run.id) if not _of_another(folder, stem, files))
+    name = str(folder / f"{stem}_{path_part(date)}.md")
+    if not _taken(name, files):
+        return ReportPlacement(name=name)
+    message = f"{name} is no report of evalscribe and is left as it is; the new one is beside it"
+    return ReportPlacement(name=_beside(name, files), message=message)
+
+
+def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
+    """Whether a report of another run goes by this name, at any date."""
+    same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
+    return any(run_of(file.text) is not None for file in same)
+
+
+def _beside(name: str, files: Sequence[ReportFile]) -> str:
+    """A free name next to a file's."""
+    stem = name.removesuffix(".md").removesuffix(".evalscribe")
+    candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))
+    return next(candidate for candidate in candidates if not _taken(candidate, files))
+
+
+def _taken(name: str, files: Sequence[ReportFile]) -> bool:
+    return any(file.name.casefold() == name.casefold() for file in files)

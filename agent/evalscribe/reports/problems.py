@@ -1,0 +1,125 @@
+"""Problems that a check finds, and how they are printed: lines, annotations and markdown."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from evalscribe.model.report import (
+    PROBLEM_LEVELS,
+    CheckedReport,
+    CheckResult,
+    Problem,
+    ProblemLevel,
+    escape_ci_commands,
+)
+from evalscribe.text import cut, pluralise, prose
+
+
+class LineProblem(NamedTuple):
+    line: int
+    level: ProblemLevel
+    what: str
+
+
+ANNOTATIONS = 10
+"""Of each level GitHub shows so many per step."""
+ROWS = 50
+COMMENT_ROWS = 20
+COMMENT_REPORTS = 10
+COMMENT_SUMMARY = 3000
+"""Characters of one report's first lines in a comment."""
+COMMENT_LIMIT = 60_000
+"""Characters; GitHub takes 65,536."""
+
+
+def check_lines(checked: CheckResult) -> Iterator[str]:
+    """A line per problem, then what was looked at."""
+    for problem in checked.problems:
+        yield _line(problem)
+    yield from (f"notice: {note}" for note in checked.notes)
+    yield f"{_total(checked)}{_others(checked)}"
+
+
+def check_annotations(checked: CheckResult) -> Iterator[str]:
+    """Commands of a GitHub runner, as many as it shows; the others as plain lines of the log."""
+    for level in PROBLEM_LEVELS:
+        found = checked.of(level)
+        yield from (_annotation(problem) for problem in found[:ANNOTATIONS])
+        for problem in found[ANNOTATIONS:]:
+            yield f"- {_line(problem)}"
+        if len(found) > ANNOTATIONS:
+            yield f"{len(found) - ANNOTATIONS} more of level {level} are only in this log: a step shows {ANNOTATIONS}."
+    yield from map(notice, checked.notes)
+    yield f"{_total(checked)}{_others(checked)}"
+
+
+def notice(text: str) -> str:
+    """A command of a GitHub runner."""
+    return f"::notice title=evalscribe::{_data(escape_ci_commands(text))}"
+
+
+def check_table(checked: CheckResult, rows: int = ROWS) -> str:
+    """Markdown: the total and a row per problem, worst first; other people's words cannot be more than words."""
+    worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
+    out = [f"**{_total(checked)}**{_others(checked)}"]
+    if worst:
+        out += ["", "| | Where | What |", "|---|---|---|", *map(_row, worst[:rows])]
+    if len(worst) > rows:
+        out += ["", f"{len(worst) - rows} more are in the log."]
+    out += [line for note in checked.notes for line in ("", prose(note))]
+    return "\n".join(out) + "\n"
+
+
+def check_comment(checked: CheckResult, changed: Sequence[CheckedReport] | None) -> str:
+    """What a pull request is told. `changed`: its reports; None where nobody knows which they are."""
+    out = [check_table(checked, COMMENT_ROWS)]
+    for report in (changed or ())[:COMMENT_REPORTS]:
+        out.append(f"**{prose(report.file)}**\n")
+        out.append(f"{_first_lines(report)}\n")
+    if changed is not None and len(changed) > COMMENT_REPORTS:
+        out.append(f"{len(changed) - COMMENT_REPORTS} more reports were changed.\n")
+    return cut("\n".join(out), COMMENT_LIMIT)
+
+
+def _first_lines(report: CheckedReport) -> str:
+    if not report.summary:
+        return "> Written by a person." if not report.ours else "> Cannot be read."
+    title, *rest = report.summary
+    return cut("\n".join(f"> {line}" for line in (title.removeprefix("# "), "", *rest)), COMMENT_SUMMARY)
+
+
+def _line(problem: Problem) -> str:
+    level = "" if problem.level == "error" else f"{problem.level}: "
+    return f"{_file(problem.file)}:{problem.line}: {level}{problem.what}"
+
+
+def _file(name: str) -> str:
+    """A path that no runner takes for a command."""
+    return f"./{name}" if name.startswith("::") else name
+
+
+def _annotation(problem: Problem) -> str:
+    return (
+        f"::{problem.level} file={_property(problem.file)},line={problem.line},title=evalscribe::{_data(problem.what)}"
+    )
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _row(problem: Problem) -> str:
+    where, what = (prose(text).replace("|", "\\|") for text in (f"{problem.file}:{problem.line}", problem.what))
+    return f"| {problem.level} | {where} | {what} |"
+
+
+def _total(checked: CheckResult) -> str:
+    return f"{pluralise(len(checked.reports), 'report')} checked, {checked.wrong} with problems"
+
+
+def _others(checked: CheckResult) -> str:
+    said = [pluralise(len(checked.of(level)), level) for level in PROBLEM_LEVELS[1:] if checked.of(level)]
+    return f"; {', '.join(said)}" if said else ""

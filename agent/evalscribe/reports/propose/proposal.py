@@ -1,0 +1,451 @@
+"""Ask a model for the patch that implements a recommendation."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Annotated
+
+from pydantic import BaseModel, Field, ValidationError
+
+from evalscribe import text as prose
+from evalscribe.errors import DataError, UnavailableError
+from evalscribe.ids import Frozen, canonical_json, content_id
+from evalscribe.judging import prompt_text
+from evalscribe.judging.prompt_text import Delimiter, bar_lines, number_lines, one_line, quote_json
+from evalscribe.judging.tool_loop import (
+    ToolFields,
+    TurnBounds,
+    Turns,
+    answer_calls,
+    describe_misuse,
+    echo,
+    limit_lines,
+    tool_of,
+)
+from evalscribe.model.chat import CallFailed, Effort, Message, Reply, Request, ToolCall, ToolResult
+from evalscribe.model.evidence import PackedEvidence
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.protocols import Model
+from evalscribe.model.report import ReportEntry
+from evalscribe.model.repository import Edit, FileChange, Patch, Proposal
+from evalscribe.model.storage import Store
+from evalscribe.prompts.templates import Prompts
+from evalscribe.redaction.redact import redact
+from evalscribe.reports.propose.edits import MOST_SEARCHED, CommitFiles, EditRefusal, apply_edits
+from evalscribe.reports.propose.scope import PatchScope
+
+FOLDER = "propose"
+SHOWN_FILES = 8_000
+"""Tokens of the files that are shown at once; the others are read with tools."""
+MOST_SHOWN = 40
+MOST_NAMED = 100
+
+
+class ConcernedFinding(Frozen):
+    """One finding that the recommendation is about."""
+
+    entry: ReportEntry
+    packed: PackedEvidence | None = None
+    """None where its evidence is not in the store, or others were enough."""
+
+
+def fence_of(
+    recommendation: Recommendation, concerns: Sequence[ConcernedFinding], scope: PatchScope, files: CommitFiles
+) -> Delimiter:
+    texts = [text for _, text in _shown(scope, files)]
+    contents = canonical_json([recommendation, list(concerns), list(scope.files), texts])
+    return Delimiter(content_id(contents), (contents, *texts))
+
+
+def instructions(prompts: Prompts) -> str:
+    return prompts.render(f"{FOLDER}/system.md.j2")
+
+
+def question(
+    prompts: Prompts,
+    recommendation: Recommendation,
+    concerns: Sequence[ConcernedFinding],
+    scope: PatchScope,
+    files: CommitFiles,
+    fence: Delimiter,
+) -> str:
+    group = "eval improvement" if recommendation.group == "eval" else "lint or configuration change"
+    return prompts.render(
+        f"{FOLDER}/recommendation.md.j2",
+        tag=fence.tag,
+        group=group,
+        recommendation=fence.block("the recommendation", one_line(recommendation.text)),
+        findings=[fence.block("a finding", _finding(concern.entry)) for concern in concerns],
+        excerpts=list(_excerpts(concerns, fence)),
+        changeable=fence.block("files that may be changed", _listed(scope.files)) if scope.files else "",
+        folders=fence.block("folders for new files", _listed(scope.folders)) if scope.folders else "",
+        files=[
+            fence.block(f"file {quote_json(path)}", number_lines(1, text.removesuffix("\n")))
+            for path, text in _shown(scope, files)
+        ],
+    )
+
+
+def _finding(entry: ReportEntry) -> str:
+    facts = {
+        "Evals": ", ".join(entry.paths[:MOST_NAMED]),
+        "Failed step": entry.step or "none: grading never began",
+        "Label": f"{entry.classification or 'UNCLASSIFIED'}{f' ({entry.cause_kind})' if entry.cause_kind else ''}",
+        "Error": entry.error,
+        "Cause": entry.cause or "",
+        "Reasoning": entry.reasoning,
+        "Reviewers say": " / ".join(entry.reviewer),
+    }
+    return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
+
+
+def _excerpts(concerns: Iterable[ConcernedFinding], fence: Delimiter) -> Iterable[str]:
+    for concern in concerns:
+        for one in concern.packed.excerpts if concern.packed else ():
+            about = f"{one.role} {quote_json(one.path)} of {quote_json(concern.entry.paths[0])}"
+            yield fence.block(about, number_lines(one.first, one.text))
+        if concern.packed and concern.packed.differences:
+            yield fence.block("differences between output and reference", bar_lines(concern.packed.differences))
+
+
+def _shown(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
+    """The first of the files that may be changed, with their whole text as far as they are short."""
+    room = SHOWN_FILES
+    found = []
+    for path in scope.files[:MOST_SHOWN]:
+        text = files.text(path)
+        if text is not None and (cost := prompt_text.estimate_tokens(text)) <= room:
+            room -= cost
+            found.append((path, text))
+    return found
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = [f"and {len(paths) - MOST_NAMED} more; see list_files"] if len(paths) > MOST_NAMED else []
+    return "\n".join([*map(quote_json, paths[:MOST_NAMED]), *more])
+
+
+MOST_FILES = 300
+MOST_LINES = 400
+MOST_HITS = 50
+
+
+class ListFiles(ToolFields):
+    """List the repository's files, those that may be changed first."""
+
+    folder: Annotated[str, Field(description="Only files below this folder; empty for all.")]
+
+
+class ReadFile(ToolFields):
+    """Read lines of one file, with their numbers."""
+
+    path: str
+    first: Annotated[int, Field(ge=1, description="First line, counted from 1.")]
+    last: Annotated[int, Field(ge=1, description=f"Last line; {MOST_LINES} lines at most are shown at once.")]
+
+
+class SearchFiles(ToolFields):
+    """Find the lines that hold a text, capitals or not."""
+
+    text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
+    folder: Annotated[str, Field(description="Only in files below this folder; empty for all.")]
+
+
+class Replacement(ToolFields):
+    path: Annotated[str, Field(description="Path of the file from the repository's root, with `/`.")]
+    old: Annotated[
+        str,
+        Field(description="Text that the file has exactly once, without line numbers; empty to make a new file."),
+    ]
+    new: Annotated[str, Field(description="What stands in its place; of a new file the whole text.")]
+
+
+class SubmitPatch(ToolFields):
+    """Submit the change; it ends your work. A person decides about it."""
+
+    summary: Annotated[str, Field(description="What is changed, in one imperative line of at most 72 characters.")]
+    edits: Annotated[list[Replacement], Field(description="One for each place that is changed, in order.")]
+
+
+class NoChange(ToolFields):
+    """Say that no change of these files can do what is recommended; it ends your work."""
+
+    reason: Annotated[str, Field(description="Why, in one or two sentences.")]
+
+
+SUBMIT, NO_CHANGE = "submit_patch", "no_change"
+READING: dict[str, type[BaseModel]] = {"list_files": ListFiles, "read_file": ReadFile, "search": SearchFiles}
+NAMES: dict[str, type[BaseModel]] = {**READING, SUBMIT: SubmitPatch, NO_CHANGE: NoChange}
+TOOLS = tuple(tool_of(name, fields) for name, fields in NAMES.items())
+
+
+class ToolMisuse(Exception):
+    """A call that cannot be answered; the model is told why."""
+
+
+def fields_of(call: ToolCall) -> BaseModel:
+    """The call's fields. Raises `ToolMisuse`."""
+    if call.name not in NAMES:
+        raise ToolMisuse(f"There is no tool {quote_json(call.name[:80])}; there are {', '.join(NAMES)}.")
+    try:
+        return NAMES[call.name].model_validate(call.input)
+    except ValidationError as error:
+        raise ToolMisuse(describe_misuse(error)) from None
+
+
+class PatchTools:
+    """The reading tools over one commit's files. Answers are delimited data."""
+
+    def __init__(self, files: CommitFiles, scope: PatchScope, fence: Delimiter) -> None:
+        self._files = files
+        self._changeable = frozenset(scope.files)
+        self._fence = fence
+
+    def answer(self, call: ToolCall, asked: BaseModel) -> ToolResult:
+        """Never raises: what is wrong with a call is its result."""
+        try:
+            about, lines = self._run(asked)
+        except ToolMisuse as misused:
+            return ToolResult(call_id=call.id, text=str(misused), is_error=True)
+        return ToolResult(call_id=call.id, text=self._fence.block(about, limit_lines(lines)))
+
+    def _run(self, asked: BaseModel) -> tuple[str, Iterable[str]]:
+        match asked:
+            case ReadFile():
+                return self._read(asked)
+            case SearchFiles():
+                return "search", self._search(asked)
+            case ListFiles():
+                return "files", self._list(asked)
+        raise ToolMisuse("That is no reading tool.")
+
+    def _list(self, asked: ListFiles) -> Iterator[str]:
+        found = self._below(asked.folder)
+        for path in found[:MOST_FILES]:
+            yield f"{quote_json(path)}{' may be changed' if path in self._changeable else ''}"
+        if len(found) > MOST_FILES:
+            yield f"and {len(found) - MOST_FILES} more; name a folder"
+
+    def _read(self, asked: ReadFile) -> tuple[str, Iterable[str]]:
+        text = self._files.text(asked.path)
+        if text is None:
+            raise ToolMisuse(f"There is no text file {quote_json(asked.path[:200])} to be read; see list_files.")
+        lines = text.removesuffix("\n").split("\n")
+        if not asked.first <= min(asked.last, len(lines)):
+            raise ToolMisuse(f"It has {len(lines)} lines; ask for first to last among them.")
+        last = min(asked.last, len(lines), asked.first + MOST_LINES - 1)
+        about = f"file {quote_json(asked.path)} lines {asked.first} to {last} of {len(lines)}"
+        return about, (number_lines(n, line) for n, line in enumerate(lines[asked.first - 1 : last], asked.first))
+
+    def _search(self, asked: SearchFiles) -> Iterable[str]:
+        paths = self._below(asked.folder)
+        found = self._files.hits(asked.text, paths)
+        lines = [
+            f"{quote_json(path)} {number}| {one_line(line)}" for path, number, line in islice(found, MOST_HITS + 1)
+        ]
+        said = [*lines[:MOST_HITS], *(["and more"] if len(lines) > MOST_HITS else [])] or ["no line holds that"]
+        if len(paths) > MOST_SEARCHED:
+            said.append(f"only the first {MOST_SEARCHED} of {len(paths)} files were searched; name a folder")
+        return said
+
+    def _below(self, folder: str) -> tuple[str, ...]:
+        found = self._files.below(folder)
+        if not found:
+            raise ToolMisuse(f"There is no file below {quote_json(folder[:200])}.")
+        return found
+
+
+LONGEST_SUMMARY = 90
+NUDGE = "That was no patch. Call `submit_patch`, `no_change`, or another tool if you still need to read."
+LAST = "This is your last turn: call `submit_patch` or `no_change` now."
+CUT_OFF = "Your last answer was cut off because it was too long. Think less, and submit a smaller patch now."
+
+
+class ProposalLimits(TurnBounds):
+    """What one proposal may take at most."""
+
+    turns: int = 16
+    answer_tokens: int = 16_000
+    seconds: float = 600.0
+    nudges: int = 2
+    broken: int = 2
+    """Patches that do not apply and are sent back."""
+    forbidden: int = 1
+    """Patches that touch what the recommendation does not concern and are sent back."""
+
+
+class PatchConversation:
+    """One conversation; used once."""
+
+    def __init__(
+        self,
+        model: Model,
+        opening: Request,
+        files: CommitFiles,
+        scope: PatchScope,
+        toolbox: PatchTools,
+        bounds: ProposalLimits,
+    ) -> None:
+        self._turns = Turns(model, bounds, LAST)
+        self._model = model.id
+        self._opening = opening
+        self._messages = list(opening.messages)
+        self._files = files
+        self._scope = scope
+        self._toolbox = toolbox
+        self._bounds = bounds
+        self._nudges = 0
+        self._broken = 0
+        self._forbidden = 0
+
+    async def run(self) -> Proposal:
+        """Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where it cannot be
+        asked."""
+        while not self._turns.last:
+            request = self._opening.model_copy(update={"messages": tuple(self._messages)})
+            try:
+                reply = await self._turns.ask(request)
+            except CallFailed as error:
+                reason = f"{self._model} proposed nothing: {error.reason}\nNothing was changed."
+                raise UnavailableError(reason) from None
+            proposal = self._take(reply)
+            if proposal is not None:
+                return proposal
+        raise self._given_up(f"no patch within {self._turns.taken}")
+
+    def _take(self, reply: Reply) -> Proposal | None:
+        match reply.stop:
+            case "refusal":
+                raise self._given_up("it refused")
+            case "context_exceeded":
+                raise self._given_up("what it read is too long for it")
+            case "max_tokens":
+                self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
+                return None
+            case "pause":
+                self._messages += echo(reply)
+                return None
+        if not reply.tool_calls:
+            self._messages += echo(reply)
+            self._nudge(NUDGE, "it submitted no patch")
+            return None
+        results = answer_calls(reply, self._answer)
+        if isinstance(results, Proposal):
+            return results
+        self._messages += [*echo(reply), results]
+        return None
+
+    def _answer(self, call: ToolCall) -> ToolResult | Proposal:
+        try:
+            asked = fields_of(call)
+        except ToolMisuse as misused:
+            return ToolResult(call_id=call.id, text=str(misused), is_error=True)
+        match asked:
+            case SubmitPatch():
+                return self._submitted(call, asked)
+            case NoChange(reason=reason):
+                raise self._given_up(f"it says that no change of these files can do it: {_said(reason, 400)}")
+        return self._toolbox.answer(call, asked)
+
+    def _submitted(self, call: ToolCall, patch: SubmitPatch) -> ToolResult | Proposal:
+        edits = tuple(Edit(path=one.path, old=one.old, new=one.new) for one in patch.edits)
+        made = apply_edits(edits, self._scope, self._files.raw)
+        if not isinstance(made, EditRefusal):
+            return Proposal(edits=edits, summary=_said(patch.summary, LONGEST_SUMMARY) or "Change the eval")
+        self._broken += not made.forbidden
+        self._forbidden += made.forbidden
+        told = "; ".join(made.problems[:5])
+        if self._forbidden > self._bounds.forbidden:
+            raise self._given_up(f"its patch touches what the recommendation does not concern: {_said(told, 400)}")
+        if self._broken > self._bounds.broken:
+            raise self._given_up(f"its patch does not apply: {_said(told, 400)}")
+        text = "\n".join(("Nothing of the patch was taken. Correct this and submit the whole patch again:", told))
+        return ToolResult(call_id=call.id, text=text, is_error=True)
+
+    def _given_up(self, reason: str) -> DataError:
+        """What was answered led nowhere: who asks again is to be answered anew."""
+        self._turns.forget()
+        return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
+
+    def _nudge(self, words: str, given_up: str) -> None:
+        self._nudges += 1
+        if self._nudges > self._bounds.nudges:
+            raise self._given_up(given_up)
+        self._messages.append(Message(role="user", text=words))
+
+
+def _said(text: str, limit: int) -> str:
+    return prose.cut(redact(prose.one_line(text)), limit).rstrip(" .")
+
+
+EFFORT: Effort = "high"
+
+
+class Proposer:
+    """One recommendation, the files of one commit, and whom to ask."""
+
+    def __init__(
+        self,
+        recommendation: Recommendation,
+        concerns: Sequence[ConcernedFinding],
+        scope: PatchScope,
+        files: CommitFiles,
+        *,
+        model: Model,
+        prompts: Prompts,
+        bounds: ProposalLimits | None = None,
+    ) -> None:
+        self._scope = scope
+        self._files = files
+        self._model = model
+        self._bounds = bounds or ProposalLimits()
+        fence = fence_of(recommendation, concerns, scope, files)
+        self._toolbox = PatchTools(files, scope, fence)
+        asked = question(prompts, recommendation, concerns, scope, files, fence)
+        self._opening = Request(
+            system=instructions(prompts),
+            messages=(Message(role="user", text=asked),),
+            tools=TOOLS,
+            max_tokens=self._bounds.answer_tokens,
+            effort=EFFORT,
+        )
+
+    @property
+    def key(self) -> str:
+        """Content id of the question. What is known of an equal one is taken where it still applies to the files."""
+        return content_id([self._model.id, self._opening, self._scope.files])
+
+    async def propose(self, store: Store, *, fresh: bool = False) -> Proposal:
+        """What was proposed before, unless `fresh`, or what the model proposes now.
+
+        Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where none answers."""
+        known = None if fresh else store.proposal(self.key)
+        if known is not None and not isinstance(self._changes(known), EditRefusal):
+            return known
+        talk = PatchConversation(self._model, self._opening, self._files, self._scope, self._toolbox, self._bounds)
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                proposal = await talk.run()
+        except TimeoutError:
+            raise UnavailableError(
+                f"{self._model.id} proposed no patch within {self._bounds.seconds:g} s. Nothing was changed."
+            ) from None
+        store.put_proposal(self.key, proposal)
+        return proposal
+
+    def patch(self, proposal: Proposal, *, run: str, recommendation: str, base: str) -> Patch:
+        """The proposal against the files of the commit `base`, which this was made with."""
+        made = self._changes(proposal)
+        if isinstance(made, EditRefusal):
+            raise DataError(f"the proposal does not apply: {'; '.join(made.problems)}. Nothing was changed.")
+        return Patch(
+            run=run,
+            recommendation=recommendation,
+            base=base,
+            changes=made,
+            summary=proposal.summary,
+            judge=self._model.id,
+        )
+
+    def _changes(self, proposal: Proposal) -> tuple[FileChange, ...] | EditRefusal:
+        return apply_edits(proposal.edits, self._scope, self._files.raw)

@@ -1,0 +1,180 @@
+"""A report's pull request: title and text, for people who decide what to look at before they open the file.
+
+Evidence reaches it only as code spans and as prose in normal form, so that no forge acts on what a model wrote.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from urllib.parse import quote
+
+from evalscribe import text as prose
+from evalscribe.ids import Frozen, model_folder, run_id_prefix
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.finding import RecurrenceKind
+from evalscribe.model.report import Report, ReportEntry
+
+LIMIT = 40_000
+"""Characters of a text; GitHub takes 65,536, with our marks and all that people write around them."""
+SHOWN = 20
+"""How many names or lines of a list are printed."""
+LOW_CONFIDENCE = 0.6
+TEXT = 200
+SEEN: dict[RecurrenceKind, str] = {
+    "new": "New",
+    "repeat": "Failed before, for the same cause",
+    "changed": "Failed before, for another cause",
+    "fix-in-doubt": "Back after a fix",
+}
+
+
+class PublishedReport(Frozen):
+    """Where the report will be, and what it is compared with."""
+
+    branch: str
+    path: str
+    """Of the report in the repository, with `/`."""
+    summary: str
+    """The report's first lines, without anything that people wrote."""
+    previous: Analysis | None = None
+    """What the newest earlier report says."""
+
+
+def pull_request_title(report: Report) -> str:
+    run = report.run
+    evals = "eval" if run.total == 1 else "evals"
+    return f"{_named(report)}: {run.failed} of {run.total} {evals} failed"
+
+
+def commit_message(report: Report) -> str:
+    again = f", revision {report.revision}" if report.revision > 1 else ""
+    return f"{_named(report)}{again}"
+
+
+def _named(report: Report) -> str:
+    """Of path parts only: a forge acts on what it reads here, and a model may be called `fixes #1`."""
+    model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
+    return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
+
+
+def pull_request_body(report: Report, where: PublishedReport) -> str:
+    sections = (_summary(report, where), _changes(report, where), _eyes(report), _correcting(report, where))
+    text = "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+    if len(text) <= LIMIT:
+        return text
+    whole_lines = text[:LIMIT].rpartition("\n")[0]
+    return f"{whole_lines}\n\n… (cut; the rest is in the report)"
+
+
+def _summary(report: Report, where: PublishedReport) -> Iterator[str]:
+    yield where.summary[: LIMIT // 2]
+    yield ""
+    again = f", revision {report.revision}" if report.revision > 1 else ""
+    yield f"The report{again}: {_link(where)}"
+
+
+def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
+    """What changed against the newest earlier report, which the entries' recurrence is about as well."""
+    if not report.earlier:
+        yield "**No earlier report** of this model was compared."
+        yield from _followed(report)
+        return
+    yield f"**Against {_code(posixpath.basename(report.earlier[0]))}**"
+    for kind, words in SEEN.items():
+        numbers = [str(n) for n, entry in enumerate(report.entries, 1) if entry.recurrence.kind == kind]
+        if numbers:
+            yield f"- {words}: {_several(numbers)}"
+    yield from (f"- {line}" for line in _labels(report, where.previous))
+    if report.resolved:
+        yield f"- No longer failing{_unless(report)}: {_several(map(_code, report.resolved))}"
+    yield from _followed(report)
+
+
+def _followed(report: Report) -> Iterator[str]:
+    """What became of actions after earlier reports, of any model."""
+    for one in report.follow_ups[:SHOWN]:
+        unless = _unless(report) if one.outcome == "held" else ""
+        text = prose.prose(one.text, TEXT)
+        yield f"- {one.outcome.capitalize()}{unless}: “{text}” ({_several(map(_code, one.evals))})"
+
+
+def _unless(report: Report) -> str:
+    """What a source that names only failures leaves open."""
+    open_ = 0 if report.run.names_all else report.run.incomplete
+    return f" (or among the {open_} that never completed)" if open_ else ""
+
+
+def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
+    """Labels that differ from those of the report before, one line for each pair."""
+    before = {finding.eval: finding.classification for finding in previous.findings} if previous else {}
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for n, entry in enumerate(report.entries, 1):
+        for old in {before.get(path) for path in entry.paths} - {None, entry.classification}:
+            pairs.setdefault((str(old), entry.classification or "UNCLASSIFIED"), []).append(str(n))
+    for (then, now), numbers in sorted(pairs.items()):
+        yield f"Another label: {_several(numbers)} ({then} → {now})"
+
+
+def _eyes(report: Report) -> Iterator[str]:
+    """What needs a person first: one line for each finding, with all its reasons."""
+    lines = [
+        f"- {n}. {_code(_subject(entry))}: {', '.join(reasons)}"
+        for n, entry in enumerate(report.entries, 1)
+        if (reasons := [words for words, holds in REASONS.items() if holds(entry)])
+    ]
+    if not lines:
+        yield "**Nothing stands out**: every finding is judged, certain, and its quotations are verified."
+        return
+    yield "**Look first at**"
+    yield from lines[:SHOWN]
+    if len(lines) > SHOWN:
+        yield f"- and {len(lines) - SHOWN} more"
+
+
+def _correcting(report: Report, where: PublishedReport) -> Iterator[str]:
+    entry = next((entry for entry in report.entries if entry.classification), None)
+    label = f"`### 1. …: {entry.classification}`" if entry else "its heading"
+    yield "**To correct it**, edit the file on this branch, or suggest a change to it here:"
+    yield f"- another label: change it in the finding's heading (such as {label});"
+    yield "- why, or that you agree: a line `- Reviewer: …` in the finding;"
+    yield f"- or on the command line: `evalscribe review label {_name(where.path)} N LABEL --note …`."
+    yield ""
+    yield "Labels that people gave in merged reports are evidence for the next analysis of this model."
+
+
+REASONS: Mapping[str, Callable[[ReportEntry], bool]] = {
+    "could not be judged": lambda entry: entry.classification is None,
+    "uncertain": lambda entry: entry.uncertain and not entry.reviewed,
+    "a fix may not have held": lambda entry: entry.recurrence.kind == "fix-in-doubt",
+    "a quotation is unverified": lambda entry: any(snippet.status == "unverified" for snippet in entry.snippets),
+    "low confidence": lambda entry: (
+        entry.judge is not None and entry.judge.confidence < LOW_CONFIDENCE and not (entry.uncertain or entry.reviewed)
+    ),
+}
+
+
+def _subject(entry: ReportEntry) -> str:
+    return entry.paths[0] if len(entry.evals) == 1 else f"{len(entry.evals)} evals, first {entry.paths[0]}"
+
+
+def _link(where: PublishedReport) -> str:
+    """The report's page, seen from the pull request's."""
+    return f"[{_code(posixpath.basename(where.path))}](../blob/{quote(where.branch)}/{quote(where.path)})"
+
+
+def _name(path: str) -> str:
+    """The file's name as one types it; any with odd characters is left to the reader."""
+    name = posixpath.basename(path)
+    return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
+
+
+def _code(text: str) -> str:
+    """A code span; a name with the span's own character is shown with another one."""
+    shown = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
+    return f"`{shown}`"
+
+
+def _several(names: Iterable[str]) -> str:
+    listed = list(names)
+    rest = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + rest

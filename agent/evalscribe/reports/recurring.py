@@ -1,0 +1,351 @@
+"""List evals that keep failing for one model, or fail the same way for several."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from evalscribe.evidence.same_failure import CompactFailure, CompleteRun, OtherRuns
+from evalscribe.ids import Frozen, model_key, same_experiment
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.finding import Classification, CrossModelFailures, FollowUpOutcome, HumanLabel
+from evalscribe.model.repository import ReportFile
+from evalscribe.reports.follow_ups import (
+    FindRecord,
+    LaterRun,
+    action_outcome,
+    actions_done,
+    combine_outcomes,
+    describe_finding,
+    ran_whole,
+    tells_why,
+)
+from evalscribe.reports.freeform.words import bare_name
+from evalscribe.reports.history import SHORTEST_PREFIX, PastReport, past_reports
+
+
+class ReportReference(Frozen):
+    """A report in which an eval failed."""
+
+    report: str
+    """File name."""
+    date: str | None = None
+
+
+class RecordedAction(Frozen):
+    """Something done about an eval, and whether it has helped."""
+
+    model: str
+    """The model whose report names it: its folder below the reports folder."""
+    seen: ReportReference
+    text: str
+    held: FollowUpOutcome
+    """By the later runs of every model that have the same experiment."""
+
+
+class RecurringRow(Frozen):
+    """One eval of one model."""
+
+    model: str
+    """The model's folder below the reports folder: `provider/model`."""
+    eval: str
+    first: ReportReference
+    last: ReportReference
+    times: int
+    """In how many runs it failed."""
+    labels: tuple[Classification, ...] = ()
+    """Every label given, newest first."""
+    causes: tuple[str, ...] = ()
+    actions: tuple[RecordedAction, ...] = ()
+
+
+class RecurringEvals(Frozen):
+    rows: tuple[RecurringRow, ...] = ()
+    """By model, then what failed most often, then by path."""
+    notes: tuple[str, ...] = ()
+    """Files that could not be read, and why."""
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """A report among those of all models."""
+
+    model: str
+    place: int
+    """0 for the newest of its model."""
+    report: PastReport
+    failures: Mapping[str, FindingSummary]
+    """By the eval's path, as whole as any report of the model tells it."""
+
+    @property
+    def seen(self) -> ReportReference:
+        return ReportReference(report=self.report.name, date=self.report.date)
+
+    @cached_property
+    def done(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
+        """What was done about its failures, by the eval's path."""
+        paths = {finding.eval: path for path, finding in self.failures.items()}
+        found: dict[str, list[tuple[str, FindingSummary]]] = {}
+        for text, finding in actions_done(self.report):
+            found.setdefault(paths.get(finding.eval, finding.eval), []).append((text, finding))
+        return found
+
+    def follows(self, other: "ModelReport") -> bool:
+        """Whether it is of a later run than another report; of two models nobody knows the order within a day."""
+        same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
+        if self.report.run == other.report.run or not same:
+            return False
+        if self.model == other.model:
+            return self.place < other.place
+        return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
+
+    def now(self, eval: str, seen_in: FindRecord) -> LaterRun:
+        """What its run says of an eval."""
+        finding = self.failures.get(eval)
+        run, failures = self.report.analysis.run, self.report.analysis.findings
+        if finding is None:
+            return LaterRun(self.report.date, None, ran=ran_whole(run, len(failures)))
+        sighting = seen_in(self.report, finding.eval)
+        return LaterRun(self.report.date, describe_finding(finding), judged=tells_why(finding), sighting=sighting)
+
+
+def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
+    """The reports of any number of models, by model and newest first; notes on files that could not be read."""
+    folders: dict[tuple[str, ...], dict[str, list[ReportFile]]] = {}
+    for file in files:
+        folder = str(PurePosixPath(file.name).parent)
+        folders.setdefault(_key(folder), {}).setdefault(folder, []).append(file)
+    kept: list[ModelReport] = []
+    notes: list[str] = []
+    for model, of_model in sorted((min(found, key=_plainest), found) for found in folders.values()):
+        reports, unread = past_reports([file for files in of_model.values() for file in files])
+        kept.extend(_kept(model, reports))
+        notes.extend(unread)
+    return tuple(kept), tuple(notes)
+
+
+def _key(folder: str) -> tuple[str, ...]:
+    """Return a key shared by all folders of a model: that of its vendor and those of serving providers."""
+    provider, slash, model = folder.partition("/")
+    return model_key(provider, model) if slash else (folder,)
+
+
+def _plainest(folder: str) -> tuple[int, str]:
+    return folder.count("/"), folder
+
+
+def recurring_in_reports(
+    files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: FindRecord = lambda *_: None
+) -> RecurringEvals:
+    """Rows of the named models (folders), or of all; never raises for a file that cannot be read.
+
+    `files`: reports of all models, since what was done is looked for in every later one.
+    """
+    kept, notes = load_model_reports(files)
+    keys = set(map(_key, models))
+    wanted = sorted({one.model for one in kept if not models or _key(one.model) in keys})
+    rows = [row for model in wanted for row in _rows(model, kept, seen_in)]
+    return RecurringEvals(rows=tuple(rows), notes=notes)
+
+
+def actions(
+    eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], seen_in: FindRecord
+) -> Iterator[RecordedAction]:
+    """What was done about an eval after some reports, and what all later ones say of it."""
+    for one in mine:
+        for text, finding in one.done.get(eval, ()):
+            later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
+            acted_on = seen_in(one.report, finding.eval) if later else None
+            held = combine_outcomes(action_outcome(text, describe_finding(finding), acted_on, now) for now in later)
+            yield RecordedAction(model=one.model, seen=one.seen, text=text, held=held)
+
+
+def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
+    """`reports`: newest first."""
+    whole = _whole_names(finding.eval for report in reports for finding in report.analysis.findings)
+    for place, report in enumerate(map(_outline, reports)):
+        failures = {whole.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
+        yield ModelReport(model, place, report, failures)
+
+
+def _outline(report: PastReport) -> PastReport:
+    """Without what nobody asks of so many reports, and what is most of a report in memory."""
+    unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
+    findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
+    told = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
+    return report.model_copy(update={"analysis": told})
+
+
+def _whole_names(evals: Iterable[str]) -> dict[str, str]:
+    """Per bare name the one path that it is short for."""
+    paths: dict[str, set[str]] = {}
+    for path in evals:
+        if "/" in path:
+            paths.setdefault(bare_name(path), set()).add(path)
+    return {name: next(iter(known)) for name, known in paths.items() if len(known) == 1}
+
+
+def _rows(model: str, kept: Sequence[ModelReport], seen_in: FindRecord) -> list[RecurringRow]:
+    mine = [one for one in kept if one.model == model]
+    evals = dict.fromkeys(eval for one in mine for eval in one.failures)
+    rows = [_row(eval, [one for one in mine if eval in one.failures], kept, seen_in) for eval in evals]
+    return sorted(rows, key=lambda row: (-row.times, row.eval))
+
+
+def _row(eval: str, failed_in: Sequence[ModelReport], kept: Sequence[ModelReport], seen_in: FindRecord) -> RecurringRow:
+    findings = [one.failures[eval] for one in failed_in]
+    return RecurringRow(
+        model=failed_in[0].model,
+        eval=eval,
+        first=failed_in[-1].seen,
+        last=failed_in[0].seen,
+        times=len({one.report.run for one in failed_in}),
+        labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
+        causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause)),
+        actions=tuple(actions(eval, failed_in, kept, seen_in)),
+    )
+
+
+class AffectedModel(Frozen):
+    """A model that fails in the same way."""
+
+    model: str
+    """`provider/model`."""
+    runs: tuple[str, ...]
+    label: Classification | None = None
+    """In force in its newest report of such a run."""
+    by_person: bool = False
+    """Whether a person gave or confirmed the label."""
+
+
+class SharedFailure(Frozen):
+    """One eval, in one experiment and one version, that fails in the same way for several models."""
+
+    eval: str
+    experiment: str
+    step: str | None
+    signature: str
+    """Step and error without its accidents."""
+    failing: int
+    models: int
+    """Of how many that can be compared."""
+    seen: tuple[AffectedModel, ...]
+    """By name."""
+    earlier: tuple[str, ...] = ()
+    """Models that failed in the same way in an earlier version of this eval: not counted."""
+    actions: tuple[RecordedAction, ...] = ()
+
+
+class SharedFailures(Frozen):
+    rows: tuple[SharedFailure, ...] = ()
+    """What most models fail first, then by path."""
+    notes: tuple[str, ...] = ()
+
+
+def find_shared_failures(
+    experiments: Iterable[tuple[Sequence[CompactFailure], Sequence[CompleteRun]]],
+    files: Sequence[ReportFile],
+    labels: Sequence[HumanLabel] = (),
+    *,
+    least: int = 2,
+    seen_in: FindRecord = lambda *_: None,
+) -> SharedFailures:
+    """`experiments`: per experiment every failure of its stored runs, and the runs that show all they had.
+
+    `files`: reports of all models; `labels`: what people said in them, where git was read.
+    """
+    alike = [
+        (same, found)
+        for failures, passing in experiments
+        for same, found in _alike(failures, passing)
+        if found.failing >= least
+    ]
+    runs = {one.run for same, _ in alike for one in same}
+    kept, notes = _reports(files, runs)
+    of_run = {run: [one for one in kept if one.report.is_of(run)] for run in runs}
+    given = {(label.run, label.eval): label for label in labels if label.in_force}
+    rows = [_alike_row(same, found, kept, of_run, given, seen_in) for same, found in alike]
+    return SharedFailures(
+        rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes
+    )
+
+
+def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
+    """Those of the models of these runs; all others too where something was done after one of them.
+
+    To read a report takes a second for a thousand failures.
+    """
+    words = {run[:SHORTEST_PREFIX] for run in runs}
+    named = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
+    kept, notes = load_model_reports([file for file in files if _folder(file) in named])
+    if not any(one.report.analysis.actions_taken for one in kept):
+        return kept, notes
+    others, more = load_model_reports([file for file in files if _folder(file) not in named])
+    return (*kept, *others), (*notes, *more)
+
+
+def _folder(file: ReportFile) -> str:
+    return str(PurePosixPath(file.name).parent)
+
+
+def _alike(
+    failures: Sequence[CompactFailure], passing: Sequence[CompleteRun]
+) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
+    """Failures of one version of an eval that look the same, with what is known of all models."""
+    by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
+    for one in failures:
+        by_eval[one.eval].append(one)
+        if one.version and one.look:
+            alike[one.eval, one.look, one.version].append(one)
+    elsewhere = OtherRuns(by_eval, passing)
+    for same in alike.values():
+        if len(same) > 1 and (found := elsewhere.across(same[0])):
+            yield same, found
+
+
+def _alike_row(
+    alike: Sequence[CompactFailure],
+    found: CrossModelFailures,
+    kept: Sequence[ModelReport],
+    of_run: Mapping[str, Sequence[ModelReport]],
+    given: Mapping[tuple[str, str], HumanLabel],
+    seen_in: FindRecord,
+) -> SharedFailure:
+    first = alike[0]
+    models: dict[str, list[CompactFailure]] = defaultdict(list)
+    for one in alike:
+        models[one.key].append(one)
+    runs = dict.fromkeys(one.run for one in alike)
+    reports = {(one.model, one.place): one for run in runs for one in of_run[run]}
+    seen = (_model(mine, of_run, given) for mine in models.values())
+    return SharedFailure(
+        eval=first.eval,
+        experiment=first.experiment,
+        step=first.step,
+        signature=first.look[0] if first.look else "",
+        failing=found.failing,
+        models=found.models,
+        seen=tuple(sorted(seen, key=lambda one: one.model)),
+        earlier=found.earlier,
+        actions=tuple(actions(first.eval, [reports[at] for at in sorted(reports)], kept, seen_in)),
+    )
+
+
+def _model(
+    mine: Sequence[CompactFailure],
+    of_run: Mapping[str, Sequence[ModelReport]],
+    given: Mapping[tuple[str, str], HumanLabel],
+) -> AffectedModel:
+    runs = tuple(dict.fromkeys(one.run for one in mine))
+    named = AffectedModel(model=mine[0].model, runs=runs)
+    person = next((label for run in runs if (label := given.get((run, mine[0].eval)))), None)
+    if person:
+        return named.model_copy(update={"label": person.label, "by_person": True})
+    newest_first = sorted({(one.model, one.place): one for run in runs for one in of_run[run]}.items())
+    told = (one.failures.get(mine[0].eval) for _, one in newest_first)
+    finding = next((one for one in told if one), None)
+    if finding is None:
+        return named
+    return named.model_copy(update={"label": finding.classification, "by_person": finding.by_person})
