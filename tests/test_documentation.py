@@ -16,9 +16,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from typer.main import get_command
 
-from evalscribe.app.judging.builder import FOR_ANALYSES
 from evalscribe.cli.commands import app
 from evalscribe.errors import UsageError
+from evalscribe.judging.builder import FOR_ANALYSES
 from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.settings import access
 from evalscribe.settings.config import CascadeTable, ConfigFile

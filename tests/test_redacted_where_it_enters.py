@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.doctor import Check
-from evalscribe.app.judging.labelled import parsed
-from evalscribe.app.reports.discuss import Discussion
-from evalscribe.cli.display import finish
+from evalscribe.cli import output
+from evalscribe.cli.checks import Check
+from evalscribe.collections.labelled import parse_labelled
 from evalscribe.judging.subjects import redacted_run_subject
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.reports import ReportTools
@@ -19,6 +18,7 @@ from evalscribe.model.repository import ReportFile
 from evalscribe.model.transcript import AgentRun
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.corrections import write_label
+from evalscribe.reports.discuss import Discussion
 from evalscribe.reports.reading import read_report
 from evalscribe.settings import SettingRow
 from evalscribe.store.analyses import open_store
@@ -44,7 +44,7 @@ REPORT = f"""\
 
 def test_a_labelled_subject() -> None:
     run = {"id": "a", "transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]}
-    line = parsed(json.dumps({"subject": {"agent_run": run}, "label": "yes"}), ["yes", "no"])
+    line = parse_labelled(json.dumps({"subject": {"agent_run": run}, "label": "yes"}), ["yes", "no"])
     assert "use [redacted:vault-token]" in str(line)
     assert KEY not in str(line)
 
@@ -109,7 +109,7 @@ def test_a_report_that_an_agent_reads(
 
 def test_what_doctor_prints(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [SettingRow(name="Convex host", value="https://me:hunter2@a.example", origin=".env")]
-    finish.diagnosis(rows, [Check(name="Convex", state="NOT OK", detail=f"refused {KEY}")])
+    output.print_checks(rows, [Check(name="Convex", state="NOT OK", detail=f"refused {KEY}")])
     printed = capsys.readouterr().out
     assert "https://me:[redacted:basic-auth]@a.example" in printed
     assert "NOT OK       Convex: refused [redacted:vault-token]" in printed

@@ -148,7 +148,7 @@ class Workspace:
         Raises:
             UsageError: There is no such engine, or its package is missing.
         """
-        from evalscribe.engine import open_engine
+        from evalscribe.remote.engine import open_engine
 
         return open_engine(self.settings, name)
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.analysis.analyze import analyze, opened_analysis
-from evalscribe.app.analysis.explain import explain
-from evalscribe.app.analysis.outcomes import Analyzed
-from evalscribe.app.analysis.studio import Nobody
-from evalscribe.app.judging.judge import estimated
-from evalscribe.app.judging.judges import ByRubric, Loaded
-from evalscribe.app.judging.subjects import Waiting
+from evalscribe.analysis.analyze import analyze, open_analysis
+from evalscribe.analysis.estimates import AnalysisResult
+from evalscribe.analysis.explain import explain
+from evalscribe.analysis.studio import StudioWatcher
+from evalscribe.collections.judge import estimate_judging
+from evalscribe.collections.subjects import PendingSubject
 from evalscribe.evidence import differences, locate
-from evalscribe.failures.pack import pack
+from evalscribe.judging.judges import LoadedRubricJudge, LoadedSubject
+from evalscribe.judging.pack import pack
 from evalscribe.judging.rollout import build_request
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rules.engine import RulesJudge
@@ -68,16 +68,16 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
 async def test_analyzing_computes_each_thing_once_for_each_failure(options: Options) -> None:
     async with Workspace(options) as workspace:
         with calls() as counts:
-            await analyze(workspace, "sample", Nobody())
+            await analyze(workspace, "sample", StudioWatcher())
     once = dict.fromkeys(("located", "tests read", "packed", "matched", "rules run"), FAILURES)
     assert counts == {**once, "diffed": WITH_REFERENCE}
 
 
 async def test_analyzing_again_asks_no_rule(options: Options) -> None:
     async with Workspace(options) as workspace:
-        await analyze(workspace, "sample", Nobody())
+        await analyze(workspace, "sample", StudioWatcher())
         with calls() as counts:
-            await analyze(workspace, "sample", Nobody())
+            await analyze(workspace, "sample", StudioWatcher())
     assert counts["rules run"] == 0
     assert counts["packed"] == FAILURES
 
@@ -85,12 +85,12 @@ async def test_analyzing_again_asks_no_rule(options: Options) -> None:
 async def test_collating_in_another_process_takes_the_verdicts_from_the_store(options: Options) -> None:
     """As a thread does that is resumed after all was judged."""
     async with Workspace(options) as workspace:
-        done = await analyze(workspace, "sample", Nobody())
-        async with opened_analysis(workspace, "sample", Nobody()) as analysis:
+        done = await analyze(workspace, "sample", StudioWatcher())
+        async with open_analysis(workspace, "sample", StudioWatcher()) as analysis:
             with calls() as counts:
                 findings = await analysis.collate()
             assert await analysis.write()
-            assert isinstance(done, Analyzed)
+            assert isinstance(done, AnalysisResult)
             assert analysis.result.text == done.text
     assert len(findings) == FAILURES
     assert all(finding.judged for finding in findings)
@@ -100,7 +100,7 @@ async def test_collating_in_another_process_takes_the_verdicts_from_the_store(op
 async def test_explaining_computes_each_thing_once(options: Options) -> None:
     async with Workspace(options) as workspace:
         with calls() as counts:
-            await explain(workspace, "sample", "text/004-tags", Nobody())
+            await explain(workspace, "sample", "text/004-tags", StudioWatcher())
     assert {name: count for name, count in counts.items() if name != "diffed"} == dict.fromkeys(
         ("located", "tests read", "packed", "matched", "rules run"), 1
     )
@@ -109,17 +109,17 @@ async def test_explaining_computes_each_thing_once(options: Options) -> None:
 async def test_judging_a_record_loads_it_and_builds_its_request_once() -> None:
     loads: list[str] = []
 
-    def load() -> Loaded:
+    def load() -> LoadedSubject:
         loads.append("run-1")
-        return Loaded(subject())
+        return LoadedSubject(subject())
 
-    waiting = Waiting(name="run-1", load=load)
-    judge = ByRubric(RubricJudge(rubric(), Panelists([answer()]), results=MemoryShelf()))
+    waiting = PendingSubject(name="run-1", load=load)
+    judge = LoadedRubricJudge(RubricJudge(rubric(), Panelists([answer()]), results=MemoryShelf()))
     with calls() as counts:
-        assert estimated(judge, [waiting]).input_tokens
+        assert estimate_judging(judge, [waiting]).input_tokens
         loaded = waiting.take()
-        assert isinstance(loaded, Loaded)
+        assert isinstance(loaded, LoadedSubject)
         await judge.judge(loaded)
     assert loads == ["run-1"]
     assert counts == {"requests built": 1}
-    assert isinstance(waiting.take(), Loaded), "what was taken is loaded anew"
+    assert isinstance(waiting.take(), LoadedSubject), "what was taken is loaded anew"

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.rubrics import (
-    DEFAULT_COLLECTION,
-    Listed,
-    checked,
-    created,
-    diffed,
-    found,
-    listed,
-    outdated,
-    parsed_name,
-    stored,
-)
 from evalscribe.errors import NotFoundError, RubricError
+from evalscribe.judging.rubrics import (
+    DEFAULT_COLLECTION,
+    ListedRubric,
+    create_rubric,
+    diff_rubrics,
+    find_rubric,
+    list_rubrics,
+    outdated_note,
+    parse_rubric_name,
+    store_rubric,
+    validate_rubrics,
+)
 from evalscribe.model.rubric import Collection
 from evalscribe.prompts.templates import Prompts
 from store.memory_shelf import MemoryShelf
@@ -44,7 +44,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def test_the_file_is_version_1_where_none_is_stored(shelf: MemoryShelf, prompts: Prompts) -> None:
-    rubric = stored(shelf, prompts, "polite")
+    rubric = store_rubric(shelf, prompts, "polite")
     assert (rubric.id, rubric.version, rubric.rubric_text) == ("polite", 1, "Was it polite?")
     assert shelf.rubric(DEFAULT_COLLECTION, "polite") == rubric
 
@@ -52,35 +52,35 @@ def test_the_file_is_version_1_where_none_is_stored(shelf: MemoryShelf, prompts:
 def test_a_changed_file_does_not_judge_until_a_version_is_made_of_it(
     shelf: MemoryShelf, prompts: Prompts, folder: Path
 ) -> None:
-    first = stored(shelf, prompts, "polite")
-    assert outdated(prompts, first, "polite") is None
+    first = store_rubric(shelf, prompts, "polite")
+    assert outdated_note(prompts, first, "polite") is None
     write(folder, "polite", "Was it kind?")
-    assert stored(shelf, prompts, "polite") == first
-    assert outdated(prompts, first, "polite") == (
+    assert store_rubric(shelf, prompts, "polite") == first
+    assert outdated_note(prompts, first, "polite") == (
         "the file of polite differs from version 1, which judges: `evalscribe rubric create polite` makes version 2"
     )
-    made = created(shelf, prompts, "polite")
+    made = create_rubric(shelf, prompts, "polite")
     assert (made.new, made.rubric.version) == (True, 2)
-    assert stored(shelf, prompts, "polite").rubric_text == "Was it kind?"
-    assert stored(shelf, prompts, "polite@1") == first
-    assert outdated(prompts, first, "polite@1") is None
+    assert store_rubric(shelf, prompts, "polite").rubric_text == "Was it kind?"
+    assert store_rubric(shelf, prompts, "polite@1") == first
+    assert outdated_note(prompts, first, "polite@1") is None
 
 
 def test_a_file_that_was_broken_or_removed_since_leaves_its_versions_good(
     shelf: MemoryShelf, prompts: Prompts, folder: Path
 ) -> None:
-    first = stored(shelf, prompts, "polite")
+    first = store_rubric(shelf, prompts, "polite")
     path = folder / "prompts/rubrics/polite.yaml"
     path.write_text("rubric_text: [")
-    assert stored(shelf, prompts, "polite") == first
-    assert outdated(prompts, first, "polite") is None
+    assert store_rubric(shelf, prompts, "polite") == first
+    assert outdated_note(prompts, first, "polite") is None
     path.unlink()
-    assert stored(shelf, prompts, "polite") == first
+    assert store_rubric(shelf, prompts, "polite") == first
 
 
 def test_creating_twice_makes_one_version(shelf: MemoryShelf, prompts: Prompts) -> None:
-    assert created(shelf, prompts, "polite").new
-    again = created(shelf, prompts, "polite")
+    assert create_rubric(shelf, prompts, "polite").new
+    again = create_rubric(shelf, prompts, "polite")
     assert (again.new, again.rubric.version) == (False, 1)
 
 
@@ -88,29 +88,29 @@ def test_a_file_by_its_path_judges_as_it_is(shelf: MemoryShelf, prompts: Prompts
     path = tmp_path / "rude.yaml"
     for number, text in enumerate(("Was it rude?", "Was it very rude?"), start=1):
         path.write_text(f"rubric_text: {text}\n")
-        assert found(shelf, prompts, str(path)).rubric_text == text
-        rubric = stored(shelf, prompts, str(path))
+        assert find_rubric(shelf, prompts, str(path)).rubric_text == text
+        rubric = store_rubric(shelf, prompts, str(path))
         assert (rubric.id, rubric.version, rubric.rubric_text) == ("rude", number, text)
 
 
 def test_another_collection_must_be_there(shelf: MemoryShelf, prompts: Prompts) -> None:
     with pytest.raises(NotFoundError, match="no collection 'c9'"):
-        created(shelf, prompts, "polite", "c9")
+        create_rubric(shelf, prompts, "polite", "c9")
     shelf.add_collection(Collection(id="c9", name="nine"))
-    assert created(shelf, prompts, "polite", "c9").rubric.version == 1
-    assert [row.version for row in listed(shelf, prompts).rubrics if row.name == "polite"] == [None]
+    assert create_rubric(shelf, prompts, "polite", "c9").rubric.version == 1
+    assert [row.version for row in list_rubrics(shelf, prompts).rubrics if row.name == "polite"] == [None]
 
 
 def test_names_that_are_not_there(shelf: MemoryShelf, prompts: Prompts) -> None:
     for name in ("rude", "rude@1", "polite@2"):
         with pytest.raises(NotFoundError, match="there is"):
-            stored(shelf, prompts, name)
+            store_rubric(shelf, prompts, name)
     with pytest.raises(NotFoundError, match="polite"):
-        found(shelf, prompts, "rude")
+        find_rubric(shelf, prompts, "rude")
 
 
 def test_showing_stores_nothing(shelf: MemoryShelf, prompts: Prompts) -> None:
-    assert found(shelf, prompts, "polite").rubric_text == "Was it polite?"
+    assert find_rubric(shelf, prompts, "polite").rubric_text == "Was it polite?"
     assert shelf.rubrics(DEFAULT_COLLECTION) == ()
 
 
@@ -119,13 +119,13 @@ def test_the_list_tells_file_version_and_whether_they_differ(
 ) -> None:
     write(folder, "broken", "''")
     write(folder, "gone", "Is it gone?")
-    created(shelf, prompts, "gone")
+    create_rubric(shelf, prompts, "gone")
     (folder / "prompts/rubrics/gone.yaml").unlink()
-    first = created(shelf, prompts, "polite").rubric
+    first = create_rubric(shelf, prompts, "polite").rubric
     write(folder, "polite", "Was it kind?")
-    rows = {row.name: row for row in listed(shelf, prompts).rubrics}
+    rows = {row.name: row for row in list_rubrics(shelf, prompts).rubrics}
     assert list(rows) == sorted(rows)
-    assert rows["polite"] == Listed(name="polite", version=1, digest=first.digest, file="workspace", changed=True)
+    assert rows["polite"] == ListedRubric(name="polite", version=1, digest=first.digest, file="workspace", changed=True)
     assert (rows["gone"].version, rows["gone"].file, rows["gone"].changed) == (1, None, False)
     assert (rows["failure"].version, rows["failure"].file) == (None, "shipped")
     assert rows["broken"].problem is not None
@@ -134,28 +134,28 @@ def test_the_list_tells_file_version_and_whether_they_differ(
 
 def test_checking_tells_each_file(prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
-    good, bad, missing = checked(prompts, ("polite", str(folder / "prompts/rubrics/broken.yaml"), "none.yaml"))
+    good, bad, missing = validate_rubrics(prompts, ("polite", str(folder / "prompts/rubrics/broken.yaml"), "none.yaml"))
     assert (good.problem, missing.problem) == (None, "there is no file none.yaml")
     assert bad.problem is not None
     assert bad.problem.startswith(f"{folder}/prompts/rubrics/broken.yaml:1: rubric_text:")
 
 
 def test_a_diff_of_the_latest_version_and_the_file(shelf: MemoryShelf, prompts: Prompts, folder: Path) -> None:
-    created(shelf, prompts, "polite")
-    assert diffed(shelf, prompts, "polite") == ""
+    create_rubric(shelf, prompts, "polite")
+    assert diff_rubrics(shelf, prompts, "polite") == ""
     write(folder, "polite", "Was it kind?")
-    lines = diffed(shelf, prompts, "polite").splitlines()
+    lines = diff_rubrics(shelf, prompts, "polite").splitlines()
     assert lines[:2] == ["--- polite@1", "+++ polite (file)"]
     assert lines[-2:] == ["-rubric_text: Was it polite?", "+rubric_text: Was it kind?"]
-    created(shelf, prompts, "polite")
-    assert diffed(shelf, prompts, "polite@2", "polite@1").splitlines()[-1] == "+rubric_text: Was it polite?"
-    assert diffed(shelf, prompts, "polite@2", str(folder / "prompts/rubrics/polite.yaml")) == ""
+    create_rubric(shelf, prompts, "polite")
+    assert diff_rubrics(shelf, prompts, "polite@2", "polite@1").splitlines()[-1] == "+rubric_text: Was it polite?"
+    assert diff_rubrics(shelf, prompts, "polite@2", str(folder / "prompts/rubrics/polite.yaml")) == ""
 
 
 def test_an_invalid_file_makes_no_version(shelf: MemoryShelf, prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
     with pytest.raises(RubricError, match="rubric_text"):
-        stored(shelf, prompts, "broken")
+        store_rubric(shelf, prompts, "broken")
     assert shelf.rubrics(DEFAULT_COLLECTION) == ()
 
 
@@ -164,4 +164,4 @@ def test_an_invalid_file_makes_no_version(shelf: MemoryShelf, prompts: Prompts, 
     [("a", ("a", None)), ("a@2", ("a", 2)), ("a@b", ("a@b", None)), ("a@1@2", ("a@1", 2)), ("@2", ("@2", None))],
 )
 def test_names_with_versions(name: str, parts: tuple[str, int | None]) -> None:
-    assert parsed_name(name) == parts
+    assert parse_rubric_name(name) == parts

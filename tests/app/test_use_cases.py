@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.analysis.analyze import nothing_failed
-from evalscribe.app.analysis.outcomes import NothingFailed
-from evalscribe.app.doctor import Unset, checks
-from evalscribe.app.runs import failure_named
+from evalscribe.analysis.analyze import nothing_failed
+from evalscribe.analysis.estimates import NothingFailed
+from evalscribe.cli.checks import NotConfigured, run_checks
+from evalscribe.collections.runs import find_failure
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.run import Eval, Run
@@ -53,15 +53,15 @@ def test_nothing_failed_is_the_same_document() -> None:
 
 @pytest.mark.parametrize(("name", "path"), [("a/x", "a/x"), ("z", "b/z"), ("id1", "b/z"), ("b/y", "b/y")])
 def test_a_failure_by_any_of_its_names(name: str, path: str) -> None:
-    assert failure_named(run_of("a/x", "b/z", "b/y", "c/y"), name).path == path
+    assert find_failure(run_of("a/x", "b/z", "b/y", "c/y"), name).path == path
 
 
 def test_a_trial_needs_no_category() -> None:
     trials = [Eval(id=f"id{n}", category="a", name="x", trial=n, trials=2) for n in (1, 2)]
     run = run_of().model_copy(update={"failures": tuple(trials)})
-    assert failure_named(run, "x#2") == trials[1]
+    assert find_failure(run, "x#2") == trials[1]
     with pytest.raises(UsageError, match="a/x#1, a/x#2"):
-        failure_named(run, "a/x")
+        find_failure(run, "a/x")
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_a_trial_needs_no_category() -> None:
 )
 def test_a_name_is_never_guessed(name: str, error: type[EvalscribeError], said: str) -> None:
     with pytest.raises(error, match=said):
-        failure_named(run_of("a/x", "b/z", "b/y", "c/y"), name)
+        find_failure(run_of("a/x", "b/z", "b/y", "c/y"), name)
 
 
 def test_many_candidates_are_counted() -> None:
     with pytest.raises(NotFoundError, match="and 15 more"):
-        failure_named(run_of(*(f"a/{n}" for n in range(20))), "nothing")
+        find_failure(run_of(*(f"a/{n}" for n in range(20))), "nothing")
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ async def test_each_check_says_how_it_went() -> None:
     async def badly() -> str:
         raise AccessError("no key\nset one")
 
-    async def not_at_all() -> Unset:
-        return Unset(detail="no key\nset one")
+    async def not_at_all() -> NotConfigured:
+        return NotConfigured(detail="no key\nset one")
 
-    good, bad, none = await checks({"one": well, "two": badly, "three": not_at_all})
+    good, bad, none = await run_checks({"one": well, "two": badly, "three": not_at_all})
     assert (good.name, good.state, good.detail) == ("one", "ok", "answers")
     assert (bad.name, bad.state, bad.detail) == ("two", "NOT OK", "no key")
     assert (none.name, none.state, none.detail) == ("three", "not set", "no key")

@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from evalscribe.app.reports.recurring import alike_evals
-from evalscribe.app.sightings import elsewhere, sightings
 from evalscribe.evidence.same_failure import compact_failure
 from evalscribe.failures.prepare import RECORD_VERSION
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.run import Eval, Run
+from evalscribe.reports.follow_ups import other_runs, stored_records
+from evalscribe.reports.recurring import alike_evals
 from evalscribe.store.analyses import SqlStore, open_store
 
 DATES = {
@@ -83,8 +83,8 @@ def costs(folder: Path, runs: int, failures: int) -> None:
     run = store.get_run(store.run_ids()[0])
     assert run is not None
     with measured("what other runs say of one, as in analyze"):
-        mine = sightings(store, run)
-        others = elsewhere(store, run, mine)
+        mine = stored_records(store, run)
+        others = other_runs(store, run, mine)
         said = sum(others.across(compact_failure(one)) is not None for one in mine)
     print(f"  {said:,} failures are shared")
     with measured("recurring --across-models, without reports"):

@@ -21,12 +21,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.app.experiments.gate import reported
-from evalscribe.app.experiments.launch import launched, planned
-from evalscribe.app.experiments.work import worked
 from evalscribe.cli import run as command
+from evalscribe.experiments.control import launch_run, plan_run
 from evalscribe.experiments.gate import headline
+from evalscribe.experiments.results import report_run
 from evalscribe.experiments.summary import label_pair
+from evalscribe.experiments.worker import work_on_run
 from evalscribe.judging.calibration import Calibration, LabelPair
 from evalscribe.judging.calibration_text import beyond_luck, span
 from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
@@ -83,12 +83,12 @@ def measured(judge: str = "rules") -> Measured:
             for split in ("all", item.split or "none"):
                 pairs.setdefault(split, []).append(LabelPair(expected=pair[0], predicted=pair[1]))
         splits = {split: Calibration(those, CLASSIFICATIONS) for split, those in pairs.items()}
-        return Measured(reported(workspace, run), reported(workspace, test), splits)
+        return Measured(report_run(workspace, run), report_run(workspace, test), splits)
 
 
 def _ran(workspace: Workspace, experiment: Experiment, **wanted: str) -> ExperimentRun:
     """What the judge said before it is not asked again: a second run costs nothing."""
-    return asyncio.run(worked(workspace, launched(workspace, planned(workspace, experiment, **wanted)).id))
+    return asyncio.run(work_on_run(workspace, launch_run(workspace, plan_run(workspace, experiment, **wanted)).id))
 
 
 def told(*arguments: str) -> str:

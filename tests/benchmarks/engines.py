@@ -24,8 +24,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(
 import import_speed
 
 from classifier_case import case as a_case
-from evalscribe.app.import_all import FilePiece, Importer
-from evalscribe.app.judging.workers import CasePiece, Recipe, Seat
+from evalscribe.collections.import_all import FilePiece, Importer
+from evalscribe.judging.builder import CasePiece, JudgeRecipe, WorkerJudge
 from evalscribe.llm.budget import Budget, serve_budget
 from evalscribe.model.protocols import AskParent, Engine, LostWork, Worker
 from evalscribe.prompts.templates import Prompts
@@ -94,10 +94,14 @@ def answering() -> Iterator[str]:
 def judged(make: Make, kind: str, cases: int, lanes: int) -> None:
     os.chdir(tempfile.mkdtemp())
     settings = load(Options(budget=1_000_000), Path.cwd(), os.environ)
-    recipe, budget = Recipe.of(settings, Prompts()), Budget(usd=1_000_000)
+    recipe, budget = JudgeRecipe.of(settings, Prompts()), Budget(usd=1_000_000)
     from evalscribe.judging.rubrics import default_rubric
 
-    seat = Seat(kind="rules") if kind == "rules" else Seat(kind="judge", model=MODEL, rubric=default_rubric())
+    seat = (
+        WorkerJudge(kind="rules")
+        if kind == "rules"
+        else WorkerJudge(kind="judge", model=MODEL, rubric=default_rubric())
+    )
     piece = CasePiece(seat=seat, case=a_case())
     engine = make(lanes)
     crew = partial(engine.crew, recipe, partial(serve_budget, budget))

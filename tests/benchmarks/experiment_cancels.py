@@ -21,8 +21,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, alive, component, descendants, opened
-from evalscribe.app.experiments.gate import reported
-from evalscribe.app.experiments.launch import start_worker
+from evalscribe.experiments.control import start_worker
+from evalscribe.experiments.results import report_run
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.target import Component
@@ -119,7 +119,7 @@ def cancelled(lab: Lab, kind: str) -> Cancelled:
 
 def _as_left(lab: Lab, run: ExperimentRun, one: Cancelled) -> Cancelled:
     left = lab.now(run)
-    gate = reported(lab.workspace, left).gate
+    gate = report_run(lab.workspace, left).gate
     scored = {score.run_item_id for score in lab.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id))}
     return Cancelled(
         one.kind,

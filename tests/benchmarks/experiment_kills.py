@@ -23,9 +23,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, alive, component, descendants, kill, opened
-from evalscribe.app.experiments.launch import launched, planned, start_worker
-from evalscribe.app.experiments.resume import resumed
-from evalscribe.app.scorers import function_spec, made
+from evalscribe.experiments.control import launch_run, plan_run, resume_run, start_worker
+from evalscribe.experiments.scorers.stored import create_scorer, function_spec
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.experiment_storage import ScoreQuery
 from messages_server import Answer, Call, MessagesServer, says
@@ -99,7 +98,7 @@ def judged(folder: Path, latency_s: float = 0.01) -> Iterator["Killing"]:
         os.environ |= {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         with opened(folder, SOURCE) as lab:
             spec, told = asyncio.run(function_spec("marked", "python:suite:marked", folder, {}))
-            made(lab.workspace.store.experiments, spec, lab.workspace.now(), told, str(folder))
+            create_scorer(lab.workspace.store.experiments, spec, lab.workspace.now(), told, str(folder))
             yield Killing(lab, server)
 
 
@@ -134,7 +133,7 @@ class Killing:
     def _another(self, run: ExperimentRun) -> ExperimentRun:
         experiment = self._lab.workspace.store.experiments.experiment(run.experiment_id)
         assert experiment is not None
-        another = launched(self._lab.workspace, planned(self._lab.workspace, experiment))
+        another = launch_run(self._lab.workspace, plan_run(self._lab.workspace, experiment))
         start_worker(self._lab.workspace, another.id)
         return another
 
@@ -151,7 +150,7 @@ class Killing:
         self._gone(all_of_it, run)
         before, called = self._lab.workspace.store.experiment_runs.done(run.id), len(self._noted("tries"))
         if not self._lab.now(run).terminal:
-            start_worker(self._lab.workspace, resumed(self._lab.workspace, self._lab.now(run), None).id)
+            start_worker(self._lab.workspace, resume_run(self._lab.workspace, self._lab.now(run), None).id)
             self._at_work(run)
         twice = {f"{run.id}/{key}/{n}" for key, n in before} & set(self._noted("tries")[called:])
         self.losses.wrong += [f"{one} was stored and is tried again" for one in sorted(twice)]

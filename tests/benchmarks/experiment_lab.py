@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.launch import launched, planned
-from evalscribe.app.scorers import bound
+from evalscribe.experiments.control import launch_run, plan_run
+from evalscribe.experiments.definitions import NewExperiment, create_experiment
+from evalscribe.experiments.scorers.stored import attach_scorers
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentRun
 from evalscribe.model.target import Component, Deployment
@@ -52,10 +52,10 @@ class Lab:
             target=ComponentTarget(deployment_id=deployment.id, component=component),
             dataset_id=version.dataset_id,
             dataset_version_id=version.id,
-            bindings=bound(workspace, scorers, scorer_ids),
+            bindings=attach_scorers(workspace, scorers, scorer_ids),
             config=ExperimentConfig.model_validate({"concurrency": lanes, **config}),
         )
-        return launched(workspace, planned(workspace, created(workspace, wanted)[0]))
+        return launch_run(workspace, plan_run(workspace, create_experiment(workspace, wanted)[0]))
 
     def _fill(self, name: str, items: int) -> None:
         datasets = self.workspace.store.datasets

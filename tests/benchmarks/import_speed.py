@@ -17,7 +17,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from evalscribe.app.collections.importing import Imported, import_file
+from evalscribe.collections.importing import FileImport, import_file
 from evalscribe.model.rubric import Collection
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
@@ -43,7 +43,7 @@ def write(path: Path, evals: int) -> None:
             file.write(json.dumps(_eval(n)) + "\n")
 
 
-def imported(file: Path, folder: Path) -> Imported:
+def imported(file: Path, folder: Path) -> FileImport:
     with closing(open_collection_records(folder)) as archive:
         return asyncio.run(import_file(archive, None, open_records(file, RunOverrides()), COLLECTION, Silent()))
 

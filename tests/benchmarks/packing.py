@@ -17,8 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from evalscribe.failures.pack import pack
 from evalscribe.judging import prompt_text
+from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Evidence, PackedEvidence
 from real_runs import gold, payloads, run_folders
 

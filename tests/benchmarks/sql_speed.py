@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from evalscribe.app.collections.query import MOST_ROWS, select
+from evalscribe.collections.query import MOST_ROWS, run_query
 from evalscribe.model.storage import Tables
 from evalscribe.store import tables as tables_runs
 from evalscribe.store.database import open_database
@@ -88,7 +88,7 @@ def fastest(desk: Tables, sql: str, times: int = 5) -> tuple[float, int]:
     took = []
     for _ in range(times):
         began = time.perf_counter()
-        rows = len(select(desk, COLLECTION, sql, most_rows=MOST_ROWS).rows)
+        rows = len(run_query(desk, COLLECTION, sql, most_rows=MOST_ROWS).rows)
         took.append((time.perf_counter() - began) * 1000)
     return min(took), rows
 

@@ -6,7 +6,7 @@ import pytest
 
 from compare.made import failures_only, played
 from evalscribe.collections.compare import build_matrix, compare_sides
-from evalscribe.collections.divergence import shared_behaviours
+from evalscribe.collections.regressions import shared_behaviours
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.comparison import Comparison
 from evalscribe.model.record import GradedEval

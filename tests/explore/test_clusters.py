@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from evalscribe.app.judging.judges import not_judged
 from evalscribe.collections.clusters import Clustering, build_clusters, cluster_observations
+from evalscribe.judging.judges import not_judged
 from evalscribe.judging.subjects import Subject
 from evalscribe.model.exploration import Member, Observation
 from evalscribe.model.result import JudgeResult, ResultType

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.graph.analysis import run_graph
+from evalscribe.analysis.graph import run_graph
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage

@@ -10,9 +10,9 @@ import ormsgpack
 import psycopg
 import pytest
 
+from evalscribe.analysis.checkpoints import open_checkpoints
+from evalscribe.analysis.serializer import SCHEMA
 from evalscribe.errors import AccessError, DataError
-from evalscribe.graph.checkpoints import checkpoints
-from evalscribe.graph.saver import SCHEMA
 from evalscribe.judging.verdicts import JudgeQueue
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 
@@ -23,7 +23,7 @@ def queue_of(judge: ScriptedJudge, count: int = 9, run_id: str = "run1") -> Judg
 
 
 async def last_state(place: Path | str, thread: str = "run1") -> dict[str, object]:
-    async with checkpoints(place) as saver:
+    async with open_checkpoints(place) as saver:
         found = await saver.aget_tuple({"configurable": {"thread_id": thread}})
         assert found is not None
         return found.checkpoint["channel_values"]

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from at_terminal import AtTerminal
-from evalscribe.cli import run
-from evalscribe.cli.display import streams
+from evalscribe.cli import run, streams
 from evalscribe.model.experiment_storage import ScoreQuery
 from hostile.test_terminal import ESCAPES, hostile
 from surfaces.made_experiment import Made, items

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from evalscribe.failures.pack import pack
 from evalscribe.failures.prepare import summarise_evidence
+from evalscribe.judging.pack import pack
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Failure

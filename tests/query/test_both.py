@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evalscribe.app.collections.query import select
+from evalscribe.collections.query import run_query
 from evalscribe.errors import UsageError
 from evalscribe.model.storage import Tables
 from queried_rows import MINE
@@ -14,7 +14,7 @@ M = "metadata_json"
 
 def answered(desk: Tables, sql: str) -> tuple[tuple[str, ...], list[list[str]]]:
     """Columns and rows. 1, 1.0 and true are equal to Python, so cells are compared as they are shown."""
-    answer = select(desk, MINE, sql, timeout_s=60)
+    answer = run_query(desk, MINE, sql, timeout_s=60)
     return answer.columns, [list(map(repr, row)) for row in answer.rows]
 
 
@@ -199,12 +199,12 @@ def test_a_query_runs_on_both_engines(here: Tables, there: Tables, sql: str) -> 
 )
 def test_a_value_that_cannot_be_is_an_error_of_the_query(desk: Tables, value: str) -> None:
     with pytest.raises(UsageError, match=r"the query failed|out of range|domain|malformed|invalid"):
-        select(desk, MINE, f"SELECT {value} AS x", timeout_s=60)
+        run_query(desk, MINE, f"SELECT {value} AS x", timeout_s=60)
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1.5e999", "[1e400]"])
 def test_a_number_that_no_float_holds_leaves_the_answer_json(desk: Tables, number: str) -> None:
-    answer = select(desk, MINE, f"SELECT '{number}'::jsonb AS x", timeout_s=60)
+    answer = run_query(desk, MINE, f"SELECT '{number}'::jsonb AS x", timeout_s=60)
     assert json.loads(json.dumps(answer.rows, allow_nan=False))[0][0] not in (None, [None])
 
 
@@ -222,6 +222,6 @@ def test_columns_have_the_names_of_postgres(here: Tables) -> None:
         "(metadata_json->>'n')::float": "float8",
         "-trial": "?column?",
     }
-    assert select(here, MINE, f"SELECT {', '.join(names)} FROM agent_runs LIMIT 0", timeout_s=60).columns == tuple(
+    assert run_query(here, MINE, f"SELECT {', '.join(names)} FROM agent_runs LIMIT 0", timeout_s=60).columns == tuple(
         names.values()
     )

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from evalscribe.app.collections.query import select
+from evalscribe.collections.query import run_query
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.model.storage import Tables
 from evalscribe.query.statement import check_query
@@ -249,7 +249,7 @@ def test_no_spelling_of_it_gets_anything_out(here: Tables, filled_folder: Path) 
     before = (filled_folder / "store.db").read_bytes()
     for sql in _variants(seed=3):
         try:
-            answer = select(here, MINE, sql, timeout_s=60)
+            answer = run_query(here, MINE, sql, timeout_s=60)
         except EvalscribeError:
             continue
         assert "SECRET" not in repr(answer.rows), sql
@@ -266,22 +266,22 @@ def test_no_spelling_of_it_gets_past_the_server(there: Tables) -> None:
             continue
         sent += 1
         try:
-            answer = select(there, MINE, sql, timeout_s=60)
+            answer = run_query(there, MINE, sql, timeout_s=60)
         except EvalscribeError:
             continue
         assert "SECRET" not in repr(answer.rows), sql
     assert sent < 100
-    rows = select(there, MINE, "SELECT total FROM runs", timeout_s=60).rows
+    rows = run_query(there, MINE, "SELECT total FROM runs", timeout_s=60).rows
     assert rows == ((ROWS["runs"][0]["total"],),)
 
 
 @pytest.mark.parametrize("table", [table.name for table in tables()])
 def test_nothing_of_another_collection_shows(desk: Tables, table: str) -> None:
-    answer = select(desk, MINE, f"SELECT * FROM {table}", timeout_s=60)
+    answer = run_query(desk, MINE, f"SELECT * FROM {table}", timeout_s=60)
     assert answer.rows
     assert "SECRET" not in repr(answer)
-    assert not select(desk, "nobody", f"SELECT * FROM {table}", timeout_s=60).rows
-    theirs = select(desk, "theirs", f"SELECT * FROM {table}", timeout_s=60)
+    assert not run_query(desk, "nobody", f"SELECT * FROM {table}", timeout_s=60).rows
+    theirs = run_query(desk, "theirs", f"SELECT * FROM {table}", timeout_s=60)
     assert "SECRET" in repr(theirs), "the other collection has rows here that could have shown"
     assert "BODY" not in repr(theirs)
     assert "KEY" not in repr(theirs)
@@ -312,12 +312,12 @@ NAMED_AS_OURS = [
 def test_what_would_never_end_is_ended(filled_folder: Path, there: Tables, number: int) -> None:
     for engine in (SqliteTables(filled_folder / "store.db"), there):
         with pytest.raises(UnavailableError, match=r"did not end within 0.7 s|too much memory"):
-            select(engine, MINE, BOMBS[number], timeout_s=0.7)
+            run_query(engine, MINE, BOMBS[number], timeout_s=0.7)
 
 
 @pytest.mark.parametrize("number", range(len(NAMED_AS_OURS)))
 def test_no_name_leads_out_of_the_collection(desk: Tables, number: int) -> None:
-    answer = select(desk, MINE, NAMED_AS_OURS[number], timeout_s=60)
+    answer = run_query(desk, MINE, NAMED_AS_OURS[number], timeout_s=60)
     assert answer.rows
     assert "SECRET" not in repr(answer.rows)
     assert "s1-" not in repr(answer.rows)
@@ -326,7 +326,7 @@ def test_no_name_leads_out_of_the_collection(desk: Tables, number: int) -> None:
 def test_a_pattern_that_tries_forever_is_ended(filled_folder: Path) -> None:
     apart = SqliteTables(filled_folder / "store.db", grace_s=0.5)
     with pytest.raises(UnavailableError, match=r"did not end within 0.7 s"):
-        select(apart, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'", timeout_s=0.7)
+        run_query(apart, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'", timeout_s=0.7)
 
 
 def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: Tables) -> None:
@@ -335,19 +335,19 @@ def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: Tabl
         sql = f"SELECT t || t || t || t AS t FROM ({sql}) AS q"
     for engine, timeout_s in ((SqliteTables(filled_folder / "store.db"), 10), (there, 60)):
         with pytest.raises(EvalscribeError):
-            select(engine, MINE, sql, timeout_s=timeout_s)
+            run_query(engine, MINE, sql, timeout_s=timeout_s)
 
 
 def test_rows_and_cells_are_bounded(here: Tables, there: Tables) -> None:
     long = "replace(replace(replace(repeat_me, 'hello', '{x}'), 'h', '{x}'), 'x', '{x}')".replace("{x}", "x" * 2000)
     for desk in (here, there):
-        many = select(desk, MINE, "SELECT a.id FROM agent_runs a, agent_runs b, agent_runs c", timeout_s=60)
+        many = run_query(desk, MINE, "SELECT a.id FROM agent_runs a, agent_runs b, agent_runs c", timeout_s=60)
         assert (len(many.rows), many.truncated, many.row_count) == (10_000, True, 10_000)
-        exact = select(desk, MINE, "SELECT id FROM agent_runs", most_rows=36, timeout_s=60)
+        exact = run_query(desk, MINE, "SELECT id FROM agent_runs", most_rows=36, timeout_s=60)
         assert (len(exact.rows), exact.truncated) == (36, False)
-        cut = select(desk, MINE, f"SELECT {long} AS t FROM (SELECT 'xhello' AS repeat_me) AS q", timeout_s=60).rows[0][
+        cut = run_query(desk, MINE, f"SELECT {long} AS t FROM (SELECT 'xhello' AS repeat_me) AS q", timeout_s=60).rows[
             0
-        ]
+        ][0]
         assert len(str(cut)) < 1_000_100
         assert str(cut).endswith("characters in all)")
 

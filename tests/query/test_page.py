@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.collections.query import select
+from evalscribe.collections.query import run_query
 from evalscribe.model.storage import Tables
 from evalscribe.query.check import functions
 from evalscribe.query.tables import tables
@@ -49,7 +49,7 @@ def test_the_page_tells_every_function() -> None:
 @pytest.mark.parametrize("number", range(11))
 def test_a_query_of_the_page_runs(desk: Tables, number: int) -> None:
     assert len(QUERIES) == 11
-    assert select(desk, MINE, QUERIES[number], timeout_s=60).columns
+    assert run_query(desk, MINE, QUERIES[number], timeout_s=60).columns
 
 
 def test_every_column_is_one_of_the_store() -> None:

@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 
-from evalscribe.app.reports.pull_request import branch_of
 from evalscribe.ids import report_stems
 from evalscribe.model.analysis import analysis_from_report
 from evalscribe.model.finding import FollowUp, Recurrence
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.reports.publish import branch_of
 from evalscribe.reports.pull_request_text import LIMIT, PublishedReport, pull_request_body, pull_request_title
 
 SURE = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.9)

@@ -5,7 +5,7 @@ from markdown_it import MarkdownIt
 from compare.made import failures_only, played
 from evalscribe.collections.compare import build_matrix, compare_sides
 from evalscribe.collections.comparison_page import as_csv, comparison_page, matrix_page, same_runs
-from evalscribe.collections.divergence import shared_behaviours
+from evalscribe.collections.regressions import shared_behaviours
 from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.reports.documents import untouched

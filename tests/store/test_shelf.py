@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.rubrics import DEFAULT_COLLECTION, stored
 from evalscribe.errors import DataError
+from evalscribe.judging.rubrics import DEFAULT_COLLECTION, store_rubric
 from evalscribe.model.rubric import Collection
 from evalscribe.prompts.templates import Prompts
 from evalscribe.store.collections import SqlCollections, open_collections
@@ -91,9 +91,9 @@ def test_a_version_that_cannot_be_read_stands_in_no_other_ones_way(folder: Path)
     shelf.add_rubric(DEFAULT_COLLECTION, RUBRIC)
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
         raw.execute("UPDATE rubric_versions SET body = ?", [zlib.compress(b'{"rubric_text": 1}')])
-    assert stored(shelf, Prompts(), "failure").version == 1
+    assert store_rubric(shelf, Prompts(), "failure").version == 1
     assert shelf.add_rubric(DEFAULT_COLLECTION, CHANGED).version == 2
-    assert stored(shelf, Prompts(), RUBRIC.id).rubric_text == CHANGED.rubric_text
+    assert store_rubric(shelf, Prompts(), RUBRIC.id).rubric_text == CHANGED.rubric_text
     shelf.close()
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from at_terminal import AtTerminal
 from evalscribe import workspace as opened
-from evalscribe.app.reports.apply import Offer, open_suite, propose, put, settle
-from evalscribe.cli.consent import agreed
+from evalscribe.cli.apply import ask_consent
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
+from evalscribe.reports.apply import PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
 from evalscribe.reports.markdown.page import parse
 from messages_server import Answer, Call, MessagesServer, failure, says, use
 from suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
@@ -112,7 +112,7 @@ def test_what_was_typed_before_the_question_is_no_answer(monkeypatch: pytest.Mon
         monkeypatch.setattr("sys.stdin", terminal)
         os.write(master, b"y\n")
         threading.Timer(0.2, os.write, (master, b"n\n")).start()
-        assert not agreed("Apply this?")
+        assert not ask_consent("Apply this?")
     os.close(master)
 
 
@@ -122,7 +122,7 @@ def test_only_the_whole_word_or_its_letter_is_a_yes(
 ) -> None:
     typed = io.StringIO("" if answer is None else f"{answer}\n")
     monkeypatch.setattr("sys.stdin", typed)
-    assert agreed("Apply this?") == (answer in ("y", "YES", " Yes "))
+    assert ask_consent("Apply this?") == (answer in ("y", "YES", " Yes "))
 
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptError), (signal.SIGTERM, TerminatedError)])
@@ -139,7 +139,7 @@ def test_a_signal_ends_the_question(
     before = signal.getsignal(number)
     monkeypatch.setattr("sys.stdin.readline", typing)
     with pytest.raises(error, match="nothing was changed"):
-        agreed("Apply this?")
+        ask_consent("Apply this?")
     assert capsys.readouterr().out == "Apply this?\n", "what is said next has a line of its own"
     assert signal.getsignal(number) == before
 
@@ -291,14 +291,14 @@ async def test_two_who_agree_at_once_make_one_commit(
             monkeypatch.setenv(name, value)
         async with opened.Workspace() as one, opened.Workspace() as other:
             with open_suite(suite.root) as here:
-                offers = [await propose(workspace, here, "smp7q2ka", "R3", print) for workspace in (one, other)]
-                assert isinstance(offers[0], Offer)
+                offers = [await propose_patch(workspace, here, "smp7q2ka", "R3", print) for workspace in (one, other)]
+                assert isinstance(offers[0], PatchOffer)
                 assert offers[0] == offers[1]
-                assert [await put(workspace, offers[0]) for workspace in (one, other)] == [False, False]
-                first = await settle(one, here, offers[0], yes=True)
-                second = await settle(other, here, offers[0], yes=True)
+                assert [await ask_approval(workspace, offers[0]) for workspace in (one, other)] == [False, False]
+                first = await commit_patch(one, here, offers[0], yes=True)
+                second = await commit_patch(other, here, offers[0], yes=True)
                 with one.store.lock("smp7q2kax0d4m81v"), pytest.raises(UnavailableError):
-                    await settle(other, here, offers[0], yes=True)
+                    await commit_patch(other, here, offers[0], yes=True)
     assert first is not None
     assert second is not None
     assert (first.new, second.new) == (True, False)
@@ -320,12 +320,12 @@ async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
             monkeypatch.setenv(name, value)
         async with opened.Workspace() as workspace:
             here = stack.enter_context(open_suite(suite.root))
-            offer = await propose(workspace, here, "smp7q2ka", "R3", print)
-            assert isinstance(offer, Offer)
-            await put(workspace, offer)
+            offer = await propose_patch(workspace, here, "smp7q2ka", "R3", print)
+            assert isinstance(offer, PatchOffer)
+            await ask_approval(workspace, offer)
             edit_report(report, old, new)
             with pytest.raises(EvalscribeError):
-                await settle(workspace, here, offer, yes=True)
+                await commit_patch(workspace, here, offer, yes=True)
     assert told_in(report) == 0
     assert suite.fingerprint() == before
 
@@ -339,9 +339,9 @@ async def test_what_a_person_writes_while_it_is_committed_stays(
             monkeypatch.setenv(name, value)
         async with opened.Workspace() as workspace:
             here = stack.enter_context(open_suite(suite.root))
-            offer = await propose(workspace, here, "smp7q2ka", "R3", print)
-            assert isinstance(offer, Offer)
-            await put(workspace, offer)
+            offer = await propose_patch(workspace, here, "smp7q2ka", "R3", print)
+            assert isinstance(offer, PatchOffer)
+            await ask_approval(workspace, offer)
             commit = here.repository.commit
 
             def slowly(*args: Any, **named: Any) -> str:
@@ -349,7 +349,7 @@ async def test_what_a_person_writes_while_it_is_committed_stays(
                 return commit(*args, **named)
 
             monkeypatch.setattr(here.repository, "commit", slowly)
-            await settle(workspace, here, offer, yes=True)
+            await commit_patch(workspace, here, offer, yes=True)
     assert told_in(report) == told_in(report, "- Reviewer: meanwhile") == 1
 
 

@@ -303,7 +303,7 @@ def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, 
 def test_nobody_is_asked_where_nobody_waits(
     analyzed: Workspace, monkeypatch: pytest.MonkeyPatch, more: str, ci: str, asked: bool
 ) -> None:
-    monkeypatch.setattr("evalscribe.cli.display.finish.in_terminal", lambda: True)
+    monkeypatch.setattr("evalscribe.cli.output.in_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     ended = analyzed.run("analyze", "sample", "--judge", "rules", *filter(None, [more]), CI=ci)
     assert ("No model is asked" in ended.err) == asked

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from evalscribe import workspace as opened
-from evalscribe.app.experiments.find import experiment_named
-from evalscribe.app.experiments.launch import launched, planned
-from evalscribe.app.experiments.work import worked
+from evalscribe.experiments.control import launch_run, plan_run
+from evalscribe.experiments.lookup import experiment_named
+from evalscribe.experiments.worker import work_on_run
 from evalscribe.model.evidence import EvidenceSnapshot
 from library.git_case import Clone, alone
 from surfaces import made_runs
@@ -168,8 +168,8 @@ def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
     assert '"type":"classifier"' in reviewed.run("experiments", "list", "--format", "jsonl").out.replace(" ", "")
     monkeypatch.chdir(reviewed.folder)
     with opened.Workspace(environ={}) as workspace:
-        run = launched(workspace, planned(workspace, experiment_named(workspace, "c"), name="first"))
-        asyncio.run(worked(workspace, run.id))
+        run = launch_run(workspace, plan_run(workspace, experiment_named(workspace, "c"), name="first"))
+        asyncio.run(work_on_run(workspace, run.id))
     assert "min_kappa" in reviewed.run("reports", "ci", "first", code=2).out
     report = json.loads(reviewed.run("reports", "summary", "first", "--format", "json").out)
     labels = report["summary"]["labels"]

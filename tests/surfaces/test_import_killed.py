@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.collections.importing import MOST_RECORDS
+from evalscribe.collections.importing import MOST_RECORDS
 from surfaces.command import Inside
 
 EVALS = MOST_RECORDS + 20
@@ -18,7 +18,7 @@ OTHER = {"id": "whole-1", "provider": "example", "model": "n", "experiment": "de
 IMPORTS = """
 import asyncio, sys
 from pathlib import Path
-from evalscribe.app.collections.importing import import_file
+from evalscribe.collections.importing import import_file
 from evalscribe.model.rubric import Collection
 from evalscribe.sources.formats import RunOverrides, open_records
 from evalscribe.workspace import Workspace

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from evalscribe import workspace as workspaces
-from evalscribe.app.experiments.archive import archived
-from evalscribe.app.experiments.regression import RegressionMade, regression
+from evalscribe.experiments.archive import archive_run
+from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentConfig, ExperimentRun, RunItem
 from evalscribe.model.target import Component, Deployment
@@ -136,7 +136,7 @@ def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(inside: Insi
         )
     made.run("pfff", name="pr-1")
     with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
-        done, run = regression(workspace, "pr-1", name="refunds", start_run=True, deployment="dep-2")
+        done, run = create_regression_dataset(workspace, "pr-1", name="refunds", start_run=True, deployment="dep-2")
     assert run is not None
     assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
 
@@ -161,7 +161,7 @@ async def archive(inside: Inside, made: Made, run: ExperimentRun) -> None:
     version = made.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
     with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
-        await archived(workspace, run, version, "completed", None)
+        await archive_run(workspace, run, version, "completed", None)
 
 
 def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, made: Made) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.experiments import gate
-from evalscribe.app.experiments.inspect import summary
-from evalscribe.cli.times import seconds
+from evalscribe.cli.options import seconds
 from evalscribe.errors import UsageError
+from evalscribe.experiments import results
+from evalscribe.experiments.results import run_summary
 from evalscribe.model.experiment import ExperimentConfig, RunItem
 from surfaces.command import Ended, Workspace
 from surfaces.made_experiment import BINDINGS, Made, items
@@ -238,7 +238,9 @@ def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_c
         return [one["gate"] for one in json.loads(out)]
 
     worked_out = []
-    monkeypatch.setattr(gate, "summary", lambda desk, run, **told: worked_out.append(run.name) or summary(desk, run))
+    monkeypatch.setattr(
+        results, "summary", lambda desk, run, **told: worked_out.append(run.name) or run_summary(desk, run)
+    )
     assert (listed(), listed(), worked_out) == ([False, True], [False, True], ["main", "pr-1"])
     item = RunItem.id_of(run.id, "a", 1)
     made.runs.rescore(run.id, [], {item: "failed"})

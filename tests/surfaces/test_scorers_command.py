@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from evalscribe import workspace as opened_workspace
-from evalscribe.app.experiments.tools import open_scorers
-from evalscribe.app.scorers import bound, made, own_prompts
 from evalscribe.errors import AccessError, NotFoundError, UsageError
+from evalscribe.experiments.scorers.stored import attach_scorers, create_scorer, own_prompts
+from evalscribe.experiments.tools import open_scorers
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentVersion
 from evalscribe.model.experiment_storage import ScorerRunner
 from evalscribe.model.score import CUSTOM, ScorerRequest, ScorerSpec
@@ -105,7 +105,7 @@ async def opened(
 async def _opened(
     workspace: opened_workspace.Workspace, builtin: Sequence[str], ids: Sequence[str], config: ExperimentConfig
 ) -> AsyncIterator[dict[str, ScorerRunner]]:
-    bindings = bound(workspace, builtin, ids)
+    bindings = attach_scorers(workspace, builtin, ids)
     version = ExperimentVersion(
         id="exv-1",
         experiment_id="exp-1",
@@ -163,14 +163,14 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
     with here(folder) as workspace:
         for name, needs in (("after", ("polite",)), ("polite", ())):
             spec = ScorerSpec(name=name, scorer=CUSTOM, address="m:f", depends_on=needs)
-            made(workspace.store.experiments, spec, workspace.now())
+            create_scorer(workspace.store.experiments, spec, workspace.now())
 
         def bind(*builtin: str, ids: tuple[str, ...] = ()) -> list[str]:
-            return [one.spec.name for one in bound(workspace, builtin, ids)]
+            return [one.spec.name for one in attach_scorers(workspace, builtin, ids)]
 
         assert bind("json_valid", ids=("after", "polite")) == ["json_valid", "polite", "after"]
         wanted = '{"name": "polite", "required": false, "threshold": 0.5}'
-        (binding,) = bound(workspace, (), (wanted,))
+        (binding,) = attach_scorers(workspace, (), (wanted,))
         assert (binding.required, binding.threshold, binding.scorer_id) == (
             False,
             0.5,
@@ -258,7 +258,7 @@ def test_prompts_of_the_workspace_that_scorers_ask_by_are_told(tmp_path: Path) -
     (tmp_path / "prompts" / "judging" / "criteria.md.j2").write_text("Say pass. {{ criteria }} {{ labels }}")
     own = Prompts(tmp_path)
     with here(tmp_path) as workspace:
-        asking = bound(workspace, ['{"name": "llm_judge", "config": {"criteria": "x"}}'])
-        others = bound(workspace, ["json_valid"])
+        asking = attach_scorers(workspace, ['{"name": "llm_judge", "config": {"criteria": "x"}}'])
+        others = attach_scorers(workspace, ["json_valid"])
     assert own_prompts(asking, own) == ("judging/criteria.md.j2",)
     assert own_prompts(asking, Prompts()) == own_prompts(others, own) == ()

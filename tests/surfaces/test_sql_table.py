@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.cli.display.rows import fitted
+from evalscribe.cli.tables import fit_widths
 
 ID, TEXT = "a" * 64, "a word of many " * 20
 
@@ -19,8 +19,8 @@ ID, TEXT = "a" * 64, "a word of many " * 20
     ],
 )
 def test_widths(row: tuple[str, ...], room: int, widths: list[int]) -> None:
-    assert fitted([("n",) * len(row), row], room) == widths
+    assert fit_widths([("n",) * len(row), row], room) == widths
 
 
 def test_no_rows_are_as_wide_as_their_names() -> None:
-    assert fitted([("status", "n")], 80) == [6, 1]
+    assert fit_widths([("status", "n")], 80) == [6, 1]

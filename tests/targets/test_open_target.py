@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.experiments.tools import open_target
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
+from evalscribe.experiments.tools import open_target
 from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.model.experiment import (
     ComponentTarget,

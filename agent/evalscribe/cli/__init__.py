@@ -64,8 +64,8 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    from evalscribe.cli.display.streams import guarded
     from evalscribe.cli.exits import exit_code
+    from evalscribe.cli.streams import guarded
 
     with guarded():
         if not arguments:

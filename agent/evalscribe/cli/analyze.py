@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options
 
 if TYPE_CHECKING:
-    from evalscribe.app.analysis.outcomes import Analyzed
+    from evalscribe.analysis.estimates import AnalysisResult
     from evalscribe.settings import Options
 
 
@@ -49,11 +49,11 @@ def analyze(
     ] = None,
 ) -> int:
     """Find out why a model failed a run, and whose fault it was."""
-    from evalscribe.app.analysis.analyze import analyze as use_case
-    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
-    from evalscribe.app.analysis.publishing import committed
-    from evalscribe.cli.display import finish
-    from evalscribe.cli.display.progress import Display
+    from evalscribe.analysis.analyze import analyze as use_case
+    from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
+    from evalscribe.analysis.write import commit_report
+    from evalscribe.cli import output
+    from evalscribe.cli.progress import Display
     from evalscribe.errors import UsageError
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
@@ -79,7 +79,7 @@ def analyze(
         fresh=fresh,
     )
 
-    async def main() -> Analyzed | Plan | NothingFailed:
+    async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
         async with Workspace(given) as workspace:
             with Display(quiet=quiet) as display:
                 outcome = await use_case(
@@ -94,28 +94,28 @@ def analyze(
                     model=model,
                 )
             try:
-                if commit and isinstance(outcome, Analyzed):
-                    display.say(f"Committed as {committed(workspace.reports, outcome)[:12]}")
+                if commit and isinstance(outcome, AnalysisResult):
+                    display.say(f"Committed as {commit_report(workspace.reports, outcome)[:12]}")
             finally:
-                finish.analysis(outcome, run, as_json=as_json, quiet=quiet)
+                output.print_analysis(outcome, run, as_json=as_json, quiet=quiet)
         return outcome
 
     outcome = run_until_signal(main())
     if discuss is None:
         discuss = _a_person_waits() and not (as_json or quiet or commit)
-    return _discussed(outcome, given) if discuss and isinstance(outcome, Analyzed) else 0
+    return _discussed(outcome, given) if discuss and isinstance(outcome, AnalysisResult) else 0
 
 
 def _a_person_waits() -> bool:
     """Whether this is a terminal and no machine's."""
-    from evalscribe.cli.display.finish import in_terminal
+    from evalscribe.cli.output import in_terminal
 
     return in_terminal() and not os.environ.get("CI")
 
 
-def _discussed(done: "Analyzed", given: "Options") -> int:
+def _discussed(done: "AnalysisResult", given: "Options") -> int:
     """The closing question is followed by a prompt; what the analysis spent is out of the same budget."""
-    from evalscribe.cli.session import session
+    from evalscribe.cli.discuss import run_session
 
     once = given.model_copy(update={"batch": False, "fresh": False})  # an answer that a person waits for
-    return session(once, str(done.path), spent=done.analysis.usage)
+    return run_session(once, str(done.path), spent=done.analysis.usage)

@@ -1,12 +1,205 @@
-"""`evalscribe apply REPORT R3 --repo DIR`."""
+"""`evalscribe apply REPORT R3 --repo DIR`: show a proposed change, and commit it after a yes."""
 
+import re
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from shlex import quote
+from types import FrameType
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
+from rich.text import Text
 
 from evalscribe.cli import options
+from evalscribe.cli.output import in_terminal, say, usage_line
 from evalscribe.cli.reports import Name
+from evalscribe.cli.terminal import console
+from evalscribe.errors import InterruptError, TerminatedError, UsageError
+from evalscribe.reports.apply import AppliedPatch, PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
+from evalscribe.reports.outline import spent_summary
+from evalscribe.settings import Options
+from evalscribe.text import pluralise, printable
+from evalscribe.workspace import Workspace
+
+T = TypeVar("T")
+STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_LINE = re.compile(r"\r?\n")
+
+
+class RunCoroutine(Protocol):
+    """Runs one coroutine to its end: an event loop of its own, or the one of a session."""
+
+    def __call__(self, main: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def apply_recommendation(
+    options: Options,
+    repo: Path,
+    report: str,
+    id: str,
+    *,
+    run: RunCoroutine,
+    yes: bool = False,
+    shared: Workspace | None = None,
+) -> int:
+    """Propose, show, ask, commit. The exit code is 0 if it was done, refused by a person, or only shown.
+
+    Args:
+        options: Who proposes, and where the report is.
+        repo: The eval suite's repository, or a folder of it.
+        report: As `reading.found` takes it.
+        id: Of the recommendation.
+        run: Runs what has to be awaited.
+        yes: Whether a person has agreed already.
+        shared: A workspace of the caller, who closes it and tells what its models spent.
+
+    Raises:
+        EvalscribeError: Nothing can be proposed or committed.
+        UsageError: `yes` on a terminal, where a person can be asked; or a yes that can only be meant for another
+            patch, which was shown before.
+    """
+    if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
+        raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
+    offered, another = run(_offered(shared or Workspace(options), repo, report, id, owned=shared is None))
+    if isinstance(offered, AppliedPatch):
+        _done(offered, repo)
+        return 0
+    if yes and another:
+        raise UsageError(
+            "this is another patch than the one that was shown before: show it to a person, and run this again with "
+            "--yes once they agreed. Nothing was changed."
+        )
+    if not yes and not in_terminal():
+        say()
+        say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
+        say(f"  {_command(options, repo, offered)} --yes")
+        return 0
+    consent = yes or ask_consent(_question(offered, repo))
+    settled = run(_settled(options, repo, offered, yes=consent))
+    if settled is None:
+        say("Nothing was changed.")
+    else:
+        say()
+        _done(settled, repo)
+    return 0
+
+
+async def _offered(
+    workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool
+) -> tuple[PatchOffer | AppliedPatch, bool]:
+    """What is proposed, after it was shown; whether another patch was shown before.
+
+    An own workspace is closed before a person is asked, who may take long.
+    """
+    async with AsyncExitStack() as opened:
+        if owned:
+            await opened.enter_async_context(workspace)
+        suite = opened.enter_context(open_suite(repo))
+        try:
+            offered = await propose_patch(workspace, suite, report, id, lambda line: say(line, file=sys.stderr))
+        finally:
+            if owned and (stages := spent_summary(workspace.models.spent()).stages):
+                say(f"Spent: {usage_line(stages)}", file=sys.stderr)
+        if isinstance(offered, AppliedPatch):
+            return offered, False
+        _show(offered)
+        return offered, await ask_approval(workspace, offered)
+
+
+async def _settled(options: Options, repo: Path, offer: PatchOffer, *, yes: bool) -> AppliedPatch | None:
+    async with Workspace(options) as workspace:
+        with open_suite(repo) as suite:
+            return await commit_patch(workspace, suite, offer, yes=yes)
+
+
+def _show(offer: PatchOffer) -> None:
+    patch = offer.patch
+    say(f"{offer.recommendation.id}: {offer.recommendation.text}")
+    say(f"{patch.judge} proposes: {patch.summary}")
+    files = ", ".join(f"{change.path} ({change.counts})" for change in patch.changes)
+    say(f"{pluralise(len(patch.changes), 'file')}: {files}")
+    say()
+    shown = console(sys.stdout, highlight=False, soft_wrap=True)
+    for line in _LINE.split(patch.shown.rstrip("\n")):
+        shown.print(Text(printable(line.expandtabs(4)), style=STYLES.get(line[:1], "")))
+
+
+def _question(offer: PatchOffer, repo: Path) -> str:
+    return "\n" + printable(f"Apply this to a new branch {offer.branch} of {repo.resolve()}? [y/N] ")
+
+
+def ask_consent(question: str) -> bool:
+    """Whether a person said yes: the whole word or its letter, and nothing else."""
+    with _interruptible():
+        _drop_what_was_typed()
+        try:
+            answer = input(question)
+        except EOFError:
+            say()
+            return False
+        except KeyboardInterrupt:
+            say()
+            raise InterruptError("interrupted at the question: nothing was changed.") from None
+        except TerminatedError:
+            say()
+            raise
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _drop_what_was_typed() -> None:
+    """Before the question was there nothing can be an answer to it."""
+    with suppress(ImportError, OSError, ValueError):  # no such system, no terminal
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _done(applied: AppliedPatch, repo: Path) -> None:
+    folder = quote(str(repo))
+    if not applied.new:
+        say(f"{applied.recommendation} is done already; {applied.report} says:")
+        say(applied.line)
+        say("Remove that line, and its branch, to have it proposed again. Nothing was changed.")
+        return
+    say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are as they were.")
+    base = applied.base[:12] if applied.base else f"{applied.branch}^"
+    say(f"Look at it:  git -C {folder} diff {base} {applied.branch}")
+    say(f"Take it:     git -C {folder} merge {applied.branch}")
+    say(f"Told in {applied.report}, which is not committed:")
+    say(applied.line)
+
+
+def _command(options: Options, repo: Path, offer: PatchOffer) -> str:
+    judge = f" --judge {quote(options.judge)}" if options.judge else ""
+    reports = f" --reports {quote(str(options.reports))}" if options.reports else ""
+    keys = f" --env-file {quote(str(options.env_file))}" if options.env_file else ""
+    words = f"evalscribe apply {quote(offer.file)} {offer.recommendation.id} --repo {quote(str(repo))}"
+    return f"{words}{judge}{reports}{keys}"
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a person is asked nothing is under way: signals end the question, and with it the command."""
+    before: dict[signal.Signals, Any] = {}
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: _terminated,
+    }
+    for number, handler in handlers.items():
+        before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise TerminatedError("terminated at the question: nothing was changed.")
 
 
 def apply(
@@ -32,9 +225,8 @@ def apply(
     env_file: options.EnvFile = None,
 ) -> int:
     """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
-    from evalscribe.cli.consent import implement
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file, fresh=fresh)
-    return implement(given, repo, report, recommendation, yes=yes, run=run_until_signal)
+    return apply_recommendation(given, repo, report, recommendation, yes=yes, run=run_until_signal)

@@ -1,10 +1,15 @@
 """`evalscribe compare BASE CANDIDATE [MORE…]`."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.output import page, print_json, say
+from evalscribe.collections.comparison_page import as_csv as csv_of
+from evalscribe.collections.comparisons import WrittenComparison
+from evalscribe.model.comparison import Matrix
 
 
 def compare(
@@ -39,10 +44,9 @@ def compare(
     as_json: options.Json = False,
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
-    from evalscribe.app.comparisons.compare import compare as use_case
-    from evalscribe.cli.display import comparisons
-    from evalscribe.cli.display.judgements import tell_spent
-    from evalscribe.cli.display.progress import Display
+    from evalscribe.cli.judge import print_spent
+    from evalscribe.cli.progress import Display
+    from evalscribe.collections.comparisons import compare as use_case
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
@@ -70,8 +74,8 @@ def compare(
                         workspace, sides, display, collection=collection, dry_run=dry_run, writes=report
                     )
                 finally:
-                    tell_spent(workspace.models.spent())
-        return comparisons.show(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
+                    print_spent(workspace.models.spent())
+        return print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
 
     return run_until_signal(main())
 
@@ -85,3 +89,29 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
         raise UsageError("compare with what? `evalscribe compare BASE CANDIDATE`, or `compare --within RUN`")
     if as_csv and (as_json or len(sides) < 3):
         raise UsageError("--csv is the matrix of three runs or more, in place of --json")
+
+
+def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
+    """The page, or the document alone, and where it is."""
+    programs = as_json or as_csv
+    if as_json:
+        print_json(done.found)
+    elif as_csv and isinstance(done.found, Matrix):
+        print(csv_of(done.found), end="")
+    else:
+        page(done.text)
+        say()
+    _tell(done, dry_run=dry_run, programs=programs)
+    return 0
+
+
+def _tell(done: WrittenComparison, *, dry_run: bool, programs: bool) -> None:
+    out = sys.stderr if programs else sys.stdout
+    if done.put is None:
+        say("No report was written.", file=out)
+    else:
+        if done.put.note:
+            say(f"Note: {done.put.note}", file=out)
+        say(f"Report: {done.put.path} ({done.put.state})", file=out)
+    if dry_run and done.estimate is not None:
+        say(f"Asking would take {done.estimate.summary}, less what is known.", file=out)

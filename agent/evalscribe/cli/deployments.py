@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from evalscribe.cli.display.formatted import Format
+from evalscribe.cli.tables import Format
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from evalscribe.app.deployments import Made
+    from evalscribe.experiments.deployments import CreatedDeployment
     from evalscribe.model.target import Component, Deployment
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -30,7 +30,9 @@ def create(
             show_default=False,
         ),
     ] = None,
-    type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
+    type: Annotated[
+        Literal["agent", "function", "workflow"], typer.Option(help="What the parse_components are.")
+    ] = "agent",
     name: Annotated[
         str,
         typer.Option(
@@ -66,37 +68,37 @@ def create(
 
     A function is imported, a program looked for, an address asked. The same build again has the same id.
     """
-    from evalscribe.app.deployments import components, created
-    from evalscribe.cli.display import finish
-    from evalscribe.cli.display.formatted import checked, made
+    from evalscribe.cli import output
+    from evalscribe.cli.tables import print_id, validate_format
+    from evalscribe.experiments.deployments import create_deployment, parse_components
     from evalscribe.interrupts import run_until_signal
     from evalscribe.workspace import Workspace
 
-    checked(form)
-    wanted = components(component or (), type, header or (), model)
+    validate_format(form)
+    wanted = parse_components(component or (), type, header or (), model)
     smoke = smoke_input is not None
     given = _json(smoke_input) if smoke_input is not None else None
     with Workspace() as workspace:
-        job = created(workspace, wanted, folder=folder, name=name, smoke=smoke, smoke_input=given)
+        job = create_deployment(workspace, wanted, folder=folder, name=name, smoke=smoke, smoke_input=given)
         done = run_until_signal(job)
     for line in _seen(done):
-        finish.say(line, file=sys.stderr)
+        output.say(line, file=sys.stderr)
     told = f"deployment {done.deployment.id}, {done.deployment.build}"
-    made(done.deployment.id, done.deployment, f"Made {told}" if done.new else f"unchanged: {told}", form)
+    print_id(done.deployment.id, done.deployment, f"Made {told}" if done.new else f"unchanged: {told}", form)
     return 0
 
 
 @app.command("list", short_help="List the deployments.")
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
-    from evalscribe.cli.display.formatted import listing
+    from evalscribe.cli.tables import print_list
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         there = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
     none = "There is no deployment yet: `evalscribe deployments create --component …` makes one."
-    listing(there, heads, _cells, form, none)
+    print_list(there, heads, _cells, form, none)
     return 0
 
 
@@ -108,13 +110,13 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a deployment: its components, the build, the folder."""
-    from evalscribe.app.deployments import found
-    from evalscribe.cli.display.formatted import document
+    from evalscribe.cli.tables import print_document
+    from evalscribe.experiments.deployments import find_deployment
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        one = found(workspace.store.experiments, deployment)
-    document(one, lambda: _told(one), form)
+        one = find_deployment(workspace.store.experiments, deployment)
+    print_document(one, lambda: _told(one), form)
     return 0
 
 
@@ -130,7 +132,7 @@ def _json(text: str) -> "JsonValue":
         raise UsageError(f"--smoke-input: {error}. A text has quotes: '\"hello\"'") from None
 
 
-def _seen(done: "Made") -> Iterator[str]:
+def _seen(done: "CreatedDeployment") -> Iterator[str]:
     from evalscribe.ids import canonical_json
     from evalscribe.text import cut
 

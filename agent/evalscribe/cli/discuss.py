@@ -1,12 +1,242 @@
-"""`evalscribe discuss REPORT`."""
+"""`evalscribe discuss REPORT`: one line, one answer, in a terminal or over a pipe."""
 
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
 from evalscribe.cli.reports import Name
+from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
+from evalscribe.llm.budget import Budget
+from evalscribe.model.analysis import CostSummary
+from evalscribe.redaction.redact import redact
+from evalscribe.reports.discuss import Discussion, open_discussion, stage_usage
+from evalscribe.reports.discussion.dossier import DiscussionAnswer
+from evalscribe.reports.discussion.lookup import ends_discussion, recommendations_to_apply
+from evalscribe.settings import Options
+from evalscribe.text import pluralise, visible
+from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.cli.apply import RunCoroutine
+
+
+T = TypeVar("T")
+PROMPT = "> "
+TERMINATED = "terminated: nothing was written."
+
+
+def run_session(
+    options: Options,
+    report: str,
+    *,
+    ask: list[str] | None = None,
+    repo: Path | None = None,
+    as_json: bool = False,
+    spent: CostSummary | None = None,
+) -> int:
+    """Answer until there is no further question. The exit code is 69 if a question of a program got no answer.
+
+    Args:
+        options: Who answers, and within which budget.
+        report: As `reading.found` takes it.
+        ask: The questions; None to read them from the terminal or a pipe.
+        repo: The eval suite's repository, for recommendations that are to be implemented.
+        as_json: Whether each answer is printed as one JSON document.
+        spent: What the same command spent before, out of the same budget.
+
+    Raises:
+        EvalscribeError: No question can be answered.
+    """
+    answering = _Answering()
+    with _signals(answering), asyncio.Runner() as runner:
+        workspace = Workspace(options)
+        if spent:
+            workspace.budget = _left(workspace.budget, spent)
+        try:
+            discussion = open_discussion(workspace, report)
+            for line in discussion.introduction():
+                output.say(line, file=sys.stderr)
+            talk = _Talk(partial(answering.run, runner), workspace, discussion, repo, as_json=as_json)
+            try:
+                answered = talk.run(_lines() if ask is None else ask)
+            finally:
+                if total := stage_usage(workspace.models.spent()):
+                    output.say(f"Spent: {output.usage_line(total)}", file=sys.stderr)
+            return 0 if answered or (ask is None and output.in_terminal()) else UnavailableError.exit_code
+        finally:
+            runner.run(workspace.aclose())
+
+
+def _left(budget: Budget, spent: CostSummary) -> Budget:
+    usd = None if budget.usd is None else max(0.0, budget.usd - spent.cost_usd)
+    tokens = None if budget.tokens is None else max(0, budget.tokens - spent.input_tokens - spent.output_tokens)
+    return Budget(usd=usd, tokens=tokens)
+
+
+class _Answering:
+    """SIGTERM stops what is under way as Ctrl-C does, so that what it cost is counted; else it ends at once."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def run(self, runner: asyncio.Runner, main: Coroutine[Any, Any, T], /) -> T:
+        """Raises `TerminatedError` after SIGTERM."""
+        try:
+            return runner.run(self._watched(main))
+        except asyncio.CancelledError:
+            raise TerminatedError(TERMINATED) from None
+
+    async def _watched(self, main: Coroutine[Any, Any, T]) -> T:
+        self._task = asyncio.current_task()
+        try:
+            return await main
+        finally:
+            self._task = None
+
+    def terminate(self, _number: int, _frame: FrameType | None) -> None:
+        if self._task is None:
+            raise TerminatedError(TERMINATED)
+        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+
+class _Talk:
+    def __init__(
+        self, run: "RunCoroutine", workspace: Workspace, discussion: Discussion, repo: Path | None, *, as_json: bool
+    ) -> None:
+        self._run = run
+        self._workspace = workspace
+        self._discussion = discussion
+        self._repo = repo
+        self._as_json = as_json
+        self._answered = True
+
+    def run(self, lines: Iterable[str]) -> bool:
+        """Whether every question got a whole answer."""
+        for line in lines:
+            if ends_discussion(line):
+                break
+            if ids := recommendations_to_apply(line):
+                self._implement(ids)
+            elif line.strip():
+                self._ask(line.strip())
+        return self._answered
+
+    def _ask(self, question: str) -> None:
+        try:
+            answer = self._run(self._discussion.ask(question, self._hear))
+        except KeyboardInterrupt:
+            self._stopped()
+            return
+        self._answered &= answer.broken_off is None
+        if self._as_json:
+            output.print_json(answer, indent=None)
+        else:
+            _close(answer)
+
+    def _stopped(self) -> None:
+        """Ctrl-C stops the answer; at the prompt, or where there is none, it ends the discussion."""
+        output.say("\n[stopped]")
+        if not output.in_terminal():
+            raise KeyboardInterrupt
+
+    def _hear(self, piece: str) -> None:
+        """Raises `OSError` where nobody reads any more: then nothing more is paid for."""
+        if not self._as_json:
+            sys.stdout.write(visible(piece))
+            sys.stdout.flush()
+
+    def _implement(self, ids: tuple[str, ...]) -> None:
+        """The same as the command, one recommendation after the other; what goes wrong ends no discussion in a
+        terminal."""
+        if self._as_json:
+            raise UsageError("--json answers questions only; for a change use `evalscribe apply`. Nothing was changed.")
+        repo = self._repo or _asked_for_repo()
+        if repo is None:
+            which = (
+                "Which repository? Start the discussion with `--repo DIR`, or use `evalscribe apply`. "
+                "Nothing was changed."
+            )
+            if not output.in_terminal():
+                raise UsageError(which)
+            output.say(which)
+            return
+        self._repo = repo
+        from evalscribe.cli.apply import apply_recommendation
+
+        report = str(self._discussion.report.path)
+        for id in ids:
+            try:
+                apply_recommendation(self._workspace.options, repo, report, id, run=self._run, shared=self._workspace)
+            except TerminatedError:
+                raise
+            except EvalscribeError as error:
+                if not output.in_terminal():
+                    raise
+                output.say(f"evalscribe: {redact(str(error))}")
+                if isinstance(error, InterruptError):
+                    return
+            except KeyboardInterrupt:
+                self._stopped()
+                return
+
+
+def _close(answer: DiscussionAnswer) -> None:
+    """What there is to say of an answer that was shown already."""
+    if answer.text and not answer.text.endswith("\n"):
+        output.say()
+    if answer.broken_off:
+        output.say(f"[{'broken off' if answer.text.strip() else 'no answer'}: {answer.broken_off}]")
+    if answer.unverified:
+        output.say(f"[unverified: {answer.unverified} of {pluralise(len(answer.citations), 'citation')}]")
+    output.say()
+
+
+def _lines() -> Iterator[str]:
+    """What a person types, up to an empty line or the end; or each line of a pipe."""
+    with suppress(AttributeError):
+        sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if not output.in_terminal():
+        yield from sys.stdin
+        return
+    with suppress(ImportError):
+        import readline  # noqa: F401  (gives the prompt its editing and history)
+    with suppress(EOFError, KeyboardInterrupt):
+        while line := input(PROMPT).strip():
+            yield line
+    output.say()
+
+
+def _asked_for_repo() -> Path | None:
+    if not output.in_terminal():
+        return None
+    with suppress(EOFError, KeyboardInterrupt):
+        named = input("Folder of the eval suite's repository: ").strip()
+        return Path(named).expanduser() if named else None
+    return None
+
+
+@contextmanager
+def _signals(answering: _Answering) -> Iterator[None]:
+    """Ctrl-C becomes `KeyboardInterrupt`, at the prompt and while an answer is written; SIGTERM ends the discussion."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, answering.terminate),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 Repo = Annotated[
     Path | None,
@@ -38,8 +268,7 @@ def discuss(
 
     Questions come from --ask, from the terminal, or line by line from a pipe.
     """
-    from evalscribe.cli.session import session
     from evalscribe.settings import Options
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file)
-    return session(given, report, ask=ask, repo=repo, as_json=as_json)
+    return run_session(given, report, ask=ask, repo=repo, as_json=as_json)

@@ -13,8 +13,8 @@ def doctor(
 
     Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
     """
-    from evalscribe.app.doctor import Check, attempts, checks, exit_code
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
+    from evalscribe.cli.checks import Check, exit_code, list_checks, run_checks
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
@@ -24,8 +24,8 @@ def doctor(
 
     async def main() -> tuple[Check, ...]:
         async with workspace:
-            return await checks(attempts(workspace))
+            return await run_checks(list_checks(workspace))
 
     found = run_until_signal(main())
-    finish.diagnosis(workspace.settings.describe(), found)
+    output.print_checks(workspace.settings.describe(), found)
     return exit_code(found)

@@ -69,7 +69,7 @@ def _is_somewhere() -> bool:
 
 
 def _say(message: str, code: int) -> int:
-    from evalscribe.cli.display.finish import say
+    from evalscribe.cli.output import say
     from evalscribe.redaction.redact import redact
 
     say(f"evalscribe: {redact(message)}", file=sys.stderr)

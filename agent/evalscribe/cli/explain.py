@@ -28,10 +28,10 @@ def explain(
     as_json: options.Json = False,
 ) -> int:
     """Explain one failure in full: the same analysis, every quotation, nothing written."""
-    from evalscribe.app.analysis.explain import explain as use_case
-    from evalscribe.app.runs import eval_named
-    from evalscribe.cli.display import finish
-    from evalscribe.cli.display.progress import Display
+    from evalscribe.analysis.explain import explain as use_case
+    from evalscribe.cli import output
+    from evalscribe.cli.progress import Display
+    from evalscribe.collections.runs import eval_named
     from evalscribe.errors import UsageError
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
@@ -58,7 +58,7 @@ def explain(
         async with Workspace(given) as workspace:
             with Display(quiet=False) as display:
                 explained = await use_case(workspace, run, name, display, rubric=rubric, cascade=cascade)
-        finish.explanation(explained, as_json=as_json)
+        output.print_explanation(explained, as_json=as_json)
 
     run_until_signal(main())
     return 0

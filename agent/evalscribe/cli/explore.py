@@ -1,10 +1,14 @@
 """`evalscribe explore QUESTION`."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.output import page, print_json, say
+from evalscribe.collections.explorations import Explored
+from evalscribe.model.protocols import Estimate
 
 
 def explore(
@@ -30,10 +34,9 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
-    from evalscribe.app.explorations.explore import explore as use_case
-    from evalscribe.cli.display import explorations
-    from evalscribe.cli.display.judgements import tell_spent
-    from evalscribe.cli.display.progress import Display
+    from evalscribe.cli.judge import print_spent
+    from evalscribe.cli.progress import Display
+    from evalscribe.collections.explorations import explore as use_case
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
@@ -63,7 +66,30 @@ def explore(
                         writes=report,
                     )
                 finally:
-                    tell_spent(workspace.models.spent())
-        return explorations.show(done, as_json=as_json)
+                    print_spent(workspace.models.spent())
+        return print_exploration(done, as_json=as_json)
 
     return run_until_signal(main())
+
+
+def print_exploration(done: Explored, *, as_json: bool) -> int:
+    """The page, or the document alone, and where it is."""
+    out = sys.stderr if as_json else sys.stdout
+    if done.found is None:
+        if as_json:
+            print_json(done.estimate or Estimate())
+        told = f"{done.estimate.summary}, less what is known" if done.estimate else "nothing: the rules are free"
+        say(f"Asking would take {told}.", file=out)
+        return 0
+    if as_json:
+        print_json(done.found)
+    else:
+        page(done.text)
+        say()
+    if done.put is None:
+        say("No report was written.", file=out)
+        return 0
+    if done.put.note:
+        say(f"Note: {done.put.note}", file=out)
+    say(f"Report: {done.put.path} ({done.put.state})", file=out)
+    return 0

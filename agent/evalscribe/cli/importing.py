@@ -1,10 +1,98 @@
-"""`evalscribe import PATH…`."""
+"""`evalscribe import PATH…` and `evalscribe fetch RUN -o DIR`."""
 
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.collections.choice import CollectionSummary
+from evalscribe.collections.import_all import ImportedAll
+from evalscribe.collections.importing import FileImport
+from evalscribe.errors import DataError
+from evalscribe.ids import model_folder
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import UNKNOWN, Run
+from evalscribe.model.storage import AddedCounts
+from evalscribe.text import one_line, pluralise
+
+MOST_RUNS = 20
+MOST_LEFT = 12
+
+
+def print_imports(done: ImportedAll, *, as_json: bool, dry_run: bool) -> int:
+    """Print it; the exit code is that of a file that could not be read to its end."""
+    if as_json:
+        output.print_json(done)
+    for line in () if as_json else _lines(done, dry_run=dry_run):
+        output.say(line)
+    torn = [one.stopped for one in done.imports.values() if one.stopped]
+    for line in torn:
+        output.say(f"evalscribe: {line}\nWhat stands before it is kept.", file=sys.stderr)
+    return DataError.exit_code if torn else 0
+
+
+def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
+    for name, one in done.imports.items():
+        yield f"{one_line(name)} ({one.format})"
+        yield from (f"  {run_line(run)}" for run in one.runs[:MOST_RUNS])
+        if len(one.runs) > MOST_RUNS:
+            yield f"  and {len(one.runs) - MOST_RUNS} more runs"
+        yield f"  {_came_in(one, dry_run=dry_run)}"
+        yield from _left_out(one)
+    for reason in done.passed_over.values():
+        yield f"Passed over: {one_line(reason.splitlines()[0])}"
+    yield from _next(done, dry_run=dry_run)
+
+
+def run_line(run: Run) -> str:
+    """A run on one line, with its counts."""
+    counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
+    rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
+    model = "/".join(model_folder(run.provider, run.model))
+    partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
+    return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
+
+
+def _came_in(one: FileImport, *, dry_run: bool) -> str:
+    statuses = ", ".join(f"{number} {status}" for status, number in sorted(one.statuses.items()))
+    if dry_run:
+        return f"would come in: {statuses or 'nothing'}"
+    return f"{_added(one.added)} ({statuses or 'no evals'})"
+
+
+def collection_line(one: Collection | CollectionSummary) -> str:
+    """A collection's name, and its id where that is another."""
+    name, id = one_line(one.name), one_line(one.id)
+    return name if name == id else f"{name} (id {id})"
+
+
+def _added(added: AddedCounts) -> str:
+    parts = [f"{number} {what}" for number, what in ((added.changed, "changed"), (added.same, "same")) if number]
+    return ", ".join([f"{added.new} new", *parts])
+
+
+def _left_out(one: FileImport) -> Iterator[str]:
+    for phrase, number in sorted(one.left_out.items(), key=lambda item: -item[1])[:MOST_LEFT]:
+        yield f"  left out: {number} x {phrase}"
+    if len(one.left_out) > MOST_LEFT:
+        yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of things (--json names them)"
+
+
+def _next(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
+    runs = [run for one in done.imports.values() for run in one.runs]
+    if any(run.model == UNKNOWN for run in runs):
+        yield "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again)."
+    if dry_run:
+        yield "Nothing was stored (--dry-run)."
+        return
+    yield f"Collection: {collection_line(done.collection)}"
+    yield f"Next: evalscribe analyze {quote(runs[0].id) if runs else 'RUN'}"
+
 
 Experiment = Annotated[
     str | None,
@@ -38,9 +126,8 @@ def import_runs(
     as_json: options.Json = False,
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
-    from evalscribe.app.import_all import import_all
-    from evalscribe.cli.display import imports
-    from evalscribe.cli.display.import_progress import ImportDisplay
+    from evalscribe.cli.progress import ImportDisplay
+    from evalscribe.collections.import_all import import_all
     from evalscribe.interrupts import run_until_signal
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
@@ -60,6 +147,40 @@ def import_runs(
                 experiment=experiment,
                 dry_run=dry_run,
             )
-        return imports.show(done, as_json=as_json, dry_run=dry_run)
+        return print_imports(done, as_json=as_json, dry_run=dry_run)
 
     return run_until_signal(main())
+
+
+def fetch(
+    run: options.RunArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The snapshot's folder.")],
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+    via: options.Via = "http",
+    convex_dir: options.ConvexDir = None,
+) -> int:
+    """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
+    from evalscribe.cli import output as finish
+    from evalscribe.cli.progress import Display
+    from evalscribe.collections.runs import fetch_run as use_case
+    from evalscribe.collections.runs import open_source
+    from evalscribe.interrupts import run_until_signal
+    from evalscribe.settings import Options
+    from evalscribe.sources.snapshot import SnapshotWriter
+    from evalscribe.workspace import Workspace
+
+    given = Options(deployment=deployment, key_file=key_file, env_file=env_file, via=via, convex_dir=convex_dir)
+
+    async def main() -> None:
+        with Workspace(given) as workspace:
+            async with open_source(workspace, run) as source:
+                with Display(quiet=False) as display:
+                    fetched = await use_case(source, partial(SnapshotWriter, output), display)
+        for one in fetched.unreadable:
+            display.say(f"{one.eval.path}: {one.reason}")
+        finish.say(f"{len(fetched.run.failures)} failed evals of run {fetched.run.id} are in {output}")
+
+    run_until_signal(main())
+    return 0

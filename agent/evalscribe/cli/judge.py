@@ -1,10 +1,70 @@
-"""`evalscribe judge RUBRIC SUBJECT…`, or `evalscribe judge RUBRIC --collection C`."""
+"""`evalscribe judge` and `evalscribe judge-eval`."""
 
-from typing import Annotated
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
+from pydantic import RootModel
 
 from evalscribe.cli import options
+from evalscribe.cli.output import print_json, say, usage_line
+from evalscribe.collections.judge import Judgement, Judgements
+from evalscribe.errors import DataError
+from evalscribe.judging.result_text import citations_line, result_text
+from evalscribe.model.analysis import StageUsage
+from evalscribe.model.chat import Usage
+from evalscribe.text import one_line
+
+if TYPE_CHECKING:
+    from evalscribe.collections.judge_eval import JudgeEval
+
+
+def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
+    """Every result, of a cascade with who decided it, then totals; as JSON one array, the totals on standard error.
+
+    Gives the exit code: a script must see that nothing at all could be judged.
+    """
+    if as_json:
+        print_json(RootModel[tuple[Judgement, ...]](found.results))
+    else:
+        for result in found.results:
+            say(result_text(result, result.label))
+            if cascade:
+                say(f"  {_decider(result)}")
+            say()
+    print_totals(found, file=sys.stderr if as_json else sys.stdout)
+    return DataError.exit_code if found.results and len(found.failures) == len(found.results) else 0
+
+
+def _decider(result: Judgement) -> str:
+    """`judge: anthropic/claude-opus-5-5 with polite@2`."""
+    return one_line(f"{result.stage}: {result.judge} with {result.rubric_id}@{result.rubric_version}")
+
+
+def print_totals(found: Judgements, file: TextIO) -> None:
+    failed = len(found.failures)
+    judged = len(found.results) - failed
+    say(f"{judged} result{'s' if judged != 1 else ''}, {failed} could not be judged", file=file)
+    say(f"Citations: {citations_line(found.citations)}", file=file)
+    say(f"Spent: {spent_text(found.spent)}", file=file)
+
+
+def print_spent(spent: Mapping[str, Usage]) -> None:
+    """Also of what ended early."""
+    if (told := spent_text(spent)) != "nothing":
+        say(f"Spent: {told}", file=sys.stderr)
+
+
+def spent_text(usages: Mapping[str, Usage]) -> str:
+    """`judge 4 calls $0.12`; `nothing` where nobody was asked."""
+    rows = [
+        StageUsage(stage=stage, **{name: getattr(usage, name) for name in StageUsage.model_fields if name != "stage"})
+        for stage, usage in usages.items()
+        if usage.calls
+    ]
+    return usage_line(rows) or "nothing"
+
 
 Rubric = Annotated[
     str, typer.Argument(metavar="RUBRIC", help="A rubric: NAME, NAME@VERSION or a YAML file.", show_default=False)
@@ -57,12 +117,11 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
-    from evalscribe.app.judging.builder import CASCADE
-    from evalscribe.app.judging.judge import judge as use_case
-    from evalscribe.cli.display import judgements
-    from evalscribe.cli.display.progress import Display
+    from evalscribe.cli.progress import Display
+    from evalscribe.collections.judge import judge as use_case
     from evalscribe.errors import UsageError
     from evalscribe.interrupts import run_until_signal
+    from evalscribe.judging.builder import CASCADE
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 
@@ -98,7 +157,7 @@ def judge(
                     where=where,
                 )
         assert done.judgements is not None, "only a dry run has none"
-        return judgements.show(done.judgements, as_json=as_json, cascade=cascade)
+        return print_judgements(done.judgements, as_json=as_json, cascade=cascade)
 
     return run_until_signal(main())
 
@@ -113,3 +172,102 @@ def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tu
     if not subjects and not from_collection:
         raise UsageError("judge what? Name runs or files, or a collection with --collection")
     return by, subjects
+
+
+def judge_eval(
+    rubric: Rubric,
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET",
+            help="JSONL: a subject and its label a line; or NAME[@V][:SPLIT] of a dataset.",
+            show_default=False,
+        ),
+    ],
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="rules, PROVIDER/MODEL, cascade. Default: the rubric's model.", show_default=False
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The field to compare. Default: classification, else the first choice."),
+    ] = None,
+    collection: Collection = None,
+    where: options.Where = None,
+    fresh: Fresh = False,
+    batch: options.Batch = False,
+    concurrency: options.Concurrency = None,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
+    budget: options.Budget = None,
+    max_tokens: options.MaxTokens = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+    via: options.Via = "http",
+    convex_dir: options.ConvexDir = None,
+    as_json: options.Json = False,
+) -> int:
+    """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
+    from evalscribe.cli.output import print_json
+    from evalscribe.cli.progress import Display
+    from evalscribe.collections.judge_eval import judge_eval as use_case
+    from evalscribe.errors import DataError
+    from evalscribe.interrupts import run_until_signal
+    from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
+
+    given = Options(
+        engine=engine,
+        ray_address=ray_address,
+        budget=budget,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
+        via=via or "http",
+        convex_dir=convex_dir,
+        batch=batch,
+        fresh=fresh,
+    )
+
+    async def main() -> int:
+        async with Workspace(given) as workspace:
+            with Display(quiet=False) as display:
+                found = await use_case(
+                    workspace,
+                    rubric,
+                    dataset,
+                    display,
+                    judges=(judge or "").split(","),
+                    label=label,
+                    collection=collection,
+                    where=where,
+                )
+        print_json(found) if as_json else _show(found)
+        return 0 if any(one.judged for one in found.judges) else DataError.exit_code
+
+    return run_until_signal(main())
+
+
+def _show(found: "JudgeEval") -> None:
+    from evalscribe.cli.output import say
+    from evalscribe.judging.calibration_text import confusion, side_by_side
+    from evalscribe.text import pluralise
+
+    number = pluralise(found.judges[0].subjects, "subject")
+    say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")
+    columns = {one.name: one.calibration for one in found.judges}
+    for line in side_by_side(columns, {one.name: one.usage for one in found.judges}):
+        say(line)
+    for one in found.judges:
+        say(f"\n{one.judge} in columns, people in rows:" if one.judged else f"\n{one.judge}:")
+        for line in confusion(one.calibration, "") if one.judged else ():
+            say(line)
+        for row in one.rows:
+            if row.said is None:
+                say(f"line {row.line}, {row.subject}: not judged: {row.reason}")
+    say(f"\nSpent now: {spent_text(found.spent)}")

@@ -10,7 +10,7 @@ from evalscribe.cli import options
 from evalscribe.cli.reports import Name
 
 if TYPE_CHECKING:
-    from evalscribe.app.reports.pull_request import Publication
+    from evalscribe.reports.publish import Publication
 
 Remote = Annotated[
     str | None,
@@ -38,9 +38,9 @@ def publish(
     The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
     GITHUB_TOKEN or GH_TOKEN for the pull request.
     """
-    from evalscribe.app.reports.pull_request import publish as use_case
-    from evalscribe.cli.display import finish
-    from evalscribe.forge import advice
+    from evalscribe.cli import output
+    from evalscribe.git.hosts import advice
+    from evalscribe.reports.publish import publish_report as use_case
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 
@@ -48,14 +48,14 @@ def publish(
         settings = workspace.settings
         done = use_case(workspace, report, remote=remote, draft=draft, dry_run=dry_run)
     if as_json:
-        finish.print_json(done)
+        output.print_json(done)
         return 0
     for line in _planned(done) if dry_run else _told(done):
-        finish.say(line)
+        output.say(line)
     by_hand = done.pull_request is not None and done.pull_request.state == "by hand"
     hint = advice(settings, done.pull_request.url if by_hand and done.pull_request else None)
     if hint:
-        finish.say(hint)
+        output.say(hint)
     return 0
 
 

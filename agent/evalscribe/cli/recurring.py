@@ -1,10 +1,21 @@
 """`evalscribe recurring [PROVIDER/MODEL…]`."""
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.output import print_json, print_notes, say
+from evalscribe.reports.recurring import (
+    AffectedModel,
+    RecordedAction,
+    RecurringEvals,
+    RecurringRow,
+    SharedFailure,
+    SharedFailures,
+)
+from evalscribe.text import pluralise
 
 
 def recurring(
@@ -27,9 +38,8 @@ def recurring(
     With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
     experiment, and of equal task and grader, are counted together; only runs that were analysed here are known.
     """
-    from evalscribe.app.reports.recurring import alike_evals, recurring_evals
-    from evalscribe.cli.display import recurrences
     from evalscribe.errors import NotFoundError, UsageError
+    from evalscribe.reports.recurring import alike_evals, recurring_evals
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 
@@ -38,11 +48,69 @@ def recurring(
     with Workspace(Options(reports=reports)) as workspace:
         store = workspace.store.analyses if workspace.has_store else None
         if not across_models:
-            recurrences.recurring(recurring_evals(workspace.reports, models or (), store), as_json=as_json)
+            print_recurring(recurring_evals(workspace.reports, models or (), store), as_json=as_json)
         elif store is None:
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
             least = least or 2
             alike = alike_evals(workspace.reports, store, models or (), least)
-            recurrences.across_models(alike, least, as_json=as_json)
+            print_shared_failures(alike, least, as_json=as_json)
     return 0
+
+
+NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
+NONE_AT_ALL = "No earlier report names a failing eval."
+
+
+def print_recurring(found: RecurringEvals, *, as_json: bool) -> None:
+    """A paragraph for each eval that a model failed."""
+    if as_json:
+        print_json(found)
+    else:
+        _show((line for row in found.rows for line in _row(row)), found.notes, NONE_AT_ALL)
+
+
+def print_shared_failures(found: SharedFailures, least: int, *, as_json: bool) -> None:
+    """A paragraph for each eval that several models fail in the same way."""
+    if as_json:
+        print_json(found)
+    else:
+        _show((line for row in found.rows for line in _alike(row)), found.notes, NONE_ALIKE.format(least=least))
+
+
+def _show(lines: Iterable[str], remarks: Iterable[str], nothing: str) -> None:
+    lines = list(lines)
+    for line in lines or [nothing]:
+        say(line)
+    print_notes(remarks)
+
+
+def _row(row: RecurringRow) -> Iterator[str]:
+    yield f"{row.model}  {row.eval}: {_when(row)}"
+    yield f"    {', '.join(row.labels) or 'no label'}{'; ' + ', '.join(row.causes) if row.causes else ''}"
+    yield from map(_action, row.actions)
+
+
+def _when(row: RecurringRow) -> str:
+    """`once, 2026-10-12`, or how often and from when to when."""
+    first, last = row.first.date or "undated", row.last.date or "undated"
+    return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
+
+
+def _alike(row: SharedFailure) -> Iterator[str]:
+    share = f"{row.failing} of {pluralise(row.models, 'model')}"
+    yield f"{row.eval}: fails the same way for {share} (experiment {row.experiment})"
+    yield f"    {row.signature}"
+    yield from (f"    {_model(one)}" for one in row.seen)
+    if row.earlier:
+        yield f"    in an earlier version of this eval: {', '.join(row.earlier)}"
+    yield from map(_action, row.actions)
+
+
+def _model(seen: AffectedModel) -> str:
+    label = f"{seen.label}, {'by a person' if seen.by_person else 'unreviewed'}" if seen.label else "no label"
+    return f"{seen.model}: {label} (run {', '.join(seen.runs)})"
+
+
+def _action(action: RecordedAction) -> str:
+    return f"    {action.seen.date or action.seen.report}: {action.text} ({action.held})"

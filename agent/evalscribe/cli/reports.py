@@ -1,14 +1,163 @@
 """`evalscribe reports list|show|check|parse` of analyses; `reports summary|failures|wait|ci|export` of experiments."""
 
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evalscribe.cli import options, run_reports
+from evalscribe.cli import output as finish
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.ids import Frozen
+from evalscribe.interrupts import run_until_signal
+from evalscribe.model.report import CheckedReport, CheckResult
+from evalscribe.reports.check import CommentOutcome, changed_reports, post_comment
+from evalscribe.reports.check import check_reports as use_case
+from evalscribe.reports.problems import check_annotations, check_comment, check_lines, check_table, notice
+from evalscribe.settings import Options, Settings
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.model.protocols import Library
+
+
+FORMATS = ("text", "github", "json")
+_PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+LARGEST = 32 * 1024 * 1024
+"""Bytes of an event file; a larger one is not read."""
+
+
+def print_check(
+    options: Options,
+    names: Sequence[str],
+    *,
+    output: str | None,
+    evidence: Sequence[Path],
+    fetch: bool,
+    comments: bool,
+) -> int:
+    """Check the named reports, or all, print what was found, and return the exit code.
+
+    Args:
+        options: Where the reports and the evidence are.
+        names: Of reports; none for all.
+        output: One of FORMATS; None for the one that fits where the command runs.
+        evidence: Snapshot folders to compare quotations with.
+        fetch: Whether missing evidence is fetched from the deployment.
+        comments: Whether the pull request is told in a comment.
+
+    Raises:
+        UsageError: The format is not known.
+    """
+    job = actions(os.environ, Path.cwd())
+    output = output or ("github" if job else "text")
+    if output not in FORMATS:
+        raise UsageError(f"--format {output} is not known: {', '.join(FORMATS)}")
+    base = job.workspace if job else Path.cwd()
+    with Workspace(options) as workspace:
+        found = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))
+        _print(found, output)
+        about = _comment(found, job, workspace.settings, output) if comments else check_table(found)
+    if job and job.summary:
+        with suppress(OSError), job.summary.open("a", encoding="utf-8") as file:
+            file.write(f"{about}\n")
+    return DataError.exit_code if found.wrong else 0
+
+
+def _print(found: CheckResult, output: str) -> None:
+    if output == "json":
+        finish.print_json(found)
+        return
+    for line in check_annotations(found) if output == "github" else check_lines(found):
+        finish.command(line) if output == "github" else finish.say(line)
+
+
+def _comment(found: CheckResult, job: "Actions | None", settings: Settings, output: str) -> str:
+    """What the pull request is told. Where it cannot be, that is said, and what it would have been."""
+    body = check_comment(found, _changed(found, job))
+    told = _told(body, job, settings)
+    aside = sys.stderr if output == "json" else None
+    text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
+    finish.command(notice(text) if output == "github" else f"notice: {text}", aside)
+    for line in body.splitlines() if told.url is None else ():
+        finish.say(f"  | {line}", file=aside)  # no line of a log that begins like this is a command
+    return body
+
+
+def _changed(found: CheckResult, job: "Actions | None") -> tuple[CheckedReport, ...] | None:
+    if job is None or job.base is None:
+        return None
+    try:
+        return changed_reports(repository_of(job.workspace), job.base, found, job.workspace)
+    except UsageError:
+        return None
+
+
+def _told(body: str, job: "Actions | None", settings: Settings) -> CommentOutcome:
+    if job is None or job.pull_request is None:
+        return CommentOutcome(why_not="there is no pull request here")
+    return post_comment(lambda: open_forge(settings, job.remote_url), job.pull_request, body)
+
+
+class Actions(Frozen):
+    """What a GitHub Actions runner says about its job; nothing of it is a setting of ours."""
+
+    workspace: Path
+    """The root of the checked out repository."""
+    remote_url: str | None = None
+    """Of the repository that the workflow runs in; of a pull request the one that it is made to."""
+    pull_request: int | None = None
+    base: str | None = None
+    """The commit that the pull request is made against."""
+    summary: Path | None = None
+    """The file that the step's summary is appended to."""
+
+
+def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
+    """None outside a runner. What cannot be read is left out."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return None
+    pull = _members(_event(environ.get("GITHUB_EVENT_PATH")).get("pull_request"))
+    ref = _PULL.fullmatch(environ.get("GITHUB_REF", ""))
+    number = pull.get("number")
+    base = _members(pull.get("base")).get("sha")
+    summary = environ.get("GITHUB_STEP_SUMMARY")
+    return Actions(
+        workspace=Path(environ.get("GITHUB_WORKSPACE") or cwd),
+        remote_url=_remote(environ),
+        pull_request=number if isinstance(number, int) else int(ref[1]) if ref else None,
+        base=base if isinstance(base, str) and _COMMIT.fullmatch(base) else None,
+        summary=Path(summary) if summary else None,
+    )
+
+
+def _remote(environ: Mapping[str, str]) -> str | None:
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    server = environ.get("GITHUB_SERVER_URL", "https://github.com")
+    return f"{server.rstrip('/')}/{repository}" if _REPOSITORY.fullmatch(repository) else None
+
+
+def _event(path: str | None) -> Mapping[str, object]:
+    try:
+        file = Path(path or "")
+        text = file.read_text("utf-8") if path and file.stat().st_size <= LARGEST else "{}"
+        return _members(json.loads(text))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _members(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only reports of this model.")]
@@ -20,20 +169,20 @@ Name = Annotated[
 @app.command("list")
 def list_reports(model: Model = None, reports: options.Reports = None) -> int:
     """List the reports of analyses: run, model, and how many evals failed."""
-    from evalscribe.app.reports.reading import listed
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output as finish
+    from evalscribe.reports.reading import list_reports
 
-    finish.reports(listed(_library(reports), model))
+    finish.print_reports(list_reports(_library(reports), model))
     return 0
 
 
 @app.command()
 def show(report: Name, reports: options.Reports = None) -> int:
     """Show one report of an analysis."""
-    from evalscribe.app.reports.reading import found
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output as finish
+    from evalscribe.reports.reading import find_report
 
-    finish.page(found(_library(reports), report).text)
+    finish.page(find_report(_library(reports), report).text)
     return 0
 
 
@@ -69,20 +218,19 @@ def check(
 
     Exit code 65 for errors; warnings and notices are only told.
     """
-    from evalscribe.cli.check import check as checked
     from evalscribe.settings import Options
 
     given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
-    return checked(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
+    return print_check(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
 
 
 @app.command(short_help="Read any report, ours or free-form, as one document.")
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read any report, ours or free-form, as one document: null where it does not say."""
-    from evalscribe.app.reports.reading import found, parsed
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output as finish
+    from evalscribe.reports.reading import find_report, load_analysis
 
-    finish.document(parsed(found(_library(reports), report)), as_json=as_json)
+    finish.document(load_analysis(find_report(_library(reports), report)), as_json=as_json)
     return 0
 
 

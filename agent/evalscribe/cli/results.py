@@ -20,22 +20,22 @@ def list_sets(
     """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
     from pydantic import RootModel
 
-    from evalscribe.app.collections.choice import chosen
-    from evalscribe.app.requests.results import listed
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
+    from evalscribe.collections.choice import choose_collection
+    from evalscribe.collections.requests import list_result_sets
     from evalscribe.judging.result_text import set_line
     from evalscribe.model.result import ResultSetSummary
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        sets = listed(workspace.store.results, chosen(workspace, collection), prefix)
+        sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
     if as_json:
-        finish.print_json(RootModel[tuple[ResultSetSummary, ...]](tuple(ResultSetSummary.of(*one) for one in sets)))
+        output.print_json(RootModel[tuple[ResultSetSummary, ...]](tuple(ResultSetSummary.of(*one) for one in sets)))
         return 0
     for made, counts in sets:
-        finish.say(set_line(made, counts))
+        output.say(set_line(made, counts))
     if not sets:
-        finish.say("No result sets yet: Client.submit_llm_requests makes them.")
+        output.say("No result sets yet: Client.submit_llm_requests makes them.")
     return 0
 
 
@@ -49,19 +49,19 @@ def show(
     """Show the results of a set: what was answered, and whether what it cites holds."""
     from pydantic import RootModel
 
-    from evalscribe.app.collections.choice import chosen
-    from evalscribe.app.requests.results import complete, found
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
+    from evalscribe.collections.choice import choose_collection
+    from evalscribe.collections.requests import complete_results, result_set_named
     from evalscribe.judging.result_text import stored_result_text
     from evalscribe.model.result import Result
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        made = found(workspace.store.results, chosen(workspace, collection), name)
-        results = complete(workspace.store.results, made, include_incomplete=incomplete)
+        made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
+        results = complete_results(workspace.store.results, made, include_incomplete=incomplete)
     if as_json:
-        finish.print_json(RootModel[tuple[Result, ...]](results))
+        output.print_json(RootModel[tuple[Result, ...]](results))
         return 0
     for result in results:
-        finish.say(f"{stored_result_text(result)}\n")
+        output.say(f"{stored_result_text(result)}\n")
     return 0

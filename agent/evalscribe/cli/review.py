@@ -1,5 +1,6 @@
 """`evalscribe review label|sync|stats|export`: what people say about the findings."""
 
+from collections.abc import Iterator
 from os.path import relpath
 from pathlib import Path
 from shlex import quote
@@ -8,10 +9,16 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.output import print_json, say
 from evalscribe.cli.reports import Name
+from evalscribe.judging.calibration_text import NONE, confusion, share, side_by_side, span
+from evalscribe.reports.agreement import AgreementStats, ReviewerRow, calibration
+from evalscribe.reports.review import Disagreement, ExportedLabels, PendingLabel, ReviewerLabel, SyncResult
+from evalscribe.text import pluralise
 
 if TYPE_CHECKING:
     from evalscribe.workspace import Workspace
+
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Number = Annotated[int, typer.Argument(metavar="N", help="The finding's number in the report.")]
@@ -40,57 +47,54 @@ def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
     """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
-    from evalscribe.app.reports.correct import correct
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
     from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
+    from evalscribe.reports.corrections import correct_label
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 
     folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None
-    done = correct(folder, report, n, cast(Classification, word), kind=cast(CauseKind | None, cause), note=note)
+    done = correct_label(folder, report, n, cast(Classification, word), kind=cast(CauseKind | None, cause), note=note)
     change = f"{done.before} → {done.after}" if done.before != done.after else done.after
-    finish.say(f"Finding {n}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
+    output.say(f"Finding {n}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
     if done.said is not None:
-        finish.say(f"Reviewer: {done.said}")
+        output.say(f"Reviewer: {done.said}")
     if not done.changed:
-        finish.say("The report says so already. Your own word beside it: the same with --note TEXT.")
+        output.say("The report says so already. Your own word beside it: the same with --note TEXT.")
     where = quote(relpath(done.path))
-    finish.say(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label.")
+    output.say(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label.")
     return 0
 
 
 @app.command(short_help="Read corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read who corrected or confirmed what in merged reports; later analyses use it. Done twice, nothing changes."""
-    from evalscribe.app.reports.review import sync as use_case
-    from evalscribe.cli.display import labels
+    from evalscribe.reports.review import sync_labels as use_case
 
     with _opened(reports) as workspace:
-        labels.synced(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
+        print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0
 
 
 @app.command(short_help="Show how well judges agree with reviewers.")
 def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
-    from evalscribe.app.reports.review import statistics
-    from evalscribe.cli.display import labels
+    from evalscribe.reports.review import statistics
 
     with _opened(reports) as workspace:
-        labels.statistics(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
+        print_agreement(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
     return 0
 
 
 @app.command(short_help="Write the labels as a dataset for `judge-eval`.")
 def export(file: File, reports: options.Reports = None) -> int:
     """Write every label in force as a dataset, on which a change of prompt, model or rule has to prove itself."""
-    from evalscribe.app.reports.review import export as use_case
-    from evalscribe.cli.display import labels
+    from evalscribe.reports.review import export_labels as use_case
 
     with _opened(reports) as workspace:
-        labels.exported(use_case(workspace.store.analyses, file))
+        print_export(use_case(workspace.store.analyses, file))
     return 0
 
 
@@ -107,3 +111,100 @@ def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
     if word not in known:
         raise UsageError(f"{word!r} is no {what}; it is one of {', '.join(known)}")
     return word
+
+
+MOST = 20
+"""How many of one kind are told."""
+HEADS = ("refs/remotes/", "refs/heads/")
+
+
+def print_sync(found: SyncResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    say(f"{_held(found)}: {_change(found)}")
+    if found.shallow:
+        say("The clone is shallow: what older commits said seems to come from its oldest. Run: git fetch --unshallow")
+    _some("People disagree", map(_disagreement, found.disagreements))
+    _some("Not merged yet, so no labels", map(_pending, found.pending))
+    _some("Not read", (f"{one.report}: {one.problem}" for one in found.unread))
+
+
+def _held(found: SyncResult) -> str:
+    merged = f"merged into {_short(found.ref)}"
+    if not found.labels:
+        return f"Nobody has corrected or confirmed a finding in the reports {merged}"
+    people = pluralise(len(found.reviewers), "reviewer")
+    return f"{pluralise(found.labels, 'label')} by {people} from {pluralise(found.reports, 'report')} {merged}"
+
+
+def _change(found: SyncResult) -> str:
+    if found.unchanged:
+        return "unchanged"
+    return f"{found.new} new, {found.changed} changed, {found.withdrawn} withdrawn"
+
+
+def _disagreement(one: Disagreement) -> str:
+    more = f" and {pluralise(one.more, 'eval')} of its group" if one.more else ""
+    return f"{one.eval}{more} ({one.report}): {', '.join(map(_opinion, one.opinions))}"
+
+
+def _opinion(one: ReviewerLabel) -> str:
+    return f"{one.reviewer} says {one.label}{'' if one.in_force else ' (overruled)'}"
+
+
+def _pending(one: PendingLabel) -> str:
+    where = _short(one.branch) if one.branch else "the working tree"
+    return f"{pluralise(one.corrections, 'correction')} in {one.report} ({where})"
+
+
+def _some(title: str, told: Iterator[str]) -> None:
+    lines = list(told)
+    if lines:
+        say(f"{title}:")
+    for line in lines[:MOST]:
+        say(f"  {line}")
+    if len(lines) > MOST:
+        say(f"  and {len(lines) - MOST} more; see --json")
+
+
+def _short(ref: str) -> str:
+    return next((ref.removeprefix(head) for head in HEADS if ref.startswith(head)), ref)
+
+
+def print_agreement(found: AgreementStats, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    covered = found.coverage
+    say(f"{pluralise(found.labels, 'label')} in force by {', '.join(found.reviewers)}")
+    say(f"Reviewed: {covered.reviewed} of {pluralise(covered.findings, 'failed eval')} in reports of judges")
+    columns = {row.judge: calibration(row) for row in found.judges}
+    if columns:
+        say()
+    for line in side_by_side(columns) if columns else ():
+        say(line)
+    for name, figures in columns.items():
+        say(f"\n{name} in columns, people in rows:")
+        for line in confusion(figures, ""):
+            say(line)
+    if found.between:
+        say()
+    _some("Reviewers of the same failures", map(_between, found.between))
+
+
+def _between(pair: ReviewerRow) -> str:
+    one, other = pair.reviewers
+    kappa = f"{share(pair.kappa.value)} [{span(pair.kappa.interval)}]" if pair.kappa else NONE
+    return f"{one} and {other} agree on {pair.agreed} of {pair.shared}, Cohen's kappa {kappa}"
+
+
+def print_export(found: ExportedLabels) -> None:
+    say(f"{pluralise(found.subjects, 'labelled failure')} in {found.path}")
+    if found.alike:
+        say(f"Left out: {found.alike} that one label answers for together with a failure that is in it")
+    if found.contradicted:
+        say(f"Left out: {found.contradicted} that two reports of their run label differently")
+    if found.elsewhere:
+        say(f"Left out: {found.elsewhere} whose run is not in the store; analyze it to have them")
+    say(f"Next: evalscribe judge-eval failure {found.path} --judge rules")

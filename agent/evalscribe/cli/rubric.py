@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options
 
 if TYPE_CHECKING:
-    from evalscribe.app.rubrics import Listed
+    from evalscribe.judging.rubrics import ListedRubric
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
@@ -21,58 +21,57 @@ def create(
     collection: Collection = "default",
 ) -> int:
     """Make the next version of a rubric from its file; nothing where the latest version says the same."""
-    from evalscribe.app.rubrics import created
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
+    from evalscribe.judging.rubrics import create_rubric
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        done = created(workspace.store.collections, workspace.prompts, rubric, collection)
+        done = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
-    finish.say(version if done.new else f"unchanged: {version}")
+    output.say(version if done.new else f"unchanged: {version}")
     return 0
 
 
 @app.command("list", short_help="List the rubrics and their latest versions.")
 def list_rubrics(collection: Collection = "default", as_json: options.Json = False) -> int:
     """List the rubrics: shipped, in the workspace, and stored versions."""
-    from evalscribe.app.rubrics import listed
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
+    from evalscribe.judging.rubrics import list_rubrics
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        listing = listed(workspace.store.collections, workspace.prompts, collection)
-    finish.print_json(listing) if as_json else finish.say("\n".join(_in_short(listing.rubrics)))
+        listing = list_rubrics(workspace.store.collections, workspace.prompts, collection)
+    output.print_json(listing) if as_json else output.say("\n".join(_in_short(listing.rubrics)))
     return 0
 
 
 @app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
-    from evalscribe.app.rubrics import found
-    from evalscribe.cli.display import finish
-    from evalscribe.judging.rubrics import to_yaml
+    from evalscribe.cli import output
+    from evalscribe.judging.rubrics import find_rubric, to_yaml
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        shown = found(workspace.store.collections, workspace.prompts, rubric, collection)
-    finish.print_json(shown) if as_json else finish.say(to_yaml(shown).rstrip("\n"))
+        shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
+    output.print_json(shown) if as_json else output.say(to_yaml(shown).rstrip("\n"))
     return 0
 
 
 @app.command(short_help="Check that files are rubrics; exit code 65 if not.")
 def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
     """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
-    from evalscribe.app.rubrics import checked
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
     from evalscribe.errors import DataError
+    from evalscribe.judging.rubrics import validate_rubrics
     from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
-    done = checked(Workspace().prompts, files)
+    done = validate_rubrics(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
-        finish.say(problem)
-    finish.say(f"{pluralise(len(done), 'rubric')} checked, {len(problems)} with problems")
+        output.say(problem)
+    output.say(f"{pluralise(len(done), 'rubric')} checked, {len(problems)} with problems")
     return DataError.exit_code if problems else 0
 
 
@@ -83,22 +82,22 @@ def diff(
     collection: Collection = "default",
 ) -> int:
     """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
-    from evalscribe.app.rubrics import diffed
-    from evalscribe.cli.display import finish
+    from evalscribe.cli import output
+    from evalscribe.judging.rubrics import diff_rubrics
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        lines = diffed(workspace.store.collections, workspace.prompts, rubric, other, collection)
-    finish.say(lines.rstrip("\n") or "no difference")
+        lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)
+    output.say(lines.rstrip("\n") or "no difference")
     return 0
 
 
-def _in_short(rubrics: "Sequence[Listed]") -> list[str]:
+def _in_short(rubrics: "Sequence[ListedRubric]") -> list[str]:
     widest = max((len(one.name) for one in rubrics), default=0)
     return [f"{one.name.ljust(widest)}  {_state(one)}" for one in rubrics]
 
 
-def _state(one: "Listed") -> str:
+def _state(one: "ListedRubric") -> str:
     """`version 2, shipped file, which differs: `evalscribe rubric create failure` makes version 3`."""
     stored = f"version {one.version}" if one.version else "not stored yet"
     file = f"{one.file} file" if one.file else "no file"

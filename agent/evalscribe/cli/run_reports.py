@@ -10,28 +10,28 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli.display.formatted import Format
-from evalscribe.cli.experiments.options import FailOnGate, RunArgument, Timeout
+from evalscribe.cli.experiment_runs import FailOnGate, RunArgument, Timeout
+from evalscribe.cli.tables import Format
 
 
 def summary(run: RunArgument, form: Format = "table") -> int:
     """Show what a run of an experiment came to: pass rate with its interval, scorers, cost, and its gate."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli.display.formatted import document
+    from evalscribe.cli.tables import print_document
+    from evalscribe.experiments.lookup import run_named
+    from evalscribe.experiments.results import report_run
     from evalscribe.experiments.run_text import summary_lines
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        report = reported(workspace, run_named(workspace, run))
-    document(report, lambda: summary_lines(report), form)
+        report = report_run(workspace, run_named(workspace, run))
+    print_document(report, lambda: summary_lines(report), form)
     return 0
 
 
 def failures(
     run: RunArgument,
     flaky: Annotated[
-        bool, typer.Option("--flaky", help="Only tries of items that passed in another repetition.")
+        bool, typer.Option("--flaky", help="Only export_trials of items that passed in another repetition.")
     ] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="At most so many. Default: all.", show_default=False)
@@ -39,20 +39,20 @@ def failures(
     form: Format = "table",
 ) -> int:
     """Show the tries of a run that failed, gave no answer (error) or could not be scored (unscored), and why."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.inspect import failures as use_case
-    from evalscribe.cli.display import finish
-    from evalscribe.cli.display.formatted import checked, listing
+    from evalscribe.cli import output as finish
+    from evalscribe.cli.tables import print_list, validate_format
+    from evalscribe.experiments.lookup import run_named
+    from evalscribe.experiments.results import failed_trials as use_case
     from evalscribe.experiments.run_text import failure_lines
     from evalscribe.text import pluralise
     from evalscribe.workspace import Workspace
 
-    checked(form)
+    validate_format(form)
     with Workspace() as workspace:
         found = run_named(workspace, run)
         rows = use_case(workspace, found, flaky=flaky)
         if form != "table":
-            listing(islice(rows, limit), (), lambda _: (), form, none="")
+            print_list(islice(rows, limit), (), lambda _: (), form, none="")
             return 0
         number = 0
         for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)
@@ -73,13 +73,13 @@ def wait(
 ) -> int:
     """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
     timed out."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.cli.display.formatted import checked
-    from evalscribe.cli.experiments.ended import await_end
-    from evalscribe.cli.times import seconds
+    from evalscribe.cli.experiment_runs import await_end
+    from evalscribe.cli.options import seconds
+    from evalscribe.cli.tables import validate_format
+    from evalscribe.experiments.lookup import run_named
     from evalscribe.workspace import Workspace
 
-    checked(form)
+    validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace() as workspace:
         found = run_named(workspace, run)
@@ -89,16 +89,16 @@ def wait(
 def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
-    from evalscribe.app.experiments.find import require_ended, run_named
-    from evalscribe.cli.display.formatted import checked
-    from evalscribe.cli.experiments.ended import told
+    from evalscribe.cli.experiment_runs import print_run_result
+    from evalscribe.cli.tables import validate_format
+    from evalscribe.experiments.lookup import require_ended, run_named
     from evalscribe.workspace import Workspace
 
-    checked(form)
+    validate_format(form)
     with Workspace() as workspace:
         found = run_named(workspace, run)
         require_ended(found, "its gate is decided when it has ended")
-        return told(workspace, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
+        return print_run_result(workspace, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)
 
 
 def export(
@@ -106,7 +106,11 @@ def export(
     artifact_format: Annotated[
         str,
         typer.Option(
-            "-f", "--artifact-format", metavar="csv|json|jsonl|junit|md|html", help="What to write.", show_default=False
+            "-f",
+            "--artifact-format",
+            metavar="csv|json|jsonl|junit|md|html",
+            help="What to write_lines.",
+            show_default=False,
         ),
     ],
     output: Annotated[
@@ -117,18 +121,17 @@ def export(
     ] = None,
 ) -> int:
     """Write every try of a run of an experiment, with its scores, for other programs or for people."""
-    from evalscribe.app.experiments.export import tries
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.gate import reported
-    from evalscribe.cli.display import finish
-    from evalscribe.cli.display.line_file import write
+    from evalscribe.cli import output as finish
+    from evalscribe.cli.output import write_lines
+    from evalscribe.experiments.lookup import run_named
+    from evalscribe.experiments.results import export_trials, report_run
     from evalscribe.experiments.run_export import export_lines
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         found = run_named(workspace, run)
-        lines = export_lines(artifact_format, reported(workspace, found), lambda: tries(workspace, found))
-        write(lines, output, json=artifact_format in ("json", "jsonl"))
+        lines = export_lines(artifact_format, report_run(workspace, found), lambda: export_trials(workspace, found))
+        write_lines(lines, output, json=artifact_format in ("json", "jsonl"))
     if output is not None:
         finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
     return 0

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.display.formatted import Format
+from evalscribe.cli.tables import Format
 
 if TYPE_CHECKING:
-    from evalscribe.app.scorers import Made
     from evalscribe.experiments.scorers.catalogue import ScorerInfo
+    from evalscribe.experiments.scorers.stored import CreatedScorer
     from evalscribe.model.score import Scorer
     from evalscribe.workspace import Workspace
 
@@ -46,11 +46,11 @@ def create(
 
     A function is imported once, so that an id is only given to what can run.
     """
-    from evalscribe.cli.display.formatted import checked, made
+    from evalscribe.cli.tables import print_id, validate_format
     from evalscribe.errors import UsageError
     from evalscribe.workspace import Workspace
 
-    checked(form)
+    validate_format(form)
     if (function is None) == (builtin is None):
         raise UsageError("a scorer is made of --function python:package.module:function, or of --builtin NAME")
     if builtin is not None and name is None:
@@ -61,7 +61,7 @@ def create(
         else:
             done = _of_builtin(workspace, name or "", builtin or "", config, description or "")
     what = f"scorer {done.scorer.name}, version {done.scorer.number} ({done.scorer.spec.id})"
-    made(done.scorer.id, done.scorer, f"Made {what}" if done.new else f"unchanged: {what}", form)
+    print_id(done.scorer.id, done.scorer, f"Made {what}" if done.new else f"unchanged: {what}", form)
     return 0
 
 
@@ -73,12 +73,14 @@ def list_scorers(
     form: Format = "table",
 ) -> int:
     """List the scorers that were made, or with --builtin those that are there from the start."""
-    from evalscribe.cli.display.formatted import listing
+    from evalscribe.cli.tables import print_list
 
     if builtin:
         from evalscribe.experiments.scorers.catalogue import list_scorers
 
-        listing(list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, "")
+        print_list(
+            list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
+        )
         return 0
     from evalscribe.workspace import Workspace
 
@@ -86,50 +88,52 @@ def list_scorers(
         rows = workspace.store.experiments.scorers()
     heads = ("id", "name", "version", "made of", "config")
     none = "There is no scorer yet: `evalscribe scorers create` makes one, `scorers list --builtin` has those built in."
-    listing(rows, heads, _cells, form, none)
+    print_list(rows, heads, _cells, form, none)
     return 0
 
 
 @app.command(short_help="Show a scorer: what it asks, its config, its version.")
 def show(
     scorer: Annotated[
-        str, typer.Argument(metavar="SCORER", help="One that was made, by id or name, or a built-in one.")
+        str, typer.Argument(metavar="SCORER", help="One that was create_scorer, by id or name, or a built-in one.")
     ],
     form: Format = "table",
 ) -> int:
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
-    from evalscribe.app.scorers import found
-    from evalscribe.cli.display.formatted import document
+    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.scorers.catalogue import list_scorers
+    from evalscribe.experiments.scorers.stored import find_scorer
     from evalscribe.workspace import Workspace
 
     there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
-        document(there, lambda: _of_listed(there), form)
+        print_document(there, lambda: _of_listed(there), form)
         return 0
     with Workspace() as workspace:
-        one = found(workspace.store.experiments, scorer)
-    document(one, lambda: _of_scorer(one), form)
+        one = find_scorer(workspace.store.experiments, scorer)
+    print_document(one, lambda: _of_scorer(one), form)
     return 0
 
 
 def _of_function(
     workspace: "Workspace", name: str | None, function: str, folder: Path, config: str | None, description: str | None
-) -> "Made":
-    from evalscribe.app.scorers import config_of, function_spec, made
+) -> "CreatedScorer":
+    from evalscribe.experiments.scorers.stored import create_scorer, function_spec, parse_config
     from evalscribe.interrupts import run_until_signal
 
     at = folder.resolve()
-    spec, said = run_until_signal(function_spec(name, function, at, config_of(config)))
-    return made(workspace.store.experiments, spec, workspace.now(), description or said, str(at))
+    spec, said = run_until_signal(function_spec(name, function, at, parse_config(config)))
+    return create_scorer(workspace.store.experiments, spec, workspace.now(), description or said, str(at))
 
 
-def _of_builtin(workspace: "Workspace", name: str, builtin: str, config: str | None, description: str) -> "Made":
-    from evalscribe.app.scorers import builtin_spec, config_of, made, rulebook
+def _of_builtin(
+    workspace: "Workspace", name: str, builtin: str, config: str | None, description: str
+) -> "CreatedScorer":
+    from evalscribe.experiments.scorers.stored import builtin_spec, create_scorer, parse_config, rulebook
 
-    given = config_of(config)
+    given = parse_config(config)
     spec = builtin_spec(name, builtin, given, rulebook(workspace.store.collections, workspace.prompts))
-    return made(workspace.store.experiments, spec, workspace.now(), description)
+    return create_scorer(workspace.store.experiments, spec, workspace.now(), description)
 
 
 def _line(one: "ScorerInfo") -> str:

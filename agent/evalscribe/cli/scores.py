@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.display.formatted import Format
+from evalscribe.cli.tables import Format
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.scores import ShownScore
+    from evalscribe.experiments.scores import ShownScore
     from evalscribe.model.score import Score
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -47,15 +47,15 @@ def list_all(
     """List scores by run, item and try: what each scorer said, with why."""
     from typing import get_args
 
-    from evalscribe.app.experiments.scores import scores
-    from evalscribe.cli.display.formatted import checked, listing
-    from evalscribe.cli.times import moment
+    from evalscribe.cli.options import moment
+    from evalscribe.cli.tables import print_list, validate_format
     from evalscribe.errors import UsageError
+    from evalscribe.experiments.scores import list_scores
     from evalscribe.model.experiment_storage import ScoreQuery
     from evalscribe.model.score import ScoreStatus
     from evalscribe.workspace import Workspace
 
-    checked(form)
+    validate_format(form)
     if status is not None and status not in get_args(ScoreStatus):
         raise UsageError(f"--status {status!r} is none of {', '.join(get_args(ScoreStatus))}")
     query = ScoreQuery(
@@ -70,7 +70,7 @@ def list_all(
         superseded=every,
     )
     with Workspace() as workspace:
-        listing(scores(workspace, query), HEADS, _cells, form, none="No score is like that.")
+        print_list(list_scores(workspace, query), HEADS, _cells, form, none="No score is like that.")
     return 0
 
 
@@ -84,14 +84,14 @@ def evidence(
     form: Format = "table",
 ) -> int:
     """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
-    from evalscribe.app.experiments.scores import evidence as use_case
-    from evalscribe.cli.display.formatted import document
+    from evalscribe.cli.tables import print_document
+    from evalscribe.experiments.scores import score_evidence as use_case
     from evalscribe.workspace import Workspace
 
     wanted = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:
         found = use_case(workspace, score, wanted)
-    document(found, lambda: _told(found), form)
+    print_document(found, lambda: _told(found), form)
     return 0
 
 

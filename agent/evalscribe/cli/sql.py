@@ -33,28 +33,28 @@ def sql(
     as_json: options.Json = False,
 ) -> int:
     """Ask a collection in SQL: one SELECT over its runs, transcripts, findings and results. It only reads."""
-    from evalscribe.app.collections.choice import chosen
-    from evalscribe.app.collections.query import MOST_ROWS, TIMEOUT_S, select
-    from evalscribe.cli.display import rows
+    from evalscribe.cli import tables as rows
+    from evalscribe.collections.choice import choose_collection
+    from evalscribe.collections.query import MOST_ROWS, TIMEOUT_S, run_query
     from evalscribe.errors import UsageError
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 
     form = "json" if as_json else how or "table"
-    if form not in rows.FORMATS:
-        raise UsageError(f"--format {form} is not known: {', '.join(rows.FORMATS)}")
+    if form not in rows.QUERY_FORMATS:
+        raise UsageError(f"--format {form} is not known: {', '.join(rows.QUERY_FORMATS)}")
     if tables and (query or file):
         raise UsageError("--tables takes no query")
     asked = None if tables else _query(query, file)
     seconds = timeout or TIMEOUT_S
     with Workspace(Options(env_file=env_file)) as workspace:
         some = asked is not None or collection or workspace.store.collections.collections()
-        which = chosen(workspace, collection).id if some else None
+        which = choose_collection(workspace, collection).id if some else None
         if asked is None or which is None:
-            rows.show_tables(workspace.tables, which, form, timeout_s=seconds)
+            rows.print_tables(workspace.tables, which, form, timeout_s=seconds)
         else:
-            answer = select(workspace.tables, which, asked, most_rows=max_rows or MOST_ROWS, timeout_s=seconds)
-            rows.show(answer, form)
+            answer = run_query(workspace.tables, which, asked, most_rows=max_rows or MOST_ROWS, timeout_s=seconds)
+            rows.print_rows(answer, form)
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.display.formatted import Format
+from evalscribe.cli.tables import Format
 
 if TYPE_CHECKING:
     from evalscribe.model.target import TargetPrompt, TargetPromptVersion
@@ -30,29 +30,29 @@ def create(
     A file has `model`, `messages` or `text`, `system`, `max_tokens`, `effort` and `output_schema`. {{input}} and
     {{input.NAME}} are filled in with an item's input, and nothing else.
     """
-    from evalscribe.app.target_prompts import created, read
-    from evalscribe.cli.display.formatted import checked, made
+    from evalscribe.cli.tables import print_id, validate_format
+    from evalscribe.experiments.prompts import create_prompt, read_prompt
     from evalscribe.workspace import Workspace
 
-    checked(form)
-    wanted = read(file)
+    validate_format(form)
+    wanted = read_prompt(file)
     with Workspace() as workspace:
-        done = created(workspace.store.experiments, name, wanted, model, workspace.now())
+        done = create_prompt(workspace.store.experiments, name, wanted, model, workspace.now())
     told = f"prompt {done.prompt.name}, version {done.version.number} ({done.version.id}), asks {done.version.model}"
-    made(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
+    print_id(done.prompt.id, done.prompt, f"Made {told}" if done.new else f"unchanged: {told}", form)
     return 0
 
 
 @app.command("list", short_help="List the prompts with their latest versions.")
 def list_prompts(form: Format = "table") -> int:
     """List the prompts with their latest versions."""
-    from evalscribe.cli.display.formatted import listing
+    from evalscribe.cli.tables import print_list
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         there = workspace.store.experiments.prompts()
     none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
-    listing(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
+    print_list(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
 
 
@@ -62,13 +62,13 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a version of a prompt: its messages and parameters."""
-    from evalscribe.app.target_prompts import found
-    from evalscribe.cli.display.formatted import document
+    from evalscribe.cli.tables import print_document
+    from evalscribe.experiments.prompts import find_prompt
     from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
-        one, version = found(workspace.store.experiments, prompt)
-    document(version, lambda: _told(one, version), form)
+        one, version = find_prompt(workspace.store.experiments, prompt)
+    print_document(version, lambda: _told(one, version), form)
     return 0
 
 

@@ -6,20 +6,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from evalscribe.app.collections.choice import ARGUMENT, chosen
-from evalscribe.app.import_all import ImportedAll, import_all
-from evalscribe.app.judging.judges import Maker
-from evalscribe.app.requests.results import complete, counted, found, listed
 from evalscribe.client import requests as results
 from evalscribe.client.requests import submit_requests
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
-from evalscribe.engine import LOCAL
+from evalscribe.collections.choice import ARGUMENT, choose_collection
+from evalscribe.collections.import_all import ImportedAll, import_all
+from evalscribe.collections.requests import complete_results, count_results, list_result_sets, result_set_named
 from evalscribe.errors import NotFoundError
+from evalscribe.judging.judges import JudgeMaker
 from evalscribe.model.chat import Effort
 from evalscribe.model.result import LLMRequest
 from evalscribe.model.rubric import Collection, LabelSet, Rubric
 from evalscribe.model.storage import AddedCounts
 from evalscribe.model.transcript import AgentRun
+from evalscribe.remote.engine import LOCAL
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 
@@ -103,7 +103,7 @@ class Client:
         What it found once it does not ask again. Raises `NotFoundError`, `AccessError` for a missing key.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
-        return Maker(self._service, self._service.prompts, self._shelf).by_model(rubric)
+        return JudgeMaker(self._service, self._service.prompts, self._shelf).by_model(rubric)
 
     def create_label_set(
         self, collection_id: str, name: str, label_schema: dict[str, Any], description: str | None = None
@@ -191,7 +191,7 @@ class Client:
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
         """By name. Names are paths: the prefix `failures` has `failures/causes/v1` too. Counts are of the requests."""
-        sets = listed(self._workspace.store.results, self._collection(collection_id), prefix)
+        sets = list_result_sets(self._workspace.store.results, self._collection(collection_id), prefix)
         return [results.result_set_dict(made, counts) for made, counts in sets]
 
     def get_result_set(self, collection_id: str | None, name_or_id: str) -> dict[str, Any]:
@@ -200,8 +200,8 @@ class Client:
 
         Raises `NotFoundError` naming the sets that are called most like it.
         """
-        made = found(self._workspace.store.results, self._collection(collection_id), name_or_id)
-        return results.result_set_dict(made, counted(self._workspace.store.results, made))
+        made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        return results.result_set_dict(made, count_results(self._workspace.store.results, made))
 
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
@@ -210,18 +210,18 @@ class Client:
 
         `include_incomplete`: also those without an answer, with their `error`. Raises `NotFoundError`.
         """
-        made = found(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
             results.result_dict(one)
-            for one in complete(self._workspace.store.results, made, include_incomplete=include_incomplete)
+            for one in complete_results(self._workspace.store.results, made, include_incomplete=include_incomplete)
         ]
 
     def get_result_set_dataframe(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> "DataFrame":
         """As `get_results`, with columns `id`, `user_metadata.<name>` and `output.<name>`. Needs pandas."""
-        made = found(self._workspace.store.results, self._collection(collection_id), name_or_id)
-        shown = complete(self._workspace.store.results, made, include_incomplete=include_incomplete)
+        made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
+        shown = complete_results(self._workspace.store.results, made, include_incomplete=include_incomplete)
         return results.to_data_frame(shown, include_incomplete=include_incomplete)
 
     def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
@@ -230,10 +230,10 @@ class Client:
         Tables and spelling are told in agent/docs/sql.md. Raises `UsageError` with line and column, `NotFoundError`,
         `UnavailableError` when the time is up.
         """
-        from evalscribe.app.collections.query import MOST_ROWS, select
+        from evalscribe.collections.query import MOST_ROWS, run_query
 
         rows = MOST_ROWS if max_rows is None else max_rows
-        answer = select(self._workspace.tables, self._collection(collection_id).id, dql, most_rows=rows)
+        answer = run_query(self._workspace.tables, self._collection(collection_id).id, dql, most_rows=rows)
         return answer.model_dump(mode="json")
 
     @staticmethod
@@ -247,7 +247,7 @@ class Client:
         self._workspace.close()
 
     def _collection(self, named: str | None) -> Collection:
-        return chosen(self._workspace, named, ARGUMENT)
+        return choose_collection(self._workspace, named, ARGUMENT)
 
     def __enter__(self) -> Self:
         return self

@@ -6,10 +6,9 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from evalscribe.app.collections.choice import ARGUMENT, chosen
-from evalscribe.app.requests.submission import EXAMPLE, Submission
-from evalscribe.app.requests.submit import RequestWatcher, Submitted, submit
 from evalscribe.client.service import BaseLLMService
+from evalscribe.collections.choice import ARGUMENT, choose_collection
+from evalscribe.collections.requests import EXAMPLE, RequestOptions, RequestWatcher, SubmittedRequests, answer_requests
 from evalscribe.errors import UsageError
 from evalscribe.model.chat import Usage
 from evalscribe.model.result import Result, ResultCounts, ResultSet, ResultSetSummary
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 ABOUT = ("model", "input_tokens", "output_tokens", "cost_usd", "created_at")
 
 
-def submission_dict(done: Submitted) -> dict[str, Any]:
+def submission_dict(done: SubmittedRequests) -> dict[str, Any]:
     """What `submit_llm_requests` gives back."""
     return {
         "result_set_id": done.result_set.id,
@@ -114,7 +113,7 @@ class RequestProgress:
         if self._shown and self._task is not None:
             self._shown.update(self._task, advance=1, told=self._told())
 
-    def ended(self, done: Submitted) -> None:
+    def ended(self, done: SubmittedRequests) -> None:
         """The last line, which stays."""
         if self._shown:
             self._shown.console.print(_ended(done, self._last_error), markup=False, highlight=False)
@@ -138,7 +137,7 @@ def _shown() -> "Progress | None":
     return Progress(name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), told, console=console)
 
 
-def _ended(done: Submitted, last_error: str) -> str:
+def _ended(done: SubmittedRequests, last_error: str) -> str:
     counts, cites = done.counts, done.citations
     line = f"{one_line(done.result_set.name)}: {pluralise(counts.results, 'result')}"
     line += f", {pluralise(counts.errors, 'error')} (such as: {one_line(last_error)})" if counts.errors else ""
@@ -158,17 +157,17 @@ def _usage(result: Result) -> Usage:
 def submit_requests(
     service: BaseLLMService, workspace: Workspace, collection_id: str | None, fields: dict[str, Any], lanes: int | None
 ) -> dict[str, Any]:
-    """`fields` are those of a `Submission`; `lanes`: requests at a time."""
+    """`fields` are those of a `RequestOptions`; `lanes`: requests at a time."""
     if fields["model"] is None:
         raise UsageError(f"model_string is missing: give provider/model, such as {EXAMPLE}")
     if lanes is not None and lanes < 1:
         raise UsageError(f"max_concurrency must be at least 1, not {lanes}")
-    submission = Submission(**fields)
-    collection = chosen(workspace, collection_id, ARGUMENT)
+    submission = RequestOptions(**fields)
+    collection = choose_collection(workspace, collection_id, ARGUMENT)
 
-    def work(watcher: RequestWatcher) -> Submitted:
+    def work(watcher: RequestWatcher) -> SubmittedRequests:
         return service.wait(
-            lambda models: submit(workspace, models, collection, submission, watcher, concurrency=lanes)
+            lambda models: answer_requests(workspace, models, collection, submission, watcher, concurrency=lanes)
         )
 
     with RequestProgress() as bar:

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from evalscribe.app.judging.judges import Maker
 from evalscribe.errors import UsageError
+from evalscribe.judging.judges import JudgeMaker
 from evalscribe.llm.budget import Budget
 from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.protocols import Model, Models, OnText
@@ -216,4 +216,4 @@ def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
 
     Raises as `BaseLLMService.open` does, so that what concerns every run is told before the first.
     """
-    return Maker(llm_svc, llm_svc.prompts).by_model(rubric)
+    return JudgeMaker(llm_svc, llm_svc.prompts).by_model(rubric)

@@ -1,11 +1,42 @@
-"""Select failures of a run for a regression dataset."""
+"""Turn the failures of a run into a dataset with an experiment of its own."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from pydantic import Field, JsonValue
+
+from evalscribe.collections.runs import analysed_run, whole_run
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiments import deployments
+from evalscribe.experiments.control import launch_run, plan_run
+from evalscribe.experiments.datasets import create_dataset as dataset_created
+from evalscribe.experiments.datasets import item_batches
+from evalscribe.experiments.definitions import create_experiment, validate_experiment_name, version_options
+from evalscribe.experiments.items_of_runs import ItemParts, of_evidence, of_record
+from evalscribe.experiments.lookup import experiment_of, require_ended, version_of_run
+from evalscribe.ids import Frozen
 from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.dataset import DatasetVersion, Item
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.experiment import (
+    ComponentTarget,
+    Experiment,
+    ExperimentConfig,
+    ExperimentRun,
+    ExperimentVersion,
+    RunItem,
+    RunReport,
+    TargetSpec,
+)
+from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.finding import Classification
+from evalscribe.model.run import Eval
+from evalscribe.model.storage import EvalStore, Store
+from evalscribe.reports.reading import findings_of_run
+from evalscribe.text import name, path, pluralise
+from evalscribe.workspace import Workspace
 
 UNJUDGED = "not in the report"
 UNCLASSIFIED = "unclassified"
@@ -63,3 +94,276 @@ def _why_not(finding: FindingSummary | None, label: LabelFilter) -> str | None:
     if finding.classification not in label.classifications:
         return finding.classification
     return UNREVIEWED if label.reviewed_only and not finding.by_person else None
+
+
+@dataclass(frozen=True)
+class FailedItem:
+    """The failures of one run, and how an item is made of each."""
+
+    run_id: str
+    failures: Sequence[FailedTrial]
+    item: Callable[[FailedTrial], Item | None]
+    """None where the run does not say what was asked."""
+    broken: int = 0
+    """Items that never failed, but gave no answer or could not be scored in some try."""
+
+
+def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
+    """Every failed try, or those that are named, which may have no answer or no verdict as well.
+
+    Raises `NotFoundError` for one that the run does not have, `UsageError` for one that passed.
+    """
+    items = list(workspace.store.experiment_runs.items(run.id))
+    wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
+    tries = {one.id: one for one in wanted}
+    failures = [FailedTrial(one.item_key, _path(run, one), one.id) for one in wanted]
+    failed = {one.item_key for one in items if one.verdict == "failed"}
+    broken = {one.item_key for one in items if one.verdict in ("error", "unscored")} - failed
+
+    def made(failure: FailedTrial) -> Item | None:
+        item = workspace.store.datasets.item(run.dataset_version_id, failure.key)
+        return item and item.model_copy(update={"source": _source(workspace, tries[failure.id], item)})
+
+    return FailedItem(run.id, failures, made, 0 if run_item_ids else len(broken))
+
+
+def of_stored(store: Store, archive: EvalStore, named: str) -> FailedItem:
+    """Of a run that was imported or analysed: every eval that failed. Raises `NotFoundError`, `UsageError`."""
+    if (run_id := whole_run(store, archive, named)) is not None:
+        told = {
+            record.eval.id: of_record(record, archive.documents(run_id, record.eval.id))
+            for record in archive.records(run_id, "failed")
+        }
+        evals = [one.eval for one in archive.graded(run_id) if one.eval.id in told]
+    else:
+        run_id = analysed_run(store, named)
+        run = store.get_run(run_id)
+        evals = list(run.failures) if run else []
+        told = dict(_evidence(store, run_id, evals))
+    failures = [FailedTrial(name(_bare(eval)), path(eval.path), eval.id) for eval in evals]
+    return FailedItem(run_id, failures, lambda failure: _item(told.get(failure.id), failure))
+
+
+def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | None) -> Item:
+    """Why it was taken is part of where it comes from."""
+    if finding is None:
+        return item
+    said: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}
+    if finding.by_person:
+        said["reviewer"] = reviewer or "people"
+    return item.model_copy(update={"source": item.source | said})
+
+
+def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> list[RunItem]:
+    known = {one.id: one for one in items}
+    for id in ids:
+        if id not in known:
+            raise NotFoundError(
+                f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures {run.id}` shows them"
+            )
+        if known[id].verdict == "passed":
+            raise UsageError(f"--run-item-id {id}: {known[id].item_key} passed in this try; leave it out")
+    return [known[id] for id in dict.fromkeys(ids)]
+
+
+def _path(run: ExperimentRun, one: RunItem) -> str:
+    """As its record in the archive is called, and so its finding in a report."""
+    return path(f"{one.item_key}#{one.repetition}" if run.repetitions > 1 else one.item_key)
+
+
+def _source(workspace: Workspace, one: RunItem, item: Item) -> dict[str, JsonValue]:
+    scores = workspace.store.experiment_runs.scores(ScoreQuery(run_id=one.run_id, run_item_id=one.id))
+    failing: list[JsonValue] = [score.scorer for score in scores if score.passed is False]
+    source: dict[str, JsonValue] = {"run": one.run_id, "run_item": one.id, "verdict": one.verdict, "scorers": failing}
+    return source | ({"of": item.source} if item.source else {})
+
+
+def _evidence(store: Store, run_id: str, evals: Sequence[Eval]) -> Iterator[tuple[str, ItemParts]]:
+    for eval in evals:
+        evidence = store.get_evidence(run_id, eval.id)
+        if isinstance(evidence, Evidence):
+            yield eval.id, of_evidence(run_id, evidence)
+
+
+def _bare(eval: Eval) -> str:
+    """Without its trial: the trials of an eval are one item."""
+    return f"{eval.category}/{eval.name}" if eval.category else eval.name
+
+
+def _item(told: ItemParts | None, failure: FailedTrial) -> Item | None:
+    item = told and told.expecting(None)
+    return item.model_copy(update={"key": failure.key, "cluster": None}) if item else None
+
+
+class RegressionMade(Frozen):
+    """What was made; nothing where there was no failure."""
+
+    parent_run_id: str
+    dataset_id: str | None = None
+    dataset_version_id: str | None = None
+    items: int = 0
+    experiment_id: str | None = None
+    """None where no experiment made the run."""
+    experiment_version_id: str | None = None
+    run_id: str | None = None
+    """None where none was started."""
+    left_out: dict[str, int] = Field(default_factory=dict)
+    """Failed items that were not taken, by why."""
+    notes: tuple[str, ...] = ()
+    report: RunReport | None = None
+    """Of the run, where it was waited for."""
+
+
+def create_regression_dataset(
+    workspace: Workspace,
+    named: str,
+    *,
+    name: str,
+    run_item_ids: Sequence[str] = (),
+    classifications: Sequence[Classification] = (),
+    reviewed_only: bool = False,
+    start_run: bool = False,
+    deployment: str | None = None,
+    budget_usd: float | None = None,
+    dry_run: bool = False,
+) -> tuple[RegressionMade, ExperimentRun | None]:
+    """What was made, and the run that is queued, if one was asked for.
+
+    Args:
+        workspace: Where the run is.
+        named: A run of an experiment, or one that was imported or analysed.
+        name: Of the dataset and of its experiment.
+        run_item_ids: The tries to take; none for all that failed.
+        classifications: Take only failures that the run's report classifies so; none for all.
+        reviewed_only: Whether only those count whose label a person gave or confirmed.
+        start_run: Whether the new experiment is run.
+        deployment: Id or name of the build that the run tries.
+        budget_usd: What the run's models may cost.
+        dry_run: Whether it is only counted what would be made.
+
+    Raises:
+        UsageError: An option is wrong; nothing was made.
+        NotFoundError: Something named is not there; nothing was made.
+    """
+    run = workspace.store.experiment_runs.run(named)
+    _check_name(workspace, run, name)
+    if reviewed_only and not classifications:
+        raise UsageError("--reviewed-only is about labels: say which with --classification")
+    if deployment and not start_run:
+        raise UsageError("--deployment-id says which build to run: give --start-run as well")
+    if run is None and (run_item_ids or start_run):
+        what = "--run-item-id" if run_item_ids else "--start-run"
+        raise UsageError(f"{what} needs a run of an experiment; for others a dataset is all that can be made")
+    if run:
+        require_ended(run, "its failures are known when it has ended")
+    if run and deployment:
+        _check_build(workspace, version_of_run(workspace, run).target, deployment)
+    if run is None:
+        failed = of_stored(workspace.store.analyses, workspace.store.runs, named)
+    else:
+        failed = of_experiment(workspace, run, run_item_ids)
+    findings = _findings(workspace, failed.run_id) if classifications else {}
+    label = LabelFilter(frozenset(classifications), reviewed_only) if classifications else None
+    found = select_failures(failed.failures, findings, label)
+    items, unusable = _items(workspace.store.analyses, failed, found)
+    made = RegressionMade(
+        parent_run_id=failed.run_id, left_out=dict(found.left_out), notes=_notes(failed, unusable, run)
+    )
+    if not items or dry_run:
+        return made.model_copy(update={"items": len(items)}), None
+    version = _dataset(workspace, name, failed.run_id, items)
+    made = made.model_copy(
+        update={"dataset_id": version.dataset_id, "dataset_version_id": version.id, "items": version.items}
+    )
+    if run is None:
+        return made, None
+    experiment, tried = _experiment(workspace, run, version, name)
+    made = made.model_copy(update={"experiment_id": experiment.id, "experiment_version_id": tried.id})
+    if not start_run:
+        return made, None
+    started = launch_run(workspace, plan_run(workspace, experiment, deployment=deployment, budget_usd=budget_usd))
+    return made.model_copy(update={"run_id": started.id}), started
+
+
+def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> None:
+    validate_experiment_name(name)
+    if workspace.store.datasets.find(name):
+        raise UsageError(f"--name {name}: there is a dataset of this name already; nothing was made")
+    if run and workspace.store.experiments.experiment(name):
+        raise UsageError(f"--name {name}: there is an experiment of this name already; nothing was made")
+
+
+def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> None:
+    if not isinstance(target, ComponentTarget):
+        raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
+    build = deployments.find_deployment(workspace.store.experiments, deployment)
+    deployments.component_of(build, target.component.name, target.component.type)
+
+
+def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]:
+    """What the run's report says."""
+    run = workspace.store.runs.run(run_id) or workspace.store.analyses.get_run(run_id)
+    findings = findings_of_run(workspace.reports, run) if run else {}
+    if not findings:
+        raise NotFoundError(
+            f"no report says whose fault the failures of run {run_id} are: `evalscribe analyze {run_id}`"
+        )
+    return findings
+
+
+def _items(store: Store, failed: FailedItem, found: SelectedFailures) -> tuple[list[Item], int]:
+    """And how many failures cannot be an item."""
+    reviewers = {
+        label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force
+    }
+    made = [
+        with_finding(item, finding, reviewers.get(failure.path))
+        for failure, finding in found.failures
+        if (item := failed.item(failure)) is not None
+    ]
+    return made, len(found.failures) - len(made)
+
+
+def _notes(failed: FailedItem, unusable: int, run: ExperimentRun | None) -> tuple[str, ...]:
+    notes = []
+    if failed.broken:
+        notes.append(
+            f"{pluralise(failed.broken, 'item')} gave no answer or could not be scored; that is no failure: "
+            "take them with --run-item-id"
+        )
+    if unusable:
+        notes.append(f"{pluralise(unusable, 'failure')} left out: the run does not say what was asked")
+    if run is None:
+        notes.append(
+            "no experiment made this run: `evalscribe experiments create --dataset-id …` binds a target to the dataset"
+        )
+    return tuple(notes)
+
+
+def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) -> DatasetVersion:
+    dataset = dataset_created(workspace.store.datasets, name, f"Failures of run {run_id}", workspace.now())
+    for some in item_batches(items):
+        workspace.store.datasets.put(dataset.id, some)
+    return workspace.store.datasets.publish(dataset.id, workspace.now(), provenance="derived", parent_run_id=run_id)
+
+
+def _experiment(
+    workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
+) -> tuple[Experiment, ExperimentVersion]:
+    """The same target in the build that failed, the same scorers; every item has to pass."""
+    before = version_of_run(workspace, run)
+    target = before.target
+    if isinstance(target, ComponentTarget) and run.deployment_id:
+        target = target.model_copy(update={"deployment_id": run.deployment_id})
+    runs_as = before.config.model_dump(include={"repetitions", "concurrency", "timeout_s"})
+    changes = {
+        "name": name,
+        "type": "regression",
+        "target": target,
+        "dataset_id": dataset.dataset_id,
+        "dataset_version_id": dataset.id,
+        "config": ExperimentConfig(**runs_as, passed_threshold=1.0),
+    }
+    return create_experiment(
+        workspace, version_options(experiment_of(workspace, run), before).model_copy(update=changes)
+    )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from evalscribe.evidence.locate import signature
 from evalscribe.evidence.log import failed_log
-from evalscribe.failures.pack import diagnose, prepare
 from evalscribe.ids import content_id
+from evalscribe.judging.pack import diagnose, prepare
 from evalscribe.judging.rules.infrastructure import came_to_the_code
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model.evidence import (

@@ -2,16 +2,19 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import unified_diff
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from evalscribe.errors import NotFoundError, RubricError, UsageError
+from evalscribe.errors import DataError, NotFoundError, RubricError, UsageError
+from evalscribe.ids import Frozen
 from evalscribe.json_data import join_path
+from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.model.output_schema import META_SCHEMA
-from evalscribe.model.rubric import DEFAULT_SCHEMA, Rubric
+from evalscribe.model.rubric import DEFAULT_SCHEMA, Collection, Rubric
 from evalscribe.prompts.files import dump_yaml, parse_yaml
 from evalscribe.prompts.templates import Prompts
 
@@ -177,3 +180,169 @@ def judge_id(model: str, rubric: Rubric) -> str:
     """`anthropic/claude-opus-5-5`, and `anthropic/claude-opus-5-5 with unfair-check@2` for any rubric but the shipped
     default."""
     return model if rubric.digest == default_rubric().digest else f"{model} with {rubric.id}@{rubric.version}"
+
+
+DEFAULT_COLLECTION = "default"
+"""Where rubrics of the command line are; made when it is first needed."""
+_VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
+
+
+class CreatedRubric(Frozen):
+    rubric: Rubric
+    new: bool
+    """False where the latest version was the same already."""
+
+
+class ListedRubric(Frozen):
+    """A rubric by its name: as a file, as a stored version, or as both."""
+
+    name: str
+    version: int | None = None
+    """The latest that is stored."""
+    digest: str | None = None
+    """Content id of that version, of the file where none is stored."""
+    file: Literal["shipped", "workspace"] | None = None
+    """Whose file it is; None where there is none any more."""
+    changed: bool = False
+    """Whether the file says something else than the latest version."""
+    problem: str | None = None
+    """Why the file is no rubric."""
+
+
+class RubricListing(Frozen):
+    collection: str
+    rubrics: tuple[ListedRubric, ...]
+
+
+class ValidatedRubric(Frozen):
+    file: str
+    """As it was asked for."""
+    problem: str | None = None
+    """Names the file, the line where there is one, and the path in it; None for a good rubric."""
+
+
+def create_rubric(
+    shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
+) -> CreatedRubric:
+    """The next version of a rubric, from the file that `name` is, or from `prompts/rubrics/NAME.yaml`.
+
+    Raises `RubricError` for a file that is no rubric, `NotFoundError` for no file or an unknown collection.
+    """
+    rubric = load_rubric(name, prompts)
+    before = _latest(shelf, rubric.id, collection)
+    stored = shelf.add_rubric(collection, rubric)
+    return CreatedRubric(rubric=stored, new=before is None or before.version != stored.version)
+
+
+def store_rubric(shelf: CollectionStore, prompts: Prompts, name: str) -> Rubric:
+    """The version to judge with: `NAME@2` that one, `NAME` the latest; the file is version 1 where none is stored.
+
+    Raises `NotFoundError` naming what there is, `RubricError` for a file that is no rubric.
+    """
+    rubric_id, version = parse_rubric_name(name)
+    latest = _latest(shelf, rubric_id, DEFAULT_COLLECTION)
+    if version is not None:
+        return shelf.rubric(DEFAULT_COLLECTION, rubric_id, version)
+    return latest or shelf.add_rubric(DEFAULT_COLLECTION, load_rubric(name, prompts))
+
+
+def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
+    """A note for whoever judges with `NAME` while its file says something else by now; None otherwise."""
+    if parse_rubric_name(name)[1] is not None:
+        return None
+    try:
+        file = load_rubric(name, prompts)
+    except (NotFoundError, DataError):
+        return None  # its stored version is good
+    if file.digest == rubric.digest:
+        return None
+    return (
+        f"the file of {rubric.id} differs from version {rubric.version}, which judges: "
+        f"`evalscribe rubric create {rubric.id}` makes version {rubric.version + 1}"
+    )
+
+
+def list_rubrics(shelf: CollectionStore, prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
+    """Every rubric that is shipped, in the workspace or stored, by name. Raises `NotFoundError`."""
+    _make_default(shelf, collection)
+    versions = {rubric.id: rubric for rubric in shelf.rubrics(collection)}
+    own = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
+    rows = {name: _of_file(prompts, name, "workspace" if name in own else "shipped") for name in rubric_names(prompts)}
+    for name, latest in versions.items():
+        rows[name] = _with_version(rows.get(name, ListedRubric(name=name)), latest)
+    return RubricListing(collection=collection, rubrics=tuple(rows[name] for name in sorted(rows)))
+
+
+def find_rubric(shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
+    """What `NAME`, `NAME@2` or a file says, without storing it. Raises as `store_rubric` does."""
+    rubric_id, version = parse_rubric_name(name)
+    if version is not None:
+        _make_default(shelf, collection)
+        return shelf.rubric(collection, rubric_id, version)
+    return _latest(shelf, rubric_id, collection) or load_rubric(name, prompts)
+
+
+def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedRubric, ...]:
+    """Each file, or rubric by its name, with what is wrong with it."""
+    return tuple(ValidatedRubric(file=file, problem=_problem(prompts, file)) for file in files)
+
+
+def diff_rubrics(
+    shelf: CollectionStore, prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
+) -> str:
+    """Unified diff of two rubrics as YAML; by default of the latest version and the file. Empty: equal."""
+    before = find_rubric(shelf, prompts, old, collection)
+    after = find_rubric(shelf, prompts, new, collection) if new else load_rubric(before.id, prompts)
+    old_lines, new_lines = (to_yaml(rubric).splitlines(keepends=True) for rubric in (before, after))
+    names = (
+        _title(shelf, before, old, collection),
+        _title(shelf, after, new, collection) if new else f"{after.id} (file)",
+    )
+    return "".join(unified_diff(old_lines, new_lines, *names))
+
+
+def parse_rubric_name(name: str) -> tuple[str, int | None]:
+    """`failure@2` is the rubric and its version; without one, the name alone."""
+    match = _VERSIONED.fullmatch(name)
+    return (match["name"], int(match["version"])) if match else (name, None)
+
+
+def _of_file(prompts: Prompts, name: str, whose: Literal["shipped", "workspace"]) -> ListedRubric:
+    try:
+        return ListedRubric(name=name, file=whose, digest=load_rubric(name, prompts).digest)
+    except DataError as error:
+        return ListedRubric(name=name, file=whose, problem=str(error))
+
+
+def _with_version(row: ListedRubric, latest: Rubric) -> ListedRubric:
+    changed = row.digest not in (None, latest.digest)
+    return row.model_copy(update={"version": latest.version, "digest": latest.digest, "changed": changed})
+
+
+def _title(shelf: CollectionStore, rubric: Rubric, name: str, collection: str) -> str:
+    """`polite@2` for the latest version too; a file as it was named."""
+    latest = _latest(shelf, rubric.id, collection) if name == rubric.id else None
+    return f"{name}@{latest.version}" if latest else name
+
+
+def _problem(prompts: Prompts, file: str) -> str | None:
+    try:
+        load_rubric(file, prompts)
+    except (DataError, NotFoundError) as error:
+        return str(error)
+    return None
+
+
+def _latest(shelf: CollectionStore, rubric_id: str, collection: str) -> Rubric | None:
+    _make_default(shelf, collection)
+    try:
+        return shelf.rubric(collection, rubric_id)
+    except NotFoundError:
+        if any(there.id == collection for there in shelf.collections()):
+            return None
+        raise
+
+
+def _make_default(shelf: CollectionStore, collection: str) -> None:
+    if collection == DEFAULT_COLLECTION:
+        shelf.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -292,3 +293,21 @@ class RemoteJudge:
         if isinstance(answer, LostWork):
             return Unclassified(reason=answer.reason, judge=self.id, cause="service")
         return answer
+
+
+class AnalysisWatcher(Protocol):
+    """Hears of an analysis as it goes on; a surface shows it."""
+
+    def started(self, run: Run) -> None: ...
+
+    def imported(self, evals: int, progress: float) -> None:
+        """So many evals of a file are imported; `progress` is from 0 to 1."""
+
+    def fetched(self, done: int, total: int) -> None:
+        """So much of the evidence is read."""
+
+    def judged(self, event: Judged) -> None:
+        """One group was answered."""
+
+    def say(self, line: str) -> None:
+        """Something a person should know: one line."""

@@ -29,7 +29,7 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.text import pluralise
 
 if TYPE_CHECKING:
-    from evalscribe.app.analysis.outcomes import Analyzed, NothingFailed, Plan
+    from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
     from evalscribe.settings import Options
     from evalscribe.workspace import Workspace
 
@@ -150,15 +150,15 @@ class AnalysisTools:
 async def _analysed(
     options: "Options", run: str, told: ProgressReporter, *, rubric: str | None, dry_run: bool, writes: bool
 ) -> AnalysisAnswer:
-    from evalscribe.app.analysis.analyze import analyze
-    from evalscribe.app.analysis.outcomes import Analyzed, Plan
+    from evalscribe.analysis.analyze import analyze
+    from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult
 
     async with _workspace(options) as workspace:
         done = await analyze(workspace, run, told, rubric=rubric, dry_run=dry_run, writes=writes)
         root = workspace.reports.root
-    if isinstance(done, Plan):
+    if isinstance(done, AnalysisPlan):
         return _plan(done, told)
-    if isinstance(done, Analyzed):
+    if isinstance(done, AnalysisResult):
         there = writes or done.state == "unchanged"
         return _done(done, told, str(done.path.resolve().relative_to(root.resolve())) if there else None)
     return _nothing(done, told)
@@ -177,7 +177,7 @@ async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
             yield workspace
 
 
-def _plan(plan: "Plan", told: ProgressReporter) -> AnalysisAnswer:
+def _plan(plan: "AnalysisPlan", told: ProgressReporter) -> AnalysisAnswer:
     asked = plan.groups - plan.known
     return AnalysisAnswer(
         outcome="plan",
@@ -193,11 +193,11 @@ def _nothing(done: "NothingFailed", told: ProgressReporter) -> AnalysisAnswer:
     return AnalysisAnswer(outcome="nothing-failed", message=done.message, run=_run(done), notes=told.notes)
 
 
-def _run(done: "Plan | NothingFailed") -> AnalyzedRun:
+def _run(done: "AnalysisPlan | NothingFailed") -> AnalyzedRun:
     return AnalyzedRun(**{name: getattr(done.run, name) for name in AnalyzedRun.model_fields})
 
 
-def _done(done: "Analyzed", told: ProgressReporter, report: str | None) -> AnalysisAnswer:
+def _done(done: "AnalysisResult", told: ProgressReporter, report: str | None) -> AnalysisAnswer:
     said = done.analysis
     findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
     kept = _bounded(findings)
@@ -233,7 +233,7 @@ def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
 async def _explained(
     options: "Options", run: str, eval: str, told: ProgressReporter, *, rubric: str | None
 ) -> ExplainAnswer:
-    from evalscribe.app.analysis.explain import explain
+    from evalscribe.analysis.explain import explain
     from evalscribe.reports.explanation import explanation
 
     async with _workspace(options) as workspace:

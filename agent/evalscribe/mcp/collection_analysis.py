@@ -27,9 +27,9 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.result import CitationCounts
 
 if TYPE_CHECKING:
-    from evalscribe.app.comparisons.compare import Compared
-    from evalscribe.app.explorations.explore import Explored
-    from evalscribe.app.judging.judge import JudgeOutcome
+    from evalscribe.collections.comparisons import WrittenComparison
+    from evalscribe.collections.explorations import Explored
+    from evalscribe.collections.judge import JudgeOutcome
     from evalscribe.settings import Options
 
 
@@ -96,7 +96,7 @@ class JudgeTools:
         verified. Without `subjects` evals of the collection are judged, those that `where` chooses. Rules only answer
         rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
         is told. Results are kept: table `judge_results` in SQL."""
-        from evalscribe.app.judging.judge import judge as use_case
+        from evalscribe.collections.judge import judge as use_case
         from evalscribe.workspace import Workspace
 
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
@@ -260,7 +260,7 @@ async def _compared(
     *,
     writes: bool,
 ) -> ComparedRuns:
-    from evalscribe.app.comparisons.compare import compare
+    from evalscribe.collections.comparisons import compare
     from evalscribe.workspace import Workspace
 
     async with Workspace(options) as workspace:
@@ -271,7 +271,7 @@ async def _compared(
     return answer.model_copy(update={"spent_usd": spent, "notes": notes})
 
 
-def _comparison_answer(done: "Compared") -> ComparedRuns:
+def _comparison_answer(done: "WrittenComparison") -> ComparedRuns:
     kind, sides = _sides(done.found)
     two = done.found if isinstance(done.found, Comparison) else None
     return ComparedRuns(
@@ -360,7 +360,7 @@ class ExploreTools:
         """Ask a question of a whole collection: what is seen in its evals, clustered, named and counted, with
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
         is read in batches and the question is answered; without a budget the estimate is told."""
-        from evalscribe.app.explorations.explore import explore
+        from evalscribe.collections.explorations import explore
         from evalscribe.workspace import Workspace
 
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())

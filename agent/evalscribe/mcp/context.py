@@ -74,10 +74,10 @@ class ServerWorkspace:
     @contextmanager
     def collection_of(self, named: str | None) -> Iterator[tuple["Workspace", "Collection"]]:
         """The collection of that id or name; else the server's, the configured one or the only one there is."""
-        from evalscribe.app.collections.choice import chosen
+        from evalscribe.collections.choice import choose_collection
 
         with self.stored() as workspace:
-            yield workspace, chosen(workspace, named or self.collection)
+            yield workspace, choose_collection(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
         """The name of a run, where it is one that may be read. Raises `UsageError` for files that are not brought in

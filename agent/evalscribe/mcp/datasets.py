@@ -15,7 +15,7 @@ from evalscribe.model.dataset import DatasetVersion, Item
 from evalscribe.model.finding import Classification
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.regression import RegressionMade
+    from evalscribe.experiments.regression import RegressionMade
     from evalscribe.model.dataset import Dataset
     from evalscribe.model.experiment_storage import Datasets
 
@@ -72,7 +72,7 @@ class DatasetDetails(Frozen):
     """The version that `items` are of: its number, or `draft`."""
     items: tuple[DatasetItemLine, ...]
     total: int
-    """Of `shown`, in the split that is wanted."""
+    """Of `summarise_dataset`, in the split that is wanted."""
     next_offset: int | None
     notice: str = NOTICE.replace("`text`", "What `items` hold")
 
@@ -104,12 +104,12 @@ class DatasetTools:
         offset: tool.Offset = 0,
     ) -> DatasetList:
         """List the datasets of experiments, with how many items each one's draft and latest version have."""
-        from evalscribe.app.datasets.shown import listed
+        from evalscribe.experiments.datasets import list_datasets
 
         if not self.place.has_store():
             return DatasetList(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
         with self.place.experiments() as workspace:
-            there = tuple(listed(workspace.store.datasets, search))
+            there = tuple(list_datasets(workspace.store.datasets, search))
         chosen, following = page_of(there, offset, limit)
         lines = (DatasetLine(**one.model_dump(exclude={"created_at"})) for one in chosen)
         return DatasetList(datasets=tuple(lines), total=len(there), next_offset=following)
@@ -129,14 +129,14 @@ class DatasetTools:
         offset: tool.Offset = 0,
     ) -> DatasetDetails:
         """Read a dataset: its versions, and the items of one of them, what is asked and what is expected."""
-        from evalscribe.app.datasets.found import found
-        from evalscribe.app.datasets.shown import examples, shown
+        from evalscribe.experiments.datasets import list_items, summarise_dataset
+        from evalscribe.store.lookup import find_dataset
 
         with self.place.experiments() as workspace:
-            one = found(workspace.store.datasets, dataset)
-            whole = shown(workspace.store.datasets, one)
+            one = find_dataset(workspace.store.datasets, dataset)
+            whole = summarise_dataset(workspace.store.datasets, one)
             name, held = _held(workspace.store.datasets, one, version)
-            wanted = [each for each in examples(held, split) if item in (None, each.key)]
+            wanted = [each for each in list_items(held, split) if item in (None, each.key)]
         lines = first_fitting(
             (_line(each, characters) for each in islice(wanted, offset, offset + limit)), MOST_CHARACTERS
         )
@@ -181,10 +181,10 @@ class DatasetTools:
     ) -> RegressionDataset:
         """Keep what failed: a published dataset of a run's failures, with an experiment of the same build and scorers
         in which every item has to pass. Nothing is run, and without write=true nothing is made."""
-        from evalscribe.app.experiments.regression import regression
+        from evalscribe.experiments.regression import create_regression_dataset
 
         with self.place.experiments() as workspace:
-            made, _ = regression(
+            made, _ = create_regression_dataset(
                 workspace,
                 run,
                 name=name,
@@ -198,12 +198,11 @@ class DatasetTools:
 
 def _held(datasets: "Datasets", one: "Dataset", version: str | None) -> tuple[str, Iterator[Item]]:
     """The latest version, where one was published; else the draft."""
-    from evalscribe.app.datasets.found import version_named
-    from evalscribe.app.named import LATEST
+    from evalscribe.store.lookup import LATEST, find_dataset_version
 
     if version == DRAFT or (version is None and not datasets.versions(one.id)):
         return DRAFT, datasets.draft(one.id)
-    chosen = version_named(datasets, one, version or LATEST)
+    chosen = find_dataset_version(datasets, one, version or LATEST)
     return str(chosen.number), datasets.items(chosen.id)
 
 

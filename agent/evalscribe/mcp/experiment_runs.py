@@ -22,8 +22,8 @@ from evalscribe.settings import Options
 from evalscribe.text import pluralise
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.launch import Planned
-    from evalscribe.app.experiments.tries import Page
+    from evalscribe.experiments.control import PlannedRun
+    from evalscribe.experiments.results import TrialPage
     from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
     from evalscribe.model.score import Score
     from evalscribe.workspace import Workspace
@@ -110,12 +110,12 @@ class ExperimentRunTools:
         """Read a run of an experiment: how it stands, pass rate with its interval, each scorer, each clause of the
         gate, and its failures: what was asked, expected and answered, and which scorer says why. `failed` is the
         target's; `error` and `unscored` are a target or a scorer that broke, and say nothing of quality."""
-        from evalscribe.app.experiments.tries import Page
+        from evalscribe.experiments.results import TrialPage
 
         if wait_seconds:
             await with_progress(ctx, lambda told: wait_for_run(self.place, run, wait_seconds, told))
         verdicts: tuple[ItemVerdict, ...] = () if item is not None else VERDICTS[wanted]
-        page = Page(verdicts=verdicts, item=item, offset=offset, limit=limit)
+        page = TrialPage(verdicts=verdicts, item=item, offset=offset, limit=limit)
         return await run_in_thread(lambda: self._told(run, page, characters))
 
     def compare_experiment_runs(
@@ -129,7 +129,7 @@ class ExperimentRunTools:
         """Compare two finished runs over the same dataset version: regressed, improved, no detectable change,
         inconclusive or not comparable (exact paired test), each scorer, and what regressed, was fixed or is flaky, with
         what both sides answered. get_experiment_run with `item` has those tries in full. Nothing is written."""
-        from evalscribe.app.experiments.compare import compare_runs
+        from evalscribe.experiments.compare import compare_runs
 
         with self.place.experiments() as workspace:
             found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
@@ -140,17 +140,16 @@ class ExperimentRunTools:
             **{**dict(found), **update}, left_out={kind: number for kind, number in left.items() if number}
         )
 
-    def _told(self, named: str, page: "Page", characters: int) -> ExperimentRunDetails:
-        from evalscribe.app.experiments.find import run_named
-        from evalscribe.app.experiments.gate import reported
-        from evalscribe.app.experiments.tries import some_tries
+    def _told(self, named: str, page: "TrialPage", characters: int) -> ExperimentRunDetails:
+        from evalscribe.experiments.lookup import run_named
+        from evalscribe.experiments.results import report_run, trial_page
 
         first = page.offset == 0 and page.item is None
         with self.place.experiments() as workspace:
             run = run_named(workspace, named)
-            chosen, total = some_tries(workspace, run, page)
+            chosen, total = trial_page(workspace, run, page)
             tries = first_fitting((_try(workspace, one, characters) for one in chosen), MOST_CHARACTERS)
-            report = reported(workspace, run) if first else None
+            report = report_run(workspace, run) if first else None
         end = page.offset + len(tries)
         told = ExperimentRunDetails(
             summary=None,
@@ -174,11 +173,11 @@ VERDICTS: "dict[Wanted, tuple[ItemVerdict, ...]]" = {
 
 async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
     """Raises `UnavailableError` where nobody works on the run any more."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.wait import waited
+    from evalscribe.experiments.control import wait_for_run
+    from evalscribe.experiments.lookup import run_named
 
     with place.experiments() as workspace:
-        await waited(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
+        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
 
 
 def run_status(run: "ExperimentRun", report: RunReport) -> str:
@@ -340,10 +339,10 @@ class RunTools:
         """Run an experiment: every item of its dataset is tried and scored, and the gate decides. Without start=true
         it only tells what would be run. It goes on in a process of its own; the run's id is told at once, and
         get_experiment_run reads it. Calling twice starts two runs."""
-        from evalscribe.app.experiments.launch import planned
+        from evalscribe.experiments.control import plan_run
 
         plan = partial(
-            planned,
+            plan_run,
             name=name,
             version=version,
             deployment=deployment_id,
@@ -376,19 +375,19 @@ class RunTools:
 async def _ran(
     place: ServerWorkspace,
     named: str,
-    plan: "Callable[[Workspace, Experiment], Planned]",
+    plan: "Callable[[Workspace, Experiment], PlannedRun]",
     asked: _Asked,
     told: ProgressReporter,
 ) -> RunStarted:
-    from evalscribe.app.experiments.find import experiment_named
-    from evalscribe.app.experiments.launch import launched, start_run
-    from evalscribe.app.experiments.sample import sampled
+    from evalscribe.experiments.control import launch_run, start_run
+    from evalscribe.experiments.lookup import experiment_named
+    from evalscribe.experiments.sample import create_sample
     from evalscribe.workspace import Workspace
 
     with Workspace(asked.options) as workspace:
         require_within(asked.budget_usd, workspace.settings)
         if named == SAMPLE and asked.start:
-            await sampled(workspace)  # one of that name that is there is left as it is
+            await create_sample(workspace)  # one of that name that is there is left as it is
         elif named == SAMPLE:
             place.require_sample()
         elif not workspace.has_store:
@@ -398,15 +397,14 @@ async def _ran(
         answer = _plan(workspace, wanted.run, wanted.version, asked)
         if not asked.start:
             return answer
-        run = launched(workspace, wanted)
+        run = launch_run(workspace, wanted)
         start_run(workspace, run)
     return await _on_its_way(place, run, answer, asked, told)
 
 
 async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: ProgressReporter) -> RunStarted:
-    from evalscribe.app.experiments.find import run_named, version_of_run
-    from evalscribe.app.experiments.launch import start_run
-    from evalscribe.app.experiments.resume import resumed
+    from evalscribe.experiments.control import resume_run, start_run
+    from evalscribe.experiments.lookup import run_named, version_of_run
 
     with place.experiments(asked.options) as workspace:
         require_within(asked.budget_usd, workspace.settings)
@@ -418,16 +416,16 @@ async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: Prog
                 f"Nothing was started: {left:,} of {pluralise(run.tries, 'try')} are left. Call again with start=true."
             )
             return answer.model_copy(update={"message": message, "state": run.state})
-        run = resumed(workspace, run, asked.budget_usd or None)
+        run = resume_run(workspace, run, asked.budget_usd or None)
         start_run(workspace, run)
     return await _on_its_way(place, run, answer, asked, told)
 
 
 def _plan(workspace: "Workspace", run: "ExperimentRun", version: "ExperimentVersion", asked: _Asked) -> RunStarted:
     """What would be started. Raises `UsageError` where it is to be started and nothing may be spent on its models."""
-    from evalscribe.app.experiments.find import experiment_of
-    from evalscribe.app.experiments.listing import dataset_line, models_asked, target_line
-    from evalscribe.app.scorers import own_prompts
+    from evalscribe.experiments.lookup import experiment_of
+    from evalscribe.experiments.results import dataset_line, models_asked, target_line
+    from evalscribe.experiments.scorers.stored import own_prompts
 
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
@@ -457,27 +455,27 @@ async def _on_its_way(
     place: ServerWorkspace, run: "ExperimentRun", answer: RunStarted, asked: _Asked, told: ProgressReporter
 ) -> RunStarted:
     """Waited for, where that is wanted."""
-    from evalscribe.app.experiments.find import run_named
-    from evalscribe.app.experiments.gate import reported
+    from evalscribe.experiments.lookup import run_named
+    from evalscribe.experiments.results import report_run
 
     if asked.wait_seconds:
         await wait_for_run(place, run.id, asked.wait_seconds, told)
     with place.experiments() as workspace:
         run = run_named(workspace, run.id)
-        report, notes = bound_report(reported(workspace, run))
+        report, notes = bound_report(report_run(workspace, run))
     now = {"started": True, "run_id": run.id, "state": run.state, "message": run_status(run, report)}
     seen = {"counts": report.summary.counts, "gate": report.gate, "notes": (*answer.notes, *notes)}
     return answer.model_copy(update={**now, **seen})
 
 
 async def _cancelled(place: ServerWorkspace, named: str) -> RunCancelled:
-    from evalscribe.app.experiments.cancel import cancelled
-    from evalscribe.app.experiments.find import run_named
+    from evalscribe.experiments.control import cancel_run
+    from evalscribe.experiments.lookup import run_named
 
     with place.experiments() as workspace:
         run = run_named(workspace, named)
         ended = run.terminal
-        run = run if ended else await cancelled(workspace, run)
+        run = run if ended else await cancel_run(workspace, run)
         done = sum(workspace.store.experiment_runs.tally(run.id).values())
     message = f"Run {run.id} {'had ended already' if ended else 'is'}: {run.state}."
     if not run.terminal:

@@ -16,8 +16,7 @@ from evalscribe.mcp.tool import excerpt, first_fitting, page_of
 from evalscribe.model.experiment import TrialCounts
 
 if TYPE_CHECKING:
-    from evalscribe.app.experiments.listing import ListedExperiment
-    from evalscribe.app.experiments.runs import ListedRun
+    from evalscribe.experiments.results import ListedExperiment, ListedRun
     from evalscribe.model.experiment import Experiment, ExperimentVersion
     from evalscribe.model.target import Deployment
     from evalscribe.workspace import Workspace
@@ -119,12 +118,12 @@ class ExperimentTools:
     ) -> ExperimentList:
         """List experiments, oldest first: what is tried (a build, a prompt, a judge) on which dataset, scored how, and
         the latest runs of each with their pass rate and whether the gate passed."""
-        from evalscribe.app.experiments.listing import listed
+        from evalscribe.experiments.results import list_experiments
 
         if not self.place.has_store():
             return ExperimentList(experiments=(), next_offset=None, next=NO_EXPERIMENT)
         with self.place.experiments() as workspace:
-            there = listed(workspace, dataset=dataset, page_size=offset + limit + 1)
+            there = list_experiments(workspace, dataset=dataset, page_size=offset + limit + 1)
             chosen, _ = page_of(there, offset, limit)
             kept = first_fitting((_line(workspace, one) for one in chosen), MOST_CHARACTERS)
         end = offset + len(kept)
@@ -140,8 +139,8 @@ class ExperimentTools:
     ) -> ExperimentDetails:
         """Show what an experiment tries, on what, how it is scored and gated, which builds can be run, and its runs,
         newest first."""
-        from evalscribe.app.experiments.find import experiment_named, version_named
-        from evalscribe.app.experiments.runs import listed_run
+        from evalscribe.experiments.lookup import experiment_named, version_named
+        from evalscribe.experiments.results import listed_run
 
         with self.place.experiments() as workspace:
             found = experiment_named(workspace, experiment)
@@ -153,7 +152,7 @@ class ExperimentTools:
 
 
 def _line(workspace: "Workspace", one: "ListedExperiment") -> ExperimentLine:
-    from evalscribe.app.experiments.runs import listed_run
+    from evalscribe.experiments.results import listed_run
 
     newest = workspace.store.experiment_runs.runs(one.experiment.id)[: -LATEST_RUNS - 1 : -1]
     return ExperimentLine(
@@ -190,7 +189,7 @@ def _run_line(one: "ListedRun") -> ExperimentRunLine:
 
 def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion") -> ExperimentDetails:
     """Without its runs."""
-    from evalscribe.app.experiments.listing import binding_line, dataset_line, models_asked, target_line
+    from evalscribe.experiments.results import binding_line, dataset_line, models_asked, target_line
 
     return ExperimentDetails(
         id=one.id,
@@ -265,10 +264,10 @@ class DeploymentTools:
 
 
 async def _recorded(place: ServerWorkspace, name: str, like: str, *, write: bool) -> RecordedDeployment:
-    from evalscribe.app.deployments import created, found
+    from evalscribe.experiments.deployments import create_deployment, find_deployment
 
     with place.experiments() as workspace:
-        before = found(workspace.store.experiments, like)
+        before = find_deployment(workspace.store.experiments, like)
         told = RecordedDeployment(
             written=False,
             message="Nothing was recorded. Call again with write=true.",
@@ -279,7 +278,7 @@ async def _recorded(place: ServerWorkspace, name: str, like: str, *, write: bool
         )
         if not write:
             return told
-        made = await created(workspace, before.components, folder=Path(before.folder), name=name)
+        made = await create_deployment(workspace, before.components, folder=Path(before.folder), name=name)
     done = {"written": True, "id": made.deployment.id, "source": made.deployment.build}
     message = f"Recorded; run_experiment tries it with deployment_id `{name}`."
     return told.model_copy(update={**done, "message": message if made.new else f"It is there already. {message}"})

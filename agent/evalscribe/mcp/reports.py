@@ -105,9 +105,9 @@ class ReportTools:
     ) -> ReportList:
         """List the reports of this workspace: model, run, and how many failures have which label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
-        from evalscribe.app.reports.reading import listed
+        from evalscribe.reports.reading import list_reports
 
-        there = listed(self.place.library(), model)
+        there = list_reports(self.place.library(), model)
         chosen, following = page_of(there, offset, limit)
         lines = []
         for one in chosen:
@@ -122,14 +122,16 @@ class ReportTools:
 
     def get_report(
         self,
-        name: Annotated[str, Field(min_length=1, description="A name below the reports folder, or a run id's start.")],
+        name: Annotated[
+            str, Field(min_length=1, description="A name find_stored_report the reports folder, or a run id's start.")
+        ],
         offset: tool.At = 0,
         characters: tool.Characters = 20_000,
     ) -> ReportText:
         """Read a report, a comparison or another document of the reports folder as markdown, in pages."""
-        from evalscribe.app.reports.reading import below
+        from evalscribe.reports.reading import find_stored_report
 
-        file = below(self.place.library(), name)
+        file = find_stored_report(self.place.library(), name)
         return ReportText(name=file.name, **text_page(redact(file.text), offset, characters).model_dump())
 
     def recurring(
@@ -151,13 +153,15 @@ class ReportTools:
     def list_result_sets(
         self,
         collection: tool.Collection = None,
-        prefix: Annotated[str | None, Field(description="Only sets below this name; names are paths.")] = None,
+        prefix: Annotated[
+            str | None, Field(description="Only sets find_stored_report this name; names are paths.")
+        ] = None,
     ) -> ResultSetList:
         """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
-        from evalscribe.app.requests.results import listed
+        from evalscribe.collections.requests import list_result_sets
 
         with self.place.collection_of(collection) as (workspace, chosen):
-            sets = listed(workspace.store.results, chosen, prefix)
+            sets = list_result_sets(workspace.store.results, chosen, prefix)
         return ResultSetList(collection=chosen.id, sets=tuple(ResultSetSummary.of(*one) for one in sets))
 
     def get_results(
@@ -169,12 +173,12 @@ class ReportTools:
         offset: tool.Offset = 0,
     ) -> ResultList:
         """Read the results of a set: each answer with its citations and whether they hold."""
-        from evalscribe.app.requests.results import complete, counted, found
+        from evalscribe.collections.requests import complete_results, count_results, result_set_named
 
         with self.place.collection_of(collection) as (workspace, chosen):
-            made = found(workspace.store.results, chosen, name)
-            there = complete(workspace.store.results, made, include_incomplete=include_incomplete)
-            line = ResultSetSummary.of(made, counted(workspace.store.results, made))
+            made = result_set_named(workspace.store.results, chosen, name)
+            there = complete_results(workspace.store.results, made, include_incomplete=include_incomplete)
+            line = ResultSetSummary.of(made, count_results(workspace.store.results, made))
         names = list(ResultLine.model_fields)
         lines = [ResultLine(**{name: getattr(one, name) for name in names}) for one in there[offset : offset + limit]]
         kept = _bounded(lines)
@@ -184,7 +188,7 @@ class ReportTools:
         )
 
     def _again(self, models: list[str] | None) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
-        from evalscribe.app.reports.recurring import recurring_evals
+        from evalscribe.reports.recurring import recurring_evals
         from evalscribe.workspace import Workspace
 
         with Workspace() as workspace:
@@ -193,7 +197,7 @@ class ReportTools:
         return list(map(_again_row, told.rows)), told.notes
 
     def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
-        from evalscribe.app.reports.recurring import alike_evals
+        from evalscribe.reports.recurring import alike_evals
         from evalscribe.workspace import Workspace
 
         with Workspace() as workspace:

@@ -57,10 +57,10 @@ class WorkspaceResources:
 
     def report(self, name: str) -> str:
         """A report, or another document of the reports folder, by its name below it."""
-        from evalscribe.app.reports.reading import below
+        from evalscribe.reports.reading import find_stored_report
 
         try:
-            return redact(below(self.place.library(), name).text)
+            return redact(find_stored_report(self.place.library(), name).text)
         except EvalscribeError as error:
             raise ResourceNotFoundError(str(error)) from None
 

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from pydantic import JsonValue
+
+from evalscribe.errors import UsageError
 from evalscribe.json_data import collect_strings
 from evalscribe.redaction import patterns
 from evalscribe.redaction.keys import redact_keys
@@ -177,3 +180,9 @@ def safe_message(message: str, *secrets: str) -> str:
     for secret in filter(None, secrets):
         message = message.replace(secret, "[redacted:key]")
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
+
+
+def require_no_secret(said: JsonValue, where: str, instead: str = "take it out") -> None:
+    """`where`: what holds it, without quoting it. Raises `UsageError`."""
+    if redact_json(said) != said:
+        raise UsageError(f"{where} holds what looks like a secret, and would be stored: {instead}")

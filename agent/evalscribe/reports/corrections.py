@@ -4,18 +4,20 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification, HumanLabel
+from evalscribe.model.protocols import Library
 from evalscribe.model.repository import FileVersion
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.markdown.blocks import ConflictingEdits
 from evalscribe.reports.markdown.labels import PageLabel, render
 from evalscribe.reports.markdown.page import parse
 from evalscribe.reports.markdown.places import FindingLocation, locate_findings
+from evalscribe.reports.reading import find_report, name_of, text_of
 from evalscribe.text import mask_code, one_line
 
 Read = Callable[[str], Analysis | None]
@@ -321,3 +323,50 @@ class _PageLines:
     @property
     def text(self) -> str:
         return "".join(f"{line}{end}" for line, end in zip(self.lines, self.ends, strict=True))
+
+
+class LabelWritten(Frozen):
+    """What a correction did to a report."""
+
+    report: str
+    """Name of the report."""
+    path: Path
+    """Its file."""
+    number: int
+    subject: str
+    before: str
+    """The label that was in force."""
+    after: str
+    said: str | None
+    """The `Reviewer:` line that was added."""
+    changed: bool
+
+
+def correct_label(
+    library: Library,
+    name: str,
+    n: int,
+    label: Classification,
+    *,
+    kind: CauseKind | None = None,
+    note: str | None = None,
+) -> LabelWritten:
+    """Label finding `n` of a report. Raises `NotFoundError`, `DataError`, and `UsageError` outside the folder."""
+    file = find_report(library, name)
+    below = name_of(library, file)
+    text = text_of(file)
+    new = write_label(text, n, label, kind=kind, note=note)
+    if new != text:
+        library.write(below, new)
+    before, after = locate_findings(text)[n], locate_findings(new)[n]
+    added = [line for line in after.reviewer if line not in before.reviewer]
+    return LabelWritten(
+        report=below,
+        path=file.path,
+        number=n,
+        subject=after.subject,
+        before=render(label_in_force(before)),
+        after=render(after.label),
+        said=added[-1] if added else None,
+        changed=new != text,
+    )

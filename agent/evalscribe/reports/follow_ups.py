@@ -1,17 +1,31 @@
 """Decide whether actions taken after earlier reports have held."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from evalscribe.evidence.same_failure import FailureDescription, same_failure, same_fingerprint, same_version
-from evalscribe.ids import model_folder, same_model
+from evalscribe.evidence.same_failure import (
+    CompactFailure,
+    CompleteRun,
+    FailureDescription,
+    OtherRuns,
+    compact_failure,
+    complete_runs,
+    same_failure,
+    same_fingerprint,
+    same_version,
+)
+from evalscribe.failures.prepare import RECORD_VERSION, failure_record
+from evalscribe.ids import model_folder, same_experiment, same_model
 from evalscribe.model.analysis import AnalyzedRun, FindingSummary
-from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.evidence import FailureFingerprint, UnreadableEvidence
 from evalscribe.model.finding import NOT_THE_MODEL, Finding, FollowUp, FollowUpOutcome
+from evalscribe.model.protocols import Library
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
+from evalscribe.model.storage import Store
 from evalscribe.reports.history import EvalPaths, PastReport, ReportHistory, comparable, past_reports
 
 DATED = re.compile(r"\W*(\d{4}-\d{2}-\d{2})\b[:,]?\s*")
@@ -236,3 +250,73 @@ def _shown(text: str, eval: str) -> str:
 def _whole_spans(text: str) -> str:
     """Without a code span that lost its end."""
     return text[: text.rindex("`")] if text.count("`") % 2 else text
+
+
+def stored_records(store: Store, run: Run) -> tuple[FailureFingerprint, ...]:
+    """One for each failure of a stored run; made from the stored evidence where they are missing or outdated."""
+    known = store.sightings(run.id)
+    if len(known) == len(run.failures) and all(one.method == RECORD_VERSION for one in known):
+        return known
+    made = tuple(
+        failure_record(
+            run, store.get_evidence(run.id, eval.id) or UnreadableEvidence(eval=eval, reason="not in the store")
+        )
+        for eval in run.failures
+    )
+    store.put_sightings(run.id, made)
+    return made
+
+
+def stored_runs(store: Store) -> Iterable[Run]:
+    return (run for run_id in store.run_ids() if (run := store.get_run(run_id)) is not None)
+
+
+def other_runs(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
+    """What the other runs of its experiment say of a run's failures. They are read one by one and not kept."""
+    wanted = {sighting.eval for sighting in mine}
+    clean: list[CompleteRun] = []
+    failures: dict[str, list[CompactFailure]] = defaultdict(list)
+    for other in stored_runs(store):
+        if other.id == run.id or not other.experiment or not same_experiment(other.experiment, run.experiment):
+            continue
+        clean.extend(complete_runs(other))
+        for one in stored_records(store, other):
+            if one.eval in wanted:
+                failures[one.eval].append(compact_failure(one))
+    return OtherRuns(failures, clean)
+
+
+class StoredRecords:
+    """The failure of an eval in the run of a report, where the store has it; each run is read once."""
+
+    def __init__(self, store: Store | None) -> None:
+        self._store = store
+        self._ids = store.run_ids() if store else ()
+        self._runs: dict[str, dict[str, FailureFingerprint]] = {}
+
+    def __call__(self, report: PastReport, eval: str) -> FailureFingerprint | None:
+        named = eval.partition("#")[0]
+        known = (run_id for run_id in self._ids if report.is_of(run_id))
+        return next((one for run_id in known if (one := self._of(run_id).get(named))), None)
+
+    def _of(self, run_id: str) -> dict[str, FailureFingerprint]:
+        if run_id not in self._runs:
+            run = self._store.get_run(run_id) if self._store else None
+            found = stored_records(self._store, run) if self._store and run else ()
+            self._runs[run_id] = {one.eval: one for one in found}
+        return self._runs[run_id]
+
+
+def follow_up_actions(
+    store: Store,
+    library: Library,
+    run: Run,
+    date: str,
+    history: ReportHistory,
+    findings: Iterable[Finding],
+    seen: Iterable[FailureFingerprint],
+) -> tuple[FollowUp, ...]:
+    """What a run analysed on this date says of what was done after earlier reports of any model."""
+    known = {one.eval_id: one for one in seen}
+    others = tuple(library.all())
+    return follow_ups(run, history.date or date, history, others, findings, known, StoredRecords(store))

@@ -1,11 +1,13 @@
 """Open a file of runs in the format that its content shows."""
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from evalscribe.errors import AccessError, DataError, NotFoundError
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
 from evalscribe.model.storage import Records
 from evalscribe.sources.address import SUMMARY, RunOverrides
 from evalscribe.sources.files import ZIP_MAGIC, FileReader, open_members
@@ -151,3 +153,39 @@ def _below(folder: Path) -> list[Path]:
         elif entry.is_file(follow_symlinks=False):
             found.append(Path(entry.path))
     return found
+
+
+EXPLICIT = ("evalscribe",)
+"""Formats whose files say everything of a run themselves."""
+
+
+def keep_stated_models(
+    read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Collection[str]
+) -> Iterator[Run | Record]:
+    """Runs that are known with the provider, model and experiment they have there, unless the user `said` others."""
+    agents: dict[str, tuple[Run, Run]] = {}
+    for one in read:
+        if isinstance(one, Run):
+            kept = _kept(one, known(one.id), said)
+            agents[one.id] = (one, kept)
+            yield kept
+        else:
+            yield _of(one, *agents[one.run_id]) if one.run_id in agents else one
+
+
+def _kept(run: Run, known: Run | None, said: Collection[str]) -> Run:
+    if known is None:
+        return run
+    stays = {"provider": known.provider, "model": known.model, "experiment": known.experiment}
+    return run.model_copy(update={name: value for name, value in stays.items() if name not in said})
+
+
+def _of(record: Record, read: Run, kept: Run) -> Record:
+    """A record names the agent as its run does, where the reader took it from there."""
+    if record.metadata.get("agent") != _agent(read) or _agent(read) == _agent(kept):
+        return record
+    return record.model_copy(update={"metadata": {**record.metadata, "agent": _agent(kept)}})
+
+
+def _agent(run: Run) -> dict[str, str]:
+    return {"model_name": run.model, "provider": run.provider}

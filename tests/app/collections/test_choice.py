@@ -7,7 +7,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from evalscribe.app.collections.choice import ARGUMENT, chosen, planned
+from evalscribe.collections.choice import ARGUMENT, choose_collection, plan_collection
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.model.rubric import Collection
 from evalscribe.settings import Options
@@ -47,7 +47,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
 def test_chosen(
     opened: Callable[..., Workspace], there: tuple[str, ...], named: str | None, configured: str | None, found: str
 ) -> None:
-    assert chosen(opened(*there, configured=configured), named).id == found
+    assert choose_collection(opened(*there, configured=configured), named).id == found
 
 
 @pytest.mark.parametrize(
@@ -68,20 +68,20 @@ def test_not_chosen(
     told: str,
 ) -> None:
     with pytest.raises(kind, match=told):
-        chosen(opened(*there), named)
+        choose_collection(opened(*there), named)
 
 
 def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
     with pytest.raises(UsageError, match=r"Name one with collection_id: a, b$"):
-        chosen(opened("a", "b"), None, ARGUMENT)
+        choose_collection(opened("a", "b"), None, ARGUMENT)
     for named in ("c", None):
         with pytest.raises(NotFoundError, match=r"yet: Client\.import_file makes one$"):
-            chosen(opened(), named, ARGUMENT)
+            choose_collection(opened(), named, ARGUMENT)
 
 
 def test_planned() -> None:
     there = (Collection(id="my-file", name="my file"), Collection(id="other", name="other"))
-    assert planned(there, "my file", None, "x").id == "my-file"
-    assert planned(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
-    assert planned(there, None, "other", "x") == Collection(id="other", name="other")
-    assert planned(there, None, "new", "x") == Collection(id="new", name="x")
+    assert plan_collection(there, "my file", None, "x").id == "my-file"
+    assert plan_collection(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
+    assert plan_collection(there, None, "other", "x") == Collection(id="other", name="other")
+    assert plan_collection(there, None, "new", "x") == Collection(id="new", name="x")

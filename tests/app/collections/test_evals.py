@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.collections.evals import Filter, listed, text_of
-from evalscribe.app.collections.query_tables import metadata_values
+from evalscribe.collections.query import EvalFilter, eval_text, list_evals, metadata_values
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.record import Record
 from evalscribe.model.rubric import Collection
@@ -47,26 +46,26 @@ def desk(folder: Path) -> Iterator[Tables]:
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        pytest.param(Filter(), {"e0", "e1", "e2", "e3", "e4"}, id="all"),
-        pytest.param(Filter(run="run"), {"e0", "e1", "e2", "e3", "e4"}, id="beginning-of-a-run"),
-        pytest.param(Filter(run="r%"), set(), id="no-pattern"),
-        pytest.param(Filter(status="passed", model="openai/gpt"), {"e4"}, id="both-hold"),
-        pytest.param(Filter(model="anthropic/gpt"), set(), id="provider"),
-        pytest.param(Filter(task="it's"), {"e3"}, id="quotation-mark"),
-        pytest.param(Filter(task="x' OR '1' = '1"), set(), id="no-injection"),
-        pytest.param(Filter(where="id = 'e1' OR id = 'e4'", status="failed"), {"e1"}, id="or-stays-inside"),
-        pytest.param(Filter(where="id = 'e1' -- only"), {"e1"}, id="comment"),
-        pytest.param(Filter(classification="MODEL_FAULT"), set(), id="not-analysed"),
+        pytest.param(EvalFilter(), {"e0", "e1", "e2", "e3", "e4"}, id="all"),
+        pytest.param(EvalFilter(run="run"), {"e0", "e1", "e2", "e3", "e4"}, id="beginning-of-a-run"),
+        pytest.param(EvalFilter(run="r%"), set(), id="no-pattern"),
+        pytest.param(EvalFilter(status="passed", model="openai/gpt"), {"e4"}, id="both-hold"),
+        pytest.param(EvalFilter(model="anthropic/gpt"), set(), id="provider"),
+        pytest.param(EvalFilter(task="it's"), {"e3"}, id="quotation-mark"),
+        pytest.param(EvalFilter(task="x' OR '1' = '1"), set(), id="no-injection"),
+        pytest.param(EvalFilter(where="id = 'e1' OR id = 'e4'", status="failed"), {"e1"}, id="or-stays-inside"),
+        pytest.param(EvalFilter(where="id = 'e1' -- only"), {"e1"}, id="comment"),
+        pytest.param(EvalFilter(classification="MODEL_FAULT"), set(), id="not-analysed"),
     ],
 )
-def test_filters_hold_together(desk: Tables, wanted: Filter, found: set[str]) -> None:
-    told = listed(desk, HERE, wanted, limit=10, offset=0)
+def test_filters_hold_together(desk: Tables, wanted: EvalFilter, found: set[str]) -> None:
+    told = list_evals(desk, HERE, wanted, limit=10, offset=0)
     assert {one.id for one in told.evals} == found
     assert told.total == len(found)
 
 
 def test_pages(desk: Tables) -> None:
-    pages = [listed(desk, HERE, Filter(), limit=3, offset=offset) for offset in (0, 3, 6)]
+    pages = [list_evals(desk, HERE, EvalFilter(), limit=3, offset=offset) for offset in (0, 3, 6)]
     assert [one.id for page in pages for one in page.evals] == ["e3", "e0", "e1", "e2", "e4"], "by name"
     assert [page.total for page in pages] == [5, 5, 5]
 
@@ -82,7 +81,7 @@ def test_pages(desk: Tables) -> None:
 )
 def test_a_condition_that_is_none_is_refused_with_its_place(desk: Tables, where: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        listed(desk, HERE, Filter(where=where), limit=1, offset=0)
+        list_evals(desk, HERE, EvalFilter(where=where), limit=1, offset=0)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_a_path_is_no_way_to_write_more_sql(desk: Tables) -> None:
 
 def test_an_eval_as_text(folder: Path) -> None:
     with closing(open_collection_records(folder)) as archive, closing(open_store(folder)) as store:
-        marks = [item.mark for item in text_of(archive, store, HERE, "e0").items]
+        marks = [item.mark for item in eval_text(archive, store, HERE, "e0").items]
         assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)
         with pytest.raises(NotFoundError, match="no eval 'e0' in collection 'other'"):
-            text_of(archive, store, Collection(id="o", name="other"), "e0")
+            eval_text(archive, store, Collection(id="o", name="other"), "e0")

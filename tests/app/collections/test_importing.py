@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.collections.importing import import_source
+from evalscribe.collections.importing import import_source
 from evalscribe.model.evidence import Evidence
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run

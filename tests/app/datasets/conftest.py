@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.app.datasets.adding import created
+from evalscribe.experiments.datasets import create_dataset
 from evalscribe.model.dataset import Dataset
 from evalscribe.model.experiment_storage import Datasets
 from evalscribe.store.experiment_runs import open_datasets
@@ -25,7 +25,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Datasets]:
 def make(datasets: Datasets) -> Callable[[], Dataset]:
     """A dataset that is empty."""
     numbers = count()
-    return lambda: created(datasets, f"set {next(numbers)}", "", NOW)
+    return lambda: create_dataset(datasets, f"set {next(numbers)}", "", NOW)
 
 
 @pytest.fixture

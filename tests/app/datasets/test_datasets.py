@@ -9,20 +9,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.app.datasets.adding import Example, created, put_in, taken_out
-from evalscribe.app.datasets.compare import Changed, compared
-from evalscribe.app.datasets.dedup import deduplicated, duplicates
-from evalscribe.app.datasets.export import lines
-from evalscribe.app.datasets.found import found, version_named
-from evalscribe.app.datasets.publish import published
-from evalscribe.app.datasets.shown import in_short, listed, shown
-from evalscribe.app.datasets.split import checked_shares, dealt, split_of
-from evalscribe.app.datasets.upload import AT_ONCE, uploaded
 from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.experiments.dataset_versions import (
+    ChangedItem,
+    checked_shares,
+    compare_versions,
+    publish_version,
+    split_draft,
+    split_of,
+    version_lines,
+)
+from evalscribe.experiments.datasets import (
+    AT_ONCE,
+    NewItem,
+    add_item,
+    create_dataset,
+    find_duplicates,
+    item_excerpts,
+    list_datasets,
+    remove_duplicates,
+    remove_items,
+    summarise_dataset,
+    upload_items,
+)
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.experiment_storage import Datasets
 from evalscribe.model.storage import AddedCounts
 from evalscribe.sources.items import open_items
+from evalscribe.store.lookup import find_dataset, find_dataset_version
 from test_item_line import ITEMS
 
 NOW = "2026-11-21T10:00:00.000+00:00"
@@ -33,7 +47,7 @@ def _items(*inputs: object) -> list[Item]:
 
 
 def _upload(datasets: Datasets, dataset: Dataset, path: Path, *, partial: bool = True) -> object:
-    return uploaded(datasets, dataset, path.name, lambda: open_items(path, path.name), partial=partial)
+    return upload_items(datasets, dataset, path.name, lambda: open_items(path, path.name), partial=partial)
 
 
 @settings(max_examples=25)
@@ -43,42 +57,42 @@ def test_an_export_that_is_uploaded_and_published_is_the_same(
 ) -> None:
     one, other = make(), make()
     datasets.put(one.id, items)
-    first = published(datasets, one, "", NOW).version
-    exported = "".join(f"{line}\n" for line in lines(datasets.items(first.id), "jsonl"))
+    first = publish_version(datasets, one, "", NOW).version
+    exported = "".join(f"{line}\n" for line in version_lines(datasets.items(first.id), "jsonl"))
     with NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
         file.write(exported)
         file.flush()
         _upload(datasets, other, Path(file.name))
-    second = published(datasets, other, "", NOW).version
+    second = publish_version(datasets, other, "", NOW).version
     assert [item.digest for item in datasets.items(second.id)] == [item.digest for item in items]
-    assert "".join(f"{line}\n" for line in lines(datasets.items(second.id), "jsonl")) == exported
+    assert "".join(f"{line}\n" for line in version_lines(datasets.items(second.id), "jsonl")) == exported
 
 
 def test_publishing_what_is_a_version_already_makes_none(datasets: Datasets, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items(1, 2))
-    first = published(datasets, dataset, "one", NOW)
+    first = publish_version(datasets, dataset, "one", NOW)
     assert (first.new, first.version.number, first.version.items) == (True, 1, 2)
-    again = published(datasets, dataset, "two", NOW)
+    again = publish_version(datasets, dataset, "two", NOW)
     assert (again.new, again.version) == (False, first.version)
     datasets.drop(dataset.id, ["k1"])
-    assert published(datasets, dataset, "", NOW).version.number == 2
+    assert publish_version(datasets, dataset, "", NOW).version.number == 2
     assert [item.input for item in datasets.items(first.version.id)] == [1, 2], "the draft changes no version"
 
 
 def test_a_version_is_named_by_number_id_or_latest(datasets: Datasets, dataset: Dataset) -> None:
     with pytest.raises(NotFoundError, match="nothing was published yet: `evalscribe datasets publish"):
-        version_named(datasets, dataset, "latest")
+        find_dataset_version(datasets, dataset, "latest")
     datasets.put(dataset.id, _items(1))
-    first = published(datasets, dataset, "", NOW).version
+    first = publish_version(datasets, dataset, "", NOW).version
     datasets.put(dataset.id, _items(1, 2))
-    second = published(datasets, dataset, "", NOW).version
-    assert [version_named(datasets, dataset, name) for name in ("1", "v1", first.id)] == [first] * 3
-    assert version_named(datasets, dataset, "latest") == second
-    assert version_named(datasets, None, first.id) == first
+    second = publish_version(datasets, dataset, "", NOW).version
+    assert [find_dataset_version(datasets, dataset, name) for name in ("1", "v1", first.id)] == [first] * 3
+    assert find_dataset_version(datasets, dataset, "latest") == second
+    assert find_dataset_version(datasets, None, first.id) == first
     with pytest.raises(NotFoundError, match=f"no version '3'; there is: 1 \\({first.id}\\), 2"):
-        version_named(datasets, dataset, "3")
+        find_dataset_version(datasets, dataset, "3")
     with pytest.raises(NotFoundError, match="no version '1' of any dataset"):
-        version_named(datasets, None, "1")
+        find_dataset_version(datasets, None, "1")
 
 
 def test_a_version_of_another_dataset_is_not_found(
@@ -87,30 +101,30 @@ def test_a_version_of_another_dataset_is_not_found(
     other = make()
     datasets.put(other.id, _items(1))
     with pytest.raises(NotFoundError):
-        version_named(datasets, dataset, published(datasets, other, "", NOW).version.id)
+        find_dataset_version(datasets, dataset, publish_version(datasets, other, "", NOW).version.id)
 
 
 def test_a_dataset_is_found_by_id_or_name(datasets: Datasets, dataset: Dataset) -> None:
-    assert found(datasets, dataset.id) == found(datasets, dataset.name) == dataset
+    assert find_dataset(datasets, dataset.id) == find_dataset(datasets, dataset.name) == dataset
     with pytest.raises(NotFoundError, match="there is no dataset 'nope'; there is: "):
-        found(datasets, "nope")
+        find_dataset(datasets, "nope")
     for name in ("", " a", "a\nb", dataset.name):
         with pytest.raises(UsageError):
-            created(datasets, name, "", NOW)
+            create_dataset(datasets, name, "", NOW)
 
 
 def test_what_changed_between_versions_and_the_draft(datasets: Datasets, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items("a", "b", "c"))
-    published(datasets, dataset, "", NOW)
-    assert compared(datasets, dataset, "1", "draft").same
+    publish_version(datasets, dataset, "", NOW)
+    assert compare_versions(datasets, dataset, "1", "draft").same
     datasets.drop(dataset.id, ["k0"])
     changed = Item(key="k2", input="C", metadata={"n": 1}, source={"file": "elsewhere"})
     datasets.put(dataset.id, [changed, Item(key="new", input=1), *_items("a")])
-    done = compared(datasets, dataset, "1", "draft")
+    done = compare_versions(datasets, dataset, "1", "draft")
     assert (done.added, done.removed) == (("new",), ())
-    assert done.changed == (Changed(key="k2", fields=("input", "metadata")),)
+    assert done.changed == (ChangedItem(key="k2", fields=("input", "metadata")),)
     assert done.moved, "k0 went to the end"
-    back = compared(datasets, dataset, "draft", "latest")
+    back = compare_versions(datasets, dataset, "draft", "latest")
     assert (back.added, back.removed, back.base.items, back.other.items) == ((), ("new",), 4, 3)
 
 
@@ -119,8 +133,8 @@ def test_order_alone_makes_another_version(datasets: Datasets, dataset: Dataset)
     for order in (items, items[::-1]):
         datasets.drop(dataset.id, ["k0", "k1"])
         datasets.put(dataset.id, order)
-        published(datasets, dataset, "", NOW)
-    done = compared(datasets, dataset, "1", "2")
+        publish_version(datasets, dataset, "", NOW)
+    done = compare_versions(datasets, dataset, "1", "2")
     assert done.moved
     assert not done.same
     assert (done.added, done.removed, done.changed) == ((), (), ())
@@ -135,15 +149,15 @@ def test_duplicates_and_which_of_them_go(datasets: Datasets, dataset: Dataset) -
         Item(key="e", input=1),
     ]
     datasets.put(dataset.id, items)
-    groups = duplicates(datasets.draft(dataset.id))
+    groups = find_duplicates(datasets.draft(dataset.id))
     assert [(one.kept.key, [twin.key for twin in one.others]) for one in groups] == [("a", ["c", "d"]), ("b", ["e"])]
     assert groups[0].splits == ("test", "train")
     with pytest.raises(UsageError, match="--remove-item-id a: not among the duplicates that may go: c, d, e"):
-        deduplicated(datasets, dataset, ["a", "d"])
-    assert deduplicated(datasets, dataset, ["d"]).items == 1
-    assert deduplicated(datasets, dataset, []).items == 2
+        remove_duplicates(datasets, dataset, ["a", "d"])
+    assert remove_duplicates(datasets, dataset, ["d"]).items == 1
+    assert remove_duplicates(datasets, dataset, []).items == 2
     assert [item.key for item in datasets.draft(dataset.id)] == ["a", "b"]
-    assert deduplicated(datasets, dataset, []).items == 0
+    assert remove_duplicates(datasets, dataset, []).items == 0
 
 
 def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
@@ -156,10 +170,10 @@ def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
     ):
         _upload(datasets, dataset, path, partial=False)
     assert datasets.draft_size(dataset.id) == 0
-    done = uploaded(datasets, dataset, "f.jsonl", lambda: open_items(path, "f.jsonl"), partial=True)
+    done = upload_items(datasets, dataset, "f.jsonl", lambda: open_items(path, "f.jsonl"), partial=True)
     assert (done.added.new, done.skipped, done.items) == (600, 1, 600)
     path.write_text('{"input": 1}\n')
-    assert uploaded(datasets, dataset, "f", lambda: open_items(path, "f"), partial=False).added.same == 1
+    assert upload_items(datasets, dataset, "f", lambda: open_items(path, "f"), partial=False).added.same == 1
 
 
 class _Watched:
@@ -183,14 +197,14 @@ class _Watched:
 
 def test_a_file_is_stored_as_it_is_read(dataset: Dataset) -> None:
     watched = _Watched(2100)
-    done = uploaded(cast(Datasets, watched), dataset, "f", lambda: watched, partial=True)
+    done = upload_items(cast(Datasets, watched), dataset, "f", lambda: watched, partial=True)
     assert (done.added.new, watched.stored, watched.most) == (2100, 2100, AT_ONCE)
 
 
 def test_what_came_before_a_break_is_kept(datasets: Datasets, dataset: Dataset, folder: Path) -> None:
     path = folder / "f.json"
     path.write_text("[" + '{"input": 1},' * 700 + '{"input": ')
-    done = uploaded(datasets, dataset, "f.json", lambda: open_items(path, "f.json"), partial=True)
+    done = upload_items(datasets, dataset, "f.json", lambda: open_items(path, "f.json"), partial=True)
     assert done.items == datasets.draft_size(dataset.id) == 700
     assert str(done.stopped).startswith("f.json: no valid JSON")
 
@@ -204,7 +218,7 @@ def test_a_file_without_items(datasets: Datasets, dataset: Dataset, folder: Path
 
 
 def test_an_example_that_was_typed(datasets: Datasets, dataset: Dataset) -> None:
-    first = put_in(datasets, dataset, Example('{"q": 1}', "words", '{"n": 1}', "[{}]", "dev", "c", "one"))
+    first = add_item(datasets, dataset, NewItem('{"q": 1}', "words", '{"n": 1}', "[{}]", "dev", "c", "one"))
     assert first.item == Item(
         key="one",
         input={"q": 1},
@@ -214,23 +228,23 @@ def test_an_example_that_was_typed(datasets: Datasets, dataset: Dataset) -> None
         split="dev",
         cluster="c",
     )
-    assert put_in(datasets, dataset, Example("[urgent] help")).item.input == "[urgent] help"
-    assert put_in(datasets, dataset, Example("[urgent] help")).added.same == 1
+    assert add_item(datasets, dataset, NewItem("[urgent] help")).item.input == "[urgent] help"
+    assert add_item(datasets, dataset, NewItem("[urgent] help")).added.same == 1
     for example, said in (
-        (Example('{"a": 1, "a": 2}'), "--input: an object has the member `a` twice"),
-        (Example("x", metadata="{"), "--metadata: no valid JSON"),
-        (Example("x", events="{}"), "`events` is no list"),
-        (Example("x", key=" "), "`key` is no name"),
+        (NewItem('{"a": 1, "a": 2}'), "--input: an object has the member `a` twice"),
+        (NewItem("x", metadata="{"), "--metadata: no valid JSON"),
+        (NewItem("x", events="{}"), "`events` is no list"),
+        (NewItem("x", key=" "), "`key` is no name"),
     ):
         with pytest.raises(UsageError, match=said):
-            put_in(datasets, dataset, example)
+            add_item(datasets, dataset, example)
 
 
 def test_items_are_taken_out_all_or_none(datasets: Datasets, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items(1, 2))
     with pytest.raises(NotFoundError, match="has no item nope"):
-        taken_out(datasets, dataset, ["k0", "nope"])
-    assert taken_out(datasets, dataset, ["k0", "k0"]).items == 1
+        remove_items(datasets, dataset, ["k0", "nope"])
+    assert remove_items(datasets, dataset, ["k0", "k0"]).items == 1
     assert [item.key for item in datasets.draft(dataset.id)] == ["k1"]
 
 
@@ -238,12 +252,12 @@ def test_no_cluster_is_in_two_splits_and_new_items_move_none(datasets: Datasets,
     shares = checked_shares({"train": 0.2, "dev": 0.4, "test": 0.4})
     items = [Item(key=f"k{n}", input=n, cluster=f"c{n // 3}" if n % 2 else None) for n in range(1200)]
     datasets.put(dataset.id, items[:900])
-    done = dealt(datasets, dataset, shares, 0)
+    done = split_draft(datasets, dataset, shares, 0)
     before = {item.key: item.split for item in datasets.draft(dataset.id)}
     assert sum(done.items.values()) == done.changed == 900
     assert all(abs(done.items[name] / 900 - share) < 0.06 for name, share in shares.items())
     datasets.put(dataset.id, items[900:])
-    assert dealt(datasets, dataset, shares, 0).changed == 300
+    assert split_draft(datasets, dataset, shares, 0).changed == 300
     draft = list(datasets.draft(dataset.id))
     assert [item.key for item in draft] == [item.key for item in items]
     assert {item.key: item.split for item in draft if item.key in before} == before
@@ -262,29 +276,29 @@ def test_shares_that_make_no_whole(given: dict[str, float | None]) -> None:
 
 def test_an_empty_draft_is_not_dealt_out(datasets: Datasets, dataset: Dataset) -> None:
     with pytest.raises(UsageError, match="has no items"):
-        dealt(datasets, dataset, {"test": 1.0}, 0)
+        split_draft(datasets, dataset, {"test": 1.0}, 0)
 
 
 def test_a_dataset_in_short_and_in_full(datasets: Datasets, dataset: Dataset) -> None:
     datasets.put(dataset.id, [Item(key="a", input="x\ny" * 50, expected_output=0, split="dev", cluster="c")])
-    version = published(datasets, dataset, "", NOW).version
-    full = shown(datasets, dataset)
+    version = publish_version(datasets, dataset, "", NOW).version
+    full = summarise_dataset(datasets, dataset)
     assert (full.draft_items, full.draft_is, full.with_expected, full.clusters) == (1, 1, 1, 1)
     assert (full.splits, full.versions) == ({"dev": 1}, (version,))
     datasets.put(dataset.id, _items(1))
-    assert shown(datasets, dataset).draft_is is None
-    (short,) = listed(datasets, dataset.name.upper())
+    assert summarise_dataset(datasets, dataset).draft_is is None
+    (short,) = list_datasets(datasets, dataset.name.upper())
     assert (short.draft_items, short.versions, short.latest) == (2, 1, version)
-    item = in_short(next(datasets.draft(dataset.id)))
+    item = item_excerpts(next(datasets.draft(dataset.id)))
     assert (len(item.input), item.expected_output, item.input[:8]) == (59, "0", "x yx yx ")
     assert "\n" not in item.input
 
 
 def test_a_table_of_items() -> None:
     items = [Item(key="a,b", input={"q": 1}, expected_output=False), Item(key="b", input='x\n"y"')]
-    head, first, second = lines(items, "csv")
+    head, first, second = version_lines(items, "csv")
     assert head == "key,input,expected_output,metadata,events,split,cluster,source"
     assert first == '"a,b","{""q"": 1}",false,,,,,'
     assert second == 'b,"x\n""y""",,,,,,'
     with pytest.raises(UsageError, match="--format 'xml' is none of jsonl, csv"):
-        lines(items, "xml")
+        version_lines(items, "xml")

@@ -6,11 +6,18 @@ from typing import Any
 import pytest
 
 from app.experiments.tried import COMPONENT, Lab, deployment
-from evalscribe.app.experiments.asked import Asked, changed, resolved
-from evalscribe.app.experiments.create import as_wanted, created, merged_config, updated
-from evalscribe.app.experiments.find import experiment_named, run_named
-from evalscribe.app.experiments.target import TargetAsked
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiments.definitions import (
+    ExperimentOptions,
+    TargetOptions,
+    apply_options,
+    create_experiment,
+    merged_config,
+    resolve_options,
+    update_experiment,
+    version_options,
+)
+from evalscribe.experiments.lookup import experiment_named, run_named
 from evalscribe.model.experiment import ExperimentConfig
 
 Labs = Callable[..., Lab]
@@ -18,15 +25,15 @@ SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
 WHOLE: dict[str, Any] = {
     "name": "new",
     "dataset_id": "letters",
-    "target": TargetAsked(type="component", deployment_id="base", component_name="agent", component_type="agent"),
+    "target": TargetOptions(type="component", deployment_id="base", component_name="agent", component_type="agent"),
     "builtin_scorers": ("exact_match",),
 }
 
 
 def test_a_whole_definition(lab: Labs) -> None:
     one = lab()
-    experiment, version = created(
-        one.workspace, resolved(one.workspace, Asked(**WHOLE, config='{"passed_threshold": 1}'))
+    experiment, version = create_experiment(
+        one.workspace, resolve_options(one.workspace, ExperimentOptions(**WHOLE, config='{"passed_threshold": 1}'))
     )
     assert experiment.id.startswith("exp-")
     assert (version.number, version.dataset_version_id) == (1, one.version.dataset_version_id)
@@ -46,24 +53,24 @@ def test_a_whole_definition(lab: Labs) -> None:
 def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
     given = {name: value for name, value in WHOLE.items() if name != without}
     with pytest.raises(UsageError, match=said):
-        resolved(lab().workspace, Asked(**given))
+        resolve_options(lab().workspace, ExperimentOptions(**given))
 
 
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (TargetAsked(type="robot"), "--target-type 'robot' is none of component"),
-        (TargetAsked(type="component"), "--deployment-id"),
-        (TargetAsked(type="component", deployment_id="base", component_name="x"), "there is: agent"),
-        (TargetAsked(type="component", deployment_id="base", component_type="workflow"), "is of type agent"),
-        (TargetAsked(type="component", deployment_id="base", prompt_id="p"), "--prompt-id has no meaning"),
-        (TargetAsked(type="prompt"), "--prompt-id"),
-        (TargetAsked(type="judge"), "--judge"),
+        (TargetOptions(type="robot"), "--target-type 'robot' is none of component"),
+        (TargetOptions(type="component"), "--deployment-id"),
+        (TargetOptions(type="component", deployment_id="base", component_name="x"), "there is: agent"),
+        (TargetOptions(type="component", deployment_id="base", component_type="workflow"), "is of type agent"),
+        (TargetOptions(type="component", deployment_id="base", prompt_id="p"), "--prompt-id has no meaning"),
+        (TargetOptions(type="prompt"), "--prompt-id"),
+        (TargetOptions(type="judge"), "--judge"),
     ],
 )
-def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, said: str) -> None:
+def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetOptions, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        resolved(lab().workspace, Asked(**{**WHOLE, "target": target}))
+        resolve_options(lab().workspace, ExperimentOptions(**{**WHOLE, "target": target}))
 
 
 @pytest.mark.parametrize(
@@ -71,13 +78,13 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetAsked, sa
     [
         ({"dataset_id": "nix"}, "no dataset 'nix'; there is: letters"),
         ({"dataset_version_id": "7"}, "no version '7'"),
-        ({"target": TargetAsked(type="component", deployment_id="nix")}, "no deployment 'nix'; there is: base"),
-        ({"target": TargetAsked(type="prompt", prompt_id="nix")}, "no prompt 'nix'"),
+        ({"target": TargetOptions(type="component", deployment_id="nix")}, "no deployment 'nix'; there is: base"),
+        ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "no prompt 'nix'"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
     with pytest.raises(NotFoundError, match=said.replace("7", "'?7'?")):
-        resolved(lab().workspace, Asked(**{**WHOLE, **option}))
+        resolve_options(lab().workspace, ExperimentOptions(**{**WHOLE, **option}))
 
 
 @pytest.mark.parametrize(
@@ -108,23 +115,25 @@ def test_keys_of_a_config_replace_what_was_there_and_null_takes_back() -> None:
 def test_a_name_is_taken_once(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="quality"):
-        created(one.workspace, one.wanted)
+        create_experiment(one.workspace, one.wanted)
 
 
 def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
     one = lab()
-    asked = Asked(config='{"repetitions": 2}')
-    definition = changed(one.workspace, as_wanted(one.experiment, one.version), asked)
-    second = updated(one.workspace, one.experiment, definition)
-    assert (second.number, updated(one.workspace, one.experiment, one.wanted).id) == (2, one.version.id)
-    assert updated(one.workspace, one.experiment, definition) == second
+    asked = ExperimentOptions(config='{"repetitions": 2}')
+    definition = apply_options(one.workspace, version_options(one.experiment, one.version), asked)
+    second = update_experiment(one.workspace, one.experiment, definition)
+    assert (second.number, update_experiment(one.workspace, one.experiment, one.wanted).id) == (2, one.version.id)
+    assert update_experiment(one.workspace, one.experiment, definition) == second
     assert [each.number for each in one.workspace.store.experiments.experiment_versions(one.experiment.id)] == [1, 2]
 
 
 def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
     one = lab(items=3, repetitions=2)
     run = one.run(name="pr-1", concurrency=9, budget_usd=2.0)
-    updated(one.workspace, one.experiment, one.wanted.model_copy(update={"config": ExperimentConfig(repetitions=5)}))
+    update_experiment(
+        one.workspace, one.experiment, one.wanted.model_copy(update={"config": ExperimentConfig(repetitions=5)})
+    )
     found = one.workspace.store.experiment_runs.run("pr-1")
     assert found == run
     assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
@@ -167,7 +176,7 @@ def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
         NotFoundError, match="no experiment 'dsv-0a1b2c3d', which looks like the id of a dataset version"
     ):
         experiment_named(workspace, "dsv-0a1b2c3d")
-    experiment, _ = created(workspace, resolved(workspace, Asked(**WHOLE)))
+    experiment, _ = create_experiment(workspace, resolve_options(workspace, ExperimentOptions(**WHOLE)))
     with pytest.raises(NotFoundError, match="new is an experiment, and no run: nothing of it has run yet"):
         run_named(workspace, "new")
     with pytest.raises(NotFoundError, match=f"{experiment.id} is an experiment"):

@@ -10,8 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 from classifier_case import case, evidence
-from evalscribe.app.experiments.tools import open_target
 from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.experiments.tools import open_target
 from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import JudgingOptions, classify

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.experiments.tried import Equal, Lab, Scripted, binding, key
-from evalscribe.app.experiments.create import updated
-from evalscribe.app.experiments.rescore import rescored
 from evalscribe.errors import UsageError
+from evalscribe.experiments.definitions import update_experiment
+from evalscribe.experiments.worker import rescore_run
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion
 from evalscribe.model.experiment_storage import ScoreQuery, ScorerRunner
 from evalscribe.model.score import ScoreResult, ScorerRequest
@@ -56,7 +56,7 @@ async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> No
     before = one.workspace.store.experiment_runs.scores_digest(run.id)
     kind = Kind()
     seen = Seen()
-    told = await rescored(one.workspace, run, seen, reason="too strict", runners=opened(kind))
+    told = await rescore_run(one.workspace, run, seen, reason="too strict", runners=opened(kind))
     assert (told.tries, told.scores, told.changed, told.run.archived) == (3, 2, 1, True)
     assert seen.done == [(3, 3)]
     assert one.verdicts(run) == {"k0/1": "passed", "k1/1": "passed", "k2/1": "error"}
@@ -76,7 +76,7 @@ async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) ->
     one = lab(items=2)
     run = await one.work(one.run(), Scripted(key))
     for _ in range(2):
-        told = await rescored(one.workspace, run, Seen(), runners=opened(Equal()))
+        told = await rescore_run(one.workspace, run, Seen(), runners=opened(Equal()))
         assert told.changed == 0
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
@@ -84,27 +84,27 @@ async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) ->
 
 async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) -> None:
     one = lab(items=1)
-    updated(
+    update_experiment(
         one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))})
     )
     run = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     run = await one.work(run, Scripted(lambda _: TargetReply(output="wrong")), (Equal(), Kind("kind")))
     strict = Equal("kind")
-    told = await rescored(one.workspace, run, Seen(), scorers=("kind",), runners=opened(Equal(), strict))
+    told = await rescore_run(one.workspace, run, Seen(), scorers=("kind",), runners=opened(Equal(), strict))
     assert (told.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
     with pytest.raises(UsageError, match="--scorer 'nix' is none of version 2; there is: equal, kind"):
-        await rescored(one.workspace, run, Seen(), scorers=("nix",), runners=opened())
+        await rescore_run(one.workspace, run, Seen(), scorers=("nix",), runners=opened())
 
 
 async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
     one = lab(items=1)
     run = await one.work(one.run(), Scripted(lambda _: TargetReply(output="wrong")))
-    updated(one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
-    told = await rescored(one.workspace, run, Seen(), version="2", runners=opened(Kind("kind")))
+    update_experiment(one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
+    told = await rescore_run(one.workspace, run, Seen(), version="2", runners=opened(Kind("kind")))
     assert (told.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
 
 
 async def test_what_has_not_ended_is_not_scored_again(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="is queued"):
-        await rescored(one.workspace, one.run(), Seen(), runners=opened())
+        await rescore_run(one.workspace, one.run(), Seen(), runners=opened())

@@ -5,13 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from app.experiments.tried import NOW, Lab, Scripted, key
-from evalscribe.app.experiments.compare import compare_runs
-from evalscribe.app.experiments.create import as_wanted, created, updated
-from evalscribe.app.experiments.export import tries
-from evalscribe.app.experiments.gate import reported
-from evalscribe.app.experiments.inspect import summary
-from evalscribe.app.experiments.resume import resumed
 from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.experiments.compare import compare_runs
+from evalscribe.experiments.control import resume_run
+from evalscribe.experiments.definitions import create_experiment, update_experiment, version_options
+from evalscribe.experiments.results import export_trials, report_run, run_summary
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentConfig, ExperimentRun
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
@@ -33,7 +31,7 @@ def dealt(lab: Callable[..., Lab]) -> Lab:
     one.workspace.store.datasets.put("ds-1", items)
     version = one.workspace.store.datasets.publish("ds-1", NOW)
     one.wanted = one.wanted.model_copy(update={"dataset_version_id": version.id})
-    one.version = updated(one.workspace, one.experiment, one.wanted)
+    one.version = update_experiment(one.workspace, one.experiment, one.wanted)
     return one
 
 
@@ -48,10 +46,10 @@ async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: La
     run = await dealt.work(run, target := Scripted(key))
     assert sorted(target.asked) == ["k1/1", "k1/2", "k3/1", "k3/2", "k5/1", "k5/2"]
     assert [one.number for one in dealt.workspace.store.experiment_runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
-    found = summary(dealt.workspace, run)
+    found = run_summary(dealt.workspace, run)
     assert (found.items, found.counts.passed, found.counts.missing, found.pass_rate.value) == (3, 6, 0, 1.0)
     assert found.dataset == "letters@2:test"
-    assert {one.item_key for one in tries(dealt.workspace, run)} == {"k1", "k3", "k5"}
+    assert {one.item_key for one in export_trials(dealt.workspace, run)} == {"k1", "k3", "k5"}
     assert {one.eval.name for one in dealt.workspace.store.runs.records(run.id)} == {"k1", "k3", "k5"}
 
 
@@ -62,10 +60,10 @@ async def test_a_run_that_goes_on_has_only_its_items_left(dealt: Lab) -> None:
         return key(call)
 
     run = await dealt.work(dealt.run(config=TEST, version=dealt.version.id, concurrency=1), Scripted(breaks))
-    found = reported(dealt.workspace, run)
+    found = report_run(dealt.workspace, run)
     assert (found.summary.counts.passed, found.summary.counts.missing) == (1, 2)
-    assert [one.item_key for one in tries(dealt.workspace, run) if one.verdict == "missing"] == ["k3", "k5"]
-    run = await dealt.work(resumed(dealt.workspace, run, None), target := Scripted(key))
+    assert [one.item_key for one in export_trials(dealt.workspace, run) if one.verdict == "missing"] == ["k3", "k5"]
+    run = await dealt.work(resume_run(dealt.workspace, run, None), target := Scripted(key))
     assert (run.state, target.asked) == ("completed", ["k3/1", "k5/1"])
 
 
@@ -75,9 +73,9 @@ def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_ma
     wanted = dealt.wanted.model_copy(update={"name": "other", "config": ExperimentConfig(split="tset")})
     said = r"split 'tset': letters@2 has no item of it; its splits are dev \(3\), test \(3\)"
     with pytest.raises(UsageError, match=said):
-        created(workspace, wanted)
+        create_experiment(workspace, wanted)
     with pytest.raises(UsageError, match=said):
-        updated(workspace, dealt.experiment, wanted)
+        update_experiment(workspace, dealt.experiment, wanted)
     with pytest.raises(UsageError, match=said):
         dealt.run(config='{"split": "tset"}', version=dealt.version.id)
     with pytest.raises(UsageError, match="split: String should have at least 1 character"):
@@ -94,7 +92,7 @@ def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> No
         update={"dataset_version_id": version.id, "config": ExperimentConfig(split="test")}
     )
     with pytest.raises(UsageError, match="none has a split: `evalscribe datasets split letters`"):
-        updated(dealt.workspace, dealt.experiment, wanted)
+        update_experiment(dealt.workspace, dealt.experiment, wanted)
 
 
 def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: Lab) -> None:
@@ -102,7 +100,7 @@ def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: Lab) -> No
     version = dealt.workspace.store.experiments.experiment_version(run.experiment_version_id)
     assert version is not None
     assert version.id != dealt.version.id
-    assert as_wanted(dealt.experiment, version).config.split == "test"
+    assert version_options(dealt.experiment, version).config.split == "test"
     whole = dealt.run(config='{"split": null}', version=version.id)
     assert (whole.experiment_version_id, whole.items) == (dealt.version.id, 6)
 
@@ -131,7 +129,7 @@ async def test_a_baseline_over_other_items_decides_nothing(dealt: Lab) -> None:
         ("test", True, "0 new failures"),
     ):
         config = f'{{"split": "test", "no_new_failures_vs": "{base}"}}'
-        found = reported(dealt.workspace, await ran(dealt, config, key, f"against {base}")).gate
+        found = report_run(dealt.workspace, await ran(dealt, config, key, f"against {base}")).gate
         assert found is not None
         assert (found.passed, len(found.clauses)) == (passed, 1)
         assert said in found.clauses[0].said

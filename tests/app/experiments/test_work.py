@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from app.experiments.tried import Equal, Lab, Scripted, binding, key
-from evalscribe.app.experiments.alive import deserted
-from evalscribe.app.experiments.cancel import cancelled
-from evalscribe.app.experiments.create import updated
-from evalscribe.app.experiments.inspect import summary
-from evalscribe.app.experiments.resume import resumed
-from evalscribe.app.experiments.runs import listed_runs
 from evalscribe.errors import AccessError, UnavailableError, UsageError
+from evalscribe.experiments.control import cancel_run, resume_run
+from evalscribe.experiments.definitions import update_experiment
+from evalscribe.experiments.lookup import has_no_worker
+from evalscribe.experiments.results import listed_runs, run_summary
 from evalscribe.model.chat import Usage
 from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
@@ -128,7 +126,7 @@ async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
     assert (ended.state, ended.reason) == ("failed", "the key was refused")
     assert first.asked == ["k0/1", "k1/1", "k2/1", "k3/1"]
     assert len(list(one.workspace.store.runs.records(run.id))) == 3
-    resumed(one.workspace, ended, None)
+    resume_run(one.workspace, ended, None)
     second = Scripted(key)
     assert (await one.work(run, second)).state == "completed"
     assert second.asked == ["k3/1", "k4/1", "k5/1"]
@@ -156,27 +154,27 @@ async def test_a_cancelled_run_ends_its_tries(lab: Labs) -> None:
     target = Scripted(key, latency_s=NEVER_S)
     worker = asyncio.create_task(one.work(run, target))
     await target.begun.wait()
-    told = await cancelled(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
+    told = await cancel_run(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
     assert told.state == "cancelled"
     assert (await worker).state == "cancelled"
     assert target.closed == 1
     with pytest.raises(UsageError, match="has ended already"):
-        await cancelled(one.workspace, told)
+        await cancel_run(one.workspace, told)
 
 
 async def test_a_run_that_nobody_works_on_is_cancelled_and_not_begun_later(lab: Labs) -> None:
     one = lab()
     run = one.run()
-    assert (await cancelled(one.workspace, run)).state == "cancelled"
+    assert (await cancel_run(one.workspace, run)).state == "cancelled"
     target = Scripted(key)
     assert (await one.work(run, target)).state == "cancelled"
     assert target.asked == []
-    resumed(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run, None)
+    resume_run(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run, None)
     assert (await one.work(run, target)).state == "completed"
 
 
 async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalscribe.app.experiments.work.CLAIM_S", 0.2)
+    monkeypatch.setattr("evalscribe.experiments.worker.CLAIM_S", 0.2)
     one = lab()
     run = one.run()
     over = asyncio.Event()
@@ -191,7 +189,7 @@ async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UnavailableError, match="worked on already, by here:1"):
         await one.work(run, Scripted(key))
     with pytest.raises(UnavailableError, match="being worked on"):
-        resumed(one.workspace, run, None)
+        resume_run(one.workspace, run, None)
     over.set()
     assert (await worker).state == "completed"
 
@@ -209,7 +207,7 @@ async def test_a_signal_leaves_the_run_resumable(lab: Labs) -> None:
     assert ended is not None
     assert (ended.state, target.closed) == ("failed", 1)
     assert "experiments runs resume" in (ended.reason or "")
-    resumed(one.workspace, ended, None)
+    resume_run(one.workspace, ended, None)
     assert (await one.work(run, Scripted(key))).state == "completed"
 
 
@@ -239,7 +237,7 @@ async def test_nothing_is_tried_once_the_budget_is_spent(lab: Labs) -> None:
     assert (ended.state, len(target.asked)) == ("failed", 2)
     assert ended.reason is not None
     assert ended.reason.startswith("the budget of $1.00 is spent ($1.00)")
-    resumed(one.workspace, ended, 10.0)
+    resume_run(one.workspace, ended, 10.0)
     assert (await one.work(run, target)).state == "completed"
     assert one.workspace.store.experiment_runs.spent(run.id) == 2.5
 
@@ -267,7 +265,7 @@ async def test_what_cannot_be_stored_fails_its_try_only(lab: Labs) -> None:
 async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the_target(lab: Labs) -> None:
     one = lab(items=1)
     wanted = one.wanted.model_copy(update={"bindings": (binding("equal"), binding("after", depends_on=("equal",)))})
-    updated(one.workspace, one.experiment, wanted)
+    update_experiment(one.workspace, one.experiment, wanted)
     run = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     seen: list[TargetCall] = []
 
@@ -302,13 +300,13 @@ async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:
     one = lab()
     run = one.run()
     began = one.workspace.store.experiment_runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
-    assert deserted(one.workspace.store.experiment_runs, began)
-    assert "resume" in (summary(one.workspace, began).reason or "")
+    assert has_no_worker(one.workspace.store.experiment_runs, began)
+    assert "resume" in (run_summary(one.workspace, began).reason or "")
     (listed,) = listed_runs(one.workspace, one.experiment)
     assert listed.worker_gone
     with one.workspace.store.experiment_runs.claim(run.id):
-        assert not deserted(one.workspace.store.experiment_runs, began), "somebody holds its claim"
-    assert not deserted(one.workspace.store.experiment_runs, await one.work(run, Scripted(key)))
+        assert not has_no_worker(one.workspace.store.experiment_runs, began), "somebody holds its claim"
+    assert not has_no_worker(one.workspace.store.experiment_runs, await one.work(run, Scripted(key)))
 
 
 async def test_a_run_on_a_server(server_lab: Lab) -> None:
@@ -316,7 +314,7 @@ async def test_a_run_on_a_server(server_lab: Lab) -> None:
     ended = await server_lab.work(run, Scripted(key, latency_s=0.01))
     assert (ended.state, ended.archived, set(server_lab.verdicts(run).values())) == ("completed", True, {"passed"})
     with pytest.raises(UsageError, match="is completed"):
-        resumed(server_lab.workspace, ended, None)
+        resume_run(server_lab.workspace, ended, None)
 
 
 async def test_a_run_whose_store_is_removed_ends_with_a_word(lab: Labs, tmp_path: Path) -> None:

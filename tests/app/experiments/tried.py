@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from evalscribe.app.experiments.create import NewExperiment, created
-from evalscribe.app.experiments.launch import launched, planned
-from evalscribe.app.experiments.tools import Tools
-from evalscribe.app.experiments.work import worked
+from evalscribe.experiments.control import launch_run, plan_run
+from evalscribe.experiments.definitions import NewExperiment, create_experiment
+from evalscribe.experiments.tools import TrialTools
+from evalscribe.experiments.worker import work_on_run
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig, ExperimentRun, ExperimentVersion
 from evalscribe.model.experiment_storage import ScorerRunner
@@ -101,18 +101,18 @@ class Lab:
             bindings=(binding("equal"),),
             config=ExperimentConfig.model_validate(config),
         )
-        self.experiment, self.version = created(self.workspace, self.wanted)
+        self.experiment, self.version = create_experiment(self.workspace, self.wanted)
 
     def close(self) -> None:
         self.workspace.close()
 
     def run(self, experiment: Experiment | None = None, **wanted: Any) -> ExperimentRun:
-        return launched(self.workspace, planned(self.workspace, experiment or self.experiment, **wanted))
+        return launch_run(self.workspace, plan_run(self.workspace, experiment or self.experiment, **wanted))
 
     async def work(
         self, run: ExperimentRun, target: Scripted, scorers: Sequence[ScorerRunner] = (Equal(),)
     ) -> ExperimentRun:
-        return await worked(self.workspace, run.id, worker="here:1", tools=tools(target, scorers))
+        return await work_on_run(self.workspace, run.id, worker="here:1", tools=tools(target, scorers))
 
     def verdicts(self, run: ExperimentRun) -> Mapping[str, str]:
         return {
@@ -125,9 +125,9 @@ def tools(target: Scripted, scorers: Sequence[ScorerRunner]):  # type: ignore[no
     @asynccontextmanager
     async def opened(
         _workspace: Workspace, _run: ExperimentRun, _version: ExperimentVersion, _left: float | None
-    ) -> AsyncIterator[Tools]:
+    ) -> AsyncIterator[TrialTools]:
         try:
-            yield Tools(target, tuple(scorers))
+            yield TrialTools(target, tuple(scorers))
         finally:
             await target.close()
 

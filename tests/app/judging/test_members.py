@@ -4,9 +4,9 @@ import gc
 import weakref
 from typing import cast
 
-from evalscribe.app.judging.judge import judge_all
-from evalscribe.app.judging.judges import Loaded, Said, not_judged
-from evalscribe.app.judging.members import waiting
+from evalscribe.collections.judge import judge_all
+from evalscribe.collections.subjects import waiting
+from evalscribe.judging.judges import JudgeOutput, LoadedSubject, not_judged
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.exploration import Member
 from evalscribe.model.protocols import Estimate
@@ -25,14 +25,14 @@ class Brief:
     id = name = "brief@1"
     rubric = RUBRIC
 
-    def estimate(self, _loaded: Loaded) -> Estimate:
+    def estimate(self, _loaded: LoadedSubject) -> Estimate:
         return Estimate()
 
-    async def judge(self, loaded: Loaded) -> Said:
+    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
         assert loaded.evidence
         assert "AssertionError" in loaded.subject.text()
         result = not_judged(loaded.subject.id, RUBRIC, self.id, "nothing to say")
-        return Said(results=(result,), rubrics=(RUBRIC,), subject=loaded.subject, usage=result.usage)
+        return JudgeOutput(results=(result,), rubrics=(RUBRIC,), subject=loaded.subject, usage=result.usage)
 
 
 class Counting:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from asked_runs import RUN, record
-from evalscribe.app.requests.submission import Submission
-from evalscribe.app.requests.submit import Submitted, submit
+from evalscribe.collections.requests import RequestOptions, SubmittedRequests, answer_requests
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
@@ -109,10 +108,12 @@ class Bench:
         collection: Collection = MINE,
         lanes: int = 4,
         **fields: Any,
-    ) -> Submitted:
+    ) -> SubmittedRequests:
         wanted = {"requests": requests, "model": oracle.id, "name": name, **fields}
-        asked = Submission(**wanted)
-        return await submit(self.workspace, oracle, collection, asked, self.heard, concurrency=lanes, clock=lambda: NOW)
+        asked = RequestOptions(**wanted)
+        return await answer_requests(
+            self.workspace, oracle, collection, asked, self.heard, concurrency=lanes, clock=lambda: NOW
+        )
 
     def rows(self, name: str = "why/v1", collection: Collection = MINE) -> tuple[Result, ...]:
         made = self.sets.find(collection.id, name)
@@ -368,7 +369,7 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
 )
 def test_what_cannot_be_asked(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(EvalscribeError) as refused:
-        Submission(**{"requests": THREE, "model": "openai/gpt-5-mini", **fields})
+        RequestOptions(**{"requests": THREE, "model": "openai/gpt-5-mini", **fields})
     assert told in str(refused.value)
 
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from evalscribe.failures.pack import pack
 from evalscribe.judging.classifier import render_question
+from evalscribe.judging.pack import pack
 from evalscribe.judging.prompt_text import Delimiter, estimate_tokens
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.finding import Failure

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evalscribe.evidence.locate import locate, signature
-from evalscribe.failures.pack import BUDGET, pack, prepare
 from evalscribe.failures.prepare import ended_before_output, evidence_fingerprint
+from evalscribe.judging.pack import BUDGET, pack, prepare
 from evalscribe.judging.quotations import verify_citation
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from evalscribe.app.judging.judges import Made, Maker
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.experiments.scorers.model_specs import RubricSources, model_spec
 from evalscribe.experiments.scorers.runners import ModelScorer
+from evalscribe.judging.judges import JudgeMaker, MadeJudge
 from evalscribe.judging.rubrics import load_rubric
 from evalscribe.llm.budget import Budget
 from evalscribe.llm.service import ModelService, RetryPolicy
@@ -54,11 +54,11 @@ async def opened(
     prompts = Prompts()
     access = Access(url=server.url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE)
     models = ModelService(lambda _: access, budget or Budget(usd=5.0), patience=RetryPolicy(attempts=1))
-    made = Made(memory or Memory())
+    made = MadeJudge(memory or Memory())
     spec = model_spec(scorer, config, RubricSources(prompts, lambda name: load_rubric(name, prompts)))
     assert spec.rubric is not None
     try:
-        yield ModelScorer(spec, Maker(models, prompts, made).by_model(spec.rubric, spec.model), made.knew)
+        yield ModelScorer(spec, JudgeMaker(models, prompts, made).by_model(spec.rubric, spec.model), made.knew)
     finally:
         await models.close()
 

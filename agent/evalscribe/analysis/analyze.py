@@ -1,0 +1,391 @@
+"""Analyze a run: read its failures, judge them, and write the report."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from datetime import date as calendar_date
+
+from evalscribe.analysis.estimates import (
+    AnalysisPlan,
+    AnalysisResult,
+    NothingFailed,
+    analysis_advice,
+    announce_plan,
+    describe_saving,
+    plan_analysis,
+)
+from evalscribe.analysis.prepare import (
+    PreparedRun,
+    Spent,
+    judge_queue,
+    open_run_source,
+    past_reports,
+    prepare,
+    usage_by_stage,
+    with_context,
+)
+from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, report_target, why_undecided, write_report
+from evalscribe.collections.runs import SAMPLE
+from evalscribe.failures.collate import collate
+from evalscribe.judging.builder import FailureJudge
+from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
+from evalscribe.model.cascade import CascadeSaving
+from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
+from evalscribe.model.protocols import Library, RunSource
+from evalscribe.model.report import Report
+from evalscribe.model.run import UNKNOWN, Run
+from evalscribe.reports.follow_ups import follow_up_actions
+from evalscribe.reports.history import ReportHistory
+from evalscribe.reports.outline import compose_report
+from evalscribe.sample import earlier_reports
+from evalscribe.text import join_first
+from evalscribe.workspace import Workspace
+
+
+async def analyze(
+    workspace: Workspace,
+    run: str,
+    watcher: AnalysisWatcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+    date: str | None = None,
+    dry_run: bool = False,
+    writes: bool = True,
+    provider: str | None = None,
+    model: str | None = None,
+) -> AnalysisResult | AnalysisPlan | NothingFailed:
+    """Judge every failure of a run and write the report.
+
+    Args:
+        workspace: Where verdicts and reports go; needs `async with`.
+        run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
+        watcher: Hears how it goes.
+        rubric: What failures are judged by, `NAME` or `NAME@VERSION`; None for the one that comes with evalscribe.
+        cascade: Ask a cheap model first, and the judge where it is needed.
+        date: ISO date of the analysis; None for today.
+        dry_run: Only plan.
+        writes: Write the report; without it the store does not hear of one either.
+        provider: Provider of the model under test, in place of the source's.
+        model: Model under test, in place of the source's.
+
+    Returns:
+        The report, unless nothing failed or only the plan was asked for.
+
+    Raises:
+        EvalscribeError: It concerns the whole run; what was finished by then is in the store.
+    """
+    async with open_analysis(
+        workspace,
+        run,
+        watcher,
+        rubric=rubric,
+        cascade=cascade,
+        date=date,
+        writes=writes and not dry_run,
+        provider=provider,
+        model=model,
+    ) as analysis:
+        read = await analysis.load()
+        if not read.failures:
+            return NothingFailed(run=read, message=nothing_failed(read))
+        if dry_run:
+            return plan_analysis(await analysis.prepared())
+        from evalscribe.analysis.graph import run_graph  # LangGraph takes more than a second to import
+
+        await run_graph(analysis, read.id, workspace.checkpoints)
+        return analysis.result
+
+
+class RunAnalysis:
+    """The analysis of one run in stages, each computed once. Implements `graph.analysis.Stages`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        analyst: FailureJudge,
+        source: RunSource,
+        watcher: AnalysisWatcher,
+        *,
+        date: str | None = None,
+        sample: bool = False,
+        writes: bool = True,
+        provider: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            workspace: Where verdicts and reports go.
+            analyst: Who judges.
+            source: Where the run comes from.
+            watcher: Hears how it goes.
+            date: ISO date of the analysis; None for today.
+            sample: Add the sample's earlier reports, if the report is written.
+            writes: Write the report.
+            provider: Provider of the model under test, in place of the source's.
+            model: Model under test, in place of the source's.
+        """
+        self._workspace = workspace
+        self._analyst = analyst
+        self._source = source
+        self._watcher = watcher
+        self._date = date or calendar_date.today().isoformat()
+        self._sample = sample
+        self._writes = writes
+        self._provider = provider
+        self._model = model
+        self._opened = ExitStack()
+        self._turn = asyncio.Lock()
+        self._run: Run | None = None
+        self._history: ReportHistory | None = None
+        self._prepared: PreparedRun | None = None
+        self._queue: JudgeQueue | None = None
+        self._collated: CollatedRun | None = None
+        self._result: AnalysisResult | None = None
+
+    @property
+    def result(self) -> AnalysisResult:
+        """The outcome, once the report is written."""
+        assert self._result is not None, "the report is not written yet"
+        return self._result
+
+    def close(self) -> None:
+        """Let others analyse the run."""
+        self._opened.close()
+
+    async def load(self) -> Run:
+        """Read the run and store it. A run with failures stays locked for other processes until `close`."""
+        if self._run is None:
+            store = self._workspace.store.analyses  # before any report is written: its server may not answer
+            if self._sample and self._writes:
+                _add_sample_reports(self._workspace.reports)
+            run = _renamed(await self._source.run(), self._provider, self._model)
+            if run.failures:
+                self._watcher.started(run)
+                self._opened.enter_context(store.lock(run.id))
+            store.put_run(run)
+            self._run = run
+        return self._run
+
+    async def history(self) -> ReportHistory:
+        """Read the earlier reports on the model."""
+        if self._history is None:
+            self._history = await asyncio.to_thread(past_reports, self._workspace, await self.load())
+        return self._history
+
+    async def prepared(self) -> PreparedRun:
+        """Read the evidence of every failure, and store what other runs are compared with."""
+        async with self._turn:
+            if self._prepared is None:
+                run, past, store = await self.load(), await self.history(), self._workspace.store.analyses
+                prepared = await prepare(self._workspace, self._analyst, self._source, run, past, self._watcher)
+                if prepared.run != run:
+                    store.put_run(prepared.run)
+                store.put_sightings(run.id, prepared.sightings)
+                self._prepared = prepared
+        return self._prepared
+
+    async def prepare(self) -> JudgeQueue:
+        """Queue the groups of failures, and say what judging them will take."""
+        prepared = await self.prepared()
+        if self._queue is None:
+            if self._analyst.own_prompts:
+                self._watcher.say("The workspace's own prompts are used in place of the shipped ones.")
+            announce_plan(prepared, self._watcher)
+            self._queue = judge_queue(prepared, self._watcher.judged)
+        return self._queue
+
+    async def collate(self) -> tuple[Finding, ...]:
+        """Find what the findings share with each other and with earlier reports.
+
+        Raises:
+            EvalscribeError: No failure could be judged; an earlier report then stays unchanged.
+        """
+        if self._collated is None:
+            queue = await self.prepare()
+            await queue.work()  # a thread that is resumed here was judged elsewhere: the store has its verdicts
+            self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
+        return self._collated.findings
+
+    async def write(self) -> str | None:
+        """Write the report with what people wrote into the last one. Returns its name, None if nothing is written."""
+        await self.collate()
+        assert self._collated is not None
+        if self._result is None:
+            self._result = _analyzed(self._collated, self._date, writes=self._writes)
+        return self._collated.target.where.name if self._writes else None
+
+
+@asynccontextmanager
+async def open_analysis(
+    workspace: Workspace,
+    run: str,
+    watcher: AnalysisWatcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+    date: str | None = None,
+    writes: bool = True,
+    provider: str | None = None,
+    model: str | None = None,
+) -> AsyncIterator[RunAnalysis]:
+    """Open the judge and the run's source; arguments as for `analyze`. Nothing is read yet."""
+    async with open_run_source(
+        workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model
+    ) as (
+        analyst,
+        source,
+    ):
+        analysis = RunAnalysis(
+            workspace,
+            analyst,
+            source,
+            watcher,
+            date=date,
+            sample=run == SAMPLE,
+            writes=writes,
+            provider=provider,
+            model=model,
+        )
+        with closing(analysis):
+            yield analysis
+
+
+def _add_sample_reports(reports: Library) -> None:
+    """The sample's history, where it is not there yet."""
+    there = {report.name for report in reports.all()}
+    for name, text in earlier_reports():
+        if name not in there:
+            reports.write(name, text)
+
+
+def nothing_failed(run: Run) -> str:
+    """All passed is said only where it is so: every eval of a completed run."""
+    if run.all_passed:
+        return f"All {run.total} evals passed. Nothing was written."
+    so_far = _so_far(run)
+    if run.failed:
+        return f"The source counts {run.failed} failed evals but lists none of them ({so_far}). Nothing was written."
+    state = f"{_STATES[run.status]}: {run.status_reason}" if run.status_reason else _STATES[run.status]
+    return f"{state.rstrip('.')}. No failed eval is listed ({so_far}). Nothing was written."
+
+
+_STATES = {
+    "completed": "The run is completed",
+    "failed": "The run did not complete",
+    "running": "The run has not ended",
+    "unknown": "It is not known whether the run has completed",
+    "importing": "Only a part of the run was imported",
+}
+
+
+def _so_far(run: Run) -> str:
+    """Passed evals out of those that started; the total of an unfinished run counts no others."""
+    if not run.total:
+        return "no eval was started"
+    of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were started"
+    unfinished = "have not ended" if run.status == "running" else "never completed"
+    return f"{run.passed} of {of} passed" + (f", {run.incomplete} {unfinished}" if run.incomplete else "")
+
+
+def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
+    before, slash, after = (model or "").partition("/")
+    if slash and after and not provider and run.provider in (UNKNOWN, before):
+        provider, model = before, after
+    given = {"provider": provider, "model": model}
+    return run.model_copy(update={name: value for name, value in given.items() if value})
+
+
+@dataclass(frozen=True)
+class CollatedRun:
+    """The findings of a run with their patterns, ready to be merged with the report that is there."""
+
+    prepared: PreparedRun
+    target: ReportTarget
+    findings: tuple[Finding, ...]
+    collation: Collation
+    """Without people's corrections, which are in the report that is there."""
+    follow_ups: tuple[FollowUp, ...]
+    spent: Spent
+    saving: CascadeSaving | None
+    """What a cascade took and saved."""
+    kept: tuple[str, ...]
+    """Paths whose earlier verdict stays because the judge gave none this time."""
+
+
+def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: bool) -> CollatedRun:
+    workspace, past = prepared.workspace, prepared.history
+    findings = with_context(prepared, queue.findings())
+    costs = usage_by_stage(prepared, queue.usage)
+    place = report_target(workspace, prepared.run, date)
+    standing = place.standing()
+    overwrites = writes and place.where.current is not None
+    error = why_undecided(prepared.run, queue, costs)
+    if error and (overwrites or not any(finding.judged for finding in findings)):
+        raise error
+    missing = [finding for finding in findings if undecided(finding.verdict) is not None]
+    whole = keep_standing_verdicts(findings, standing)
+    done_before = follow_up_actions(
+        workspace.store.analyses, workspace.reports, prepared.run, date, past, whole, prepared.sightings
+    )
+    return CollatedRun(
+        prepared=prepared,
+        target=place,
+        findings=whole,
+        collation=_collation(prepared, whole, done_before),
+        follow_ups=done_before,
+        spent=costs,
+        saving=describe_saving(prepared, findings),
+        kept=tuple(path for finding in missing for path in finding.paths if path in standing),
+    )
+
+
+def _collation(
+    prepared: PreparedRun,
+    findings: Sequence[Finding],
+    follow_ups: tuple[FollowUp, ...],
+    corrections: Mapping[str, Correction] | None = None,
+) -> Collation:
+    past = prepared.history
+    newest = past.reports[0].name if past.reports else None
+    collation = collate(prepared.run, findings, past.precedents, newest, corrections)
+    return collation.model_copy(update={"follow_ups": follow_ups})
+
+
+def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> AnalysisResult:
+    """Compose and write the report."""
+    prepared, findings = collated.prepared, collated.findings
+    analyst, past = prepared.analyst, prepared.history
+    judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
+
+    def composed(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
+        collation = collated.collation
+        if corrections:
+            collation = _collation(prepared, findings, collated.follow_ups, corrections)
+        report = compose_report(
+            prepared.run,
+            collation,
+            judges=judges,
+            date=date,
+            evidence=prepared.digests,
+            earlier=[report.name for report in past.reports],
+            own_prompts=analyst.own_prompts,
+            cascade=collated.saving,
+        )
+        return report, collation
+
+    done = write_report(prepared.workspace, prepared.run, collated.target, composed, collated.spent, writes=writes)
+    unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
+    kept = (f"not judged this time, earlier verdict kept: {join_first(collated.kept, 5)}",) if collated.kept else ()
+    return done.model_copy(
+        update={
+            "notes": (*analyst.notes, *past.notes, *done.notes, *kept),
+            "uncertain": tuple(eval.path for eval in prepared.run.failures if eval.path in unsure),
+            "unclassified": tuple(path for finding in findings if finding.judged is None for path in finding.paths),
+            "advice": analysis_advice(
+                prepared, [finding for finding in findings if unsure.intersection(finding.paths)]
+            ),
+        }
+    )

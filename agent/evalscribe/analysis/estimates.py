@@ -1,0 +1,163 @@
+"""Outcomes of an analysis, and the estimate of its cost before anything is paid for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from evalscribe.analysis.prepare import PreparedRun
+from evalscribe.ids import Frozen
+from evalscribe.judging.builder import FailureJudge, adviser
+from evalscribe.judging.cascade import FailureCascade
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.analysis import Analysis, AnalyzedRun, CostSummary
+from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
+from evalscribe.model.finding import Failure, FailureGroup, Finding
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.report import Report
+from evalscribe.model.run import Run
+from evalscribe.reports.outline import cascade_saving, saved_by_cascade
+
+
+class NothingFailed(Frozen):
+    """No failure to analyse; nothing was written."""
+
+    run: Run
+    message: str
+
+    @property
+    def analysis(self) -> Analysis:
+        """The same document as of any analysis, without a finding."""
+        summary = AnalyzedRun(**{name: getattr(self.run, name) for name in AnalyzedRun.model_fields})
+        return Analysis(run=summary, changed=False, usage=CostSummary())
+
+
+class StagePlan(Frozen):
+    """What one stage of a cascade would be asked at most."""
+
+    stage: Stage
+    judge: str
+    verdicts: int
+    estimate: Estimate
+
+
+class AnalysisPlan(Frozen):
+    """What would be judged, by whom, and what it would take."""
+
+    run: Run
+    judge: str
+    groups: int
+    known: int
+    """Groups whose verdict is in the store already."""
+    estimate: Estimate
+    stages: tuple[StagePlan, ...] = ()
+    """Of a cascade: each stage with something to decide."""
+
+
+class AnalysisAdvice(Frozen):
+    """What a model would take for the failures that the rules are not sure of."""
+
+    judge: str
+    estimate: Estimate
+
+
+class AnalysisResult(Frozen):
+    """A finished analysis."""
+
+    run: Run
+    report: Report
+    text: str
+    """The report as it is on disk."""
+    path: Path
+    state: Literal["new", "updated", "unchanged"]
+    analysis: Analysis
+    notes: tuple[str, ...] = ()
+    """What the user should know about where the report went, or what could not be read."""
+    uncertain: tuple[str, ...] = ()
+    """Paths of the evals whose verdict is uncertain."""
+    unclassified: tuple[str, ...] = ()
+    advice: AnalysisAdvice | None = None
+
+
+def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
+    """What would be asked of the judge; with `--fresh` whatever the store knows."""
+    known, asked = 0, []
+    for case in _cases(prepared, prepared.groups):
+        if not prepared.workspace.options.fresh and prepared.knows(case):
+            known += 1
+        else:
+            asked.append(_stages(prepared.analyst, case))
+    return AnalysisPlan(
+        run=prepared.run,
+        judge=prepared.analyst.judge.id,
+        groups=len(prepared.groups),
+        known=known,
+        estimate=sum((estimate for stages in asked for estimate in stages.values()), Estimate()),
+        stages=_planned(prepared.analyst.cascade, asked) if prepared.analyst.cascade else (),
+    )
+
+
+def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
+    return analyst.cascade.estimates(case) if analyst.cascade else {"judge": analyst.judge.estimate(case)}
+
+
+def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
+    """The cheap stage for all that the rules are not sure of, the expensive one at its worst: for all of these too."""
+    of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
+    for stages in asked:
+        for stage, estimate in (stages or {"rules": Estimate()}).items():
+            of_stage[stage].append(estimate)
+    judges: dict[Stage, str] = {"rules": cascade.judges[0], "tag": cascade.first.id, "judge": cascade.alone.id}
+    return tuple(
+        StagePlan(stage=stage, judge=judges[stage], verdicts=len(told), estimate=sum(told, Estimate()))
+        for stage, told in sorted(of_stage.items(), key=lambda item: STAGES.index(item[0]))
+    )
+
+
+def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher) -> None:
+    """Say what it will take where it takes anything; a plan reads every case, which is only worth it then."""
+    first = next(_cases(prepared, prepared.groups), None)
+    if first is None or not (prepared.analyst.cascade or prepared.analyst.judge.estimate(first).input_tokens):
+        return
+    said = plan_analysis(prepared)
+    asked = said.groups - said.known
+    for line in stage_lines(said):
+        watcher.say(line)
+    if not prepared.analyst.cascade:
+        watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {said.estimate.summary}")
+
+
+def stage_lines(plan: AnalysisPlan) -> list[str]:
+    """A line for each stage of a cascade: `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
+    return [
+        f"Stage {one.stage}: {one.judge} for {'at most ' if one.stage == 'judge' else ''}{one.verdicts} of "
+        f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else one.estimate.summary}"
+        for one in plan.stages
+    ]
+
+
+def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving | None:
+    """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
+    cascade = prepared.analyst.cascade
+    if cascade is None:
+        return None
+    of_group = {group.id: group for group in prepared.groups}
+    spared = {f.group: of_group[f.group] for f in findings if f.judged and saved_by_cascade(f.judged)}
+    alone = {name: prepared.case(group) for name, group in spared.items()}
+    estimates = {name: cascade.alone.estimate(case) for name, case in alone.items() if isinstance(case, Failure)}
+    return cascade_saving(tuple(findings), estimates, cascade.alone.id)
+
+
+def analysis_advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> AnalysisAdvice | None:
+    """What the default model would take for these findings; None where a model judged, or without findings."""
+    of_group = {group.id: group for group in prepared.groups}
+    groups = [of_group[finding.group] for finding in unsure]
+    if prepared.analyst.asks_models or not groups:
+        return None
+    model = adviser()
+    return AnalysisAdvice(judge=model.id, estimate=sum(map(model.estimate, _cases(prepared, groups)), Estimate()))
+
+
+def _cases(prepared: PreparedRun, groups: Iterable[FailureGroup]) -> Iterator[Failure]:
+    """One after the other: never all at once in memory."""
+    return (case for case in map(prepared.case, groups) if isinstance(case, Failure))

@@ -1,0 +1,113 @@
+"""Explain one failure of a run in full. Runs the stages of `analyze` one after the other and writes no report.
+
+One failure needs no workers and nothing to resume, so no graph either: that saves the import of LangGraph.
+"""
+
+import asyncio
+from datetime import date
+
+from evalscribe.analysis.estimates import announce_plan
+from evalscribe.analysis.prepare import (
+    judge_queue,
+    open_run_source,
+    past_reports,
+    prepare,
+    usage_by_stage,
+    with_context,
+)
+from evalscribe.collections.runs import find_failure
+from evalscribe.errors import DataError
+from evalscribe.failures.collate import collate
+from evalscribe.ids import Frozen
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.analysis import Analysis, FindingSummary
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.finding import Failure, Finding
+from evalscribe.model.protocols import Library
+from evalscribe.model.run import Eval, Run
+from evalscribe.reports.outline import analysis_document, compose_report
+from evalscribe.reports.reading import read_report
+from evalscribe.text import name as printed
+from evalscribe.text import path as printed_path
+from evalscribe.workspace import Workspace
+
+
+class ExplainedFailure(Frozen):
+    """One failure with all that the judge was given."""
+
+    finding: Finding
+    case: Failure | UnreadableEvidence
+    analysis: Analysis
+    reviewed: FindingSummary | None = None
+    """What a person made of it in the run's report."""
+
+
+async def explain(
+    workspace: Workspace,
+    run: str,
+    eval: str,
+    watcher: AnalysisWatcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+) -> ExplainedFailure:
+    """Explain one failed eval.
+
+    Args:
+        workspace: Where verdicts go; needs `async with`.
+        run: As for `analyze`.
+        eval: The eval's id, its path, or its bare name where no other failure has it.
+        watcher: Hears how it goes.
+        rubric: As for `analyze`.
+        cascade: As for `analyze`.
+
+    Raises:
+        NotFoundError: No failed eval of the run has this name.
+        UsageError: Several have it.
+    """
+    async with open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade) as (analyst, source):
+        whole = await source.run()
+        failure = find_failure(whole, eval)
+        only = whole.model_copy(update={"failures": (failure,)})
+        watcher.started(whole)
+        past = await asyncio.to_thread(past_reports, workspace, only)
+        prepared = await prepare(workspace, analyst, source, only, past, watcher)
+        for note in (*analyst.notes, *past.notes):
+            watcher.say(note)
+        announce_plan(prepared, watcher)
+        queue = judge_queue(prepared, watcher.judged)
+        await queue.work()
+    (finding,) = with_context(prepared, queue.findings())
+    costs = usage_by_stage(prepared, queue.usage)
+    collation = collate(prepared.run, [finding], past.precedents)
+    report = compose_report(
+        prepared.run, collation, judges=analyst.judges, date=date.today().isoformat(), evidence=prepared.digests
+    )
+    document = analysis_document(report, collation.findings, report_path=None, changed=False, spent=costs)
+    reviewed = _reviewed(workspace.reports, whole, failure)
+    return ExplainedFailure(
+        finding=collation.findings[0],
+        case=prepared.case(prepared.groups[0]),
+        analysis=document.model_copy(update={"revision": None, "findings": _in_force(document.findings, reviewed)}),
+        reviewed=reviewed,
+    )
+
+
+def _reviewed(reports: Library, run: Run, eval: Eval) -> FindingSummary | None:
+    """What the run's report says of the eval, where a person has reviewed it there."""
+    for file in reports.of_model(run.provider, run.model, run.id):
+        try:
+            report = read_report(file.text, file.name.rpartition("/")[2])
+        except DataError:
+            continue  # `reports check` says what is wrong with it
+        if report.run.id == printed(run.id):
+            hits = (one for one in report.findings if one.eval == printed_path(eval.path) and one.reviewer)
+            return next(hits, None)
+    return None
+
+
+def _in_force(said: tuple[FindingSummary, ...], reviewed: FindingSummary | None) -> tuple[FindingSummary, ...]:
+    if reviewed is None:
+        return said
+    change = {name: getattr(reviewed, name) for name in ("classification", "cause_kind", "uncertain", "reviewer")}
+    return tuple(one.model_copy(update=change) for one in said)

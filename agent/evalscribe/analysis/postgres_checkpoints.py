@@ -1,0 +1,109 @@
+"""LangGraph's state in the store's database, in tables of its own."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg import AsyncConnection, InterfaceError, OperationalError
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from evalscribe.analysis.serializer import SCHEMA, Saver, serializer
+from evalscribe.settings.database import without_password
+from evalscribe.store.postgres import PATIENCE_S, options, translate_server_errors
+
+LOCK = 4_712_390_715
+"""Of those who make the tables."""
+PAUSE_S = 0.05
+STOPPED = ("08", "57P")
+"""How SQLSTATE begins where the connection broke or the server stops; where it broke midway there is none."""
+Connection = AsyncConnection[dict[str, Any]]
+T = TypeVar("T")
+
+
+class LastingSaver(AsyncPostgresSaver):
+    """Writes again what was on its way when the connection broke: each write puts the same rows however often."""
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        put = super().aput
+        return await _until_written(lambda: put(config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        put = super().aput_writes
+        await _until_written(lambda: put(config, writes, task_id, task_path))
+
+
+@asynccontextmanager
+async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
+    """A connection that broke is made anew: lanes wait for minutes, and a server is started again meanwhile."""
+    _silence()
+    with translate_server_errors(without_password(url)):
+        given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        # Not the pool's own first one: of what went wrong with that a pool says only that it waited.
+        connection: Connection = await AsyncConnection.connect(**given)
+        async with connection:
+            await _choose_schema(connection)
+            await _set_up(AsyncPostgresSaver(connection), connection)
+        pool = AsyncConnectionPool[Connection](
+            kwargs=given,
+            min_size=1,
+            max_size=1,
+            timeout=PATIENCE_S,
+            open=False,
+            configure=_choose_schema,
+            check=AsyncConnectionPool.check_connection,
+        )
+        async with pool:
+            yield LastingSaver(pool, serde=serializer())
+
+
+async def _until_written(write: Callable[[], Awaitable[T]]) -> T:
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await write()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > until or not (error.sqlstate or STOPPED[0]).startswith(STOPPED):
+                raise
+        await asyncio.sleep(PAUSE_S)
+
+
+def _silence() -> None:
+    """What goes wrong on the way is told once, by whoever it stops."""
+    for name in ("psycopg", "psycopg.pool"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+async def _choose_schema(connection: Connection) -> None:
+    await connection.execute(f"SET search_path = {SCHEMA}".encode())
+
+
+async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
+    """One process at a time; nobody waits inside a statement, for some indexes are made after all statements ended."""
+    while not await _taken(connection):  # noqa: ASYNC110  another process ends it
+        await asyncio.sleep(PAUSE_S)
+    try:
+        await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
+        await saver.setup()
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+
+
+async def _taken(connection: Connection) -> bool:
+    cursor = await connection.execute("SELECT pg_try_advisory_lock(%s) AS taken", [LOCK])
+    row = await cursor.fetchone()
+    return bool(row and row["taken"])

@@ -1,0 +1,267 @@
+"""Prepare the failures of a run, with the labels that bear on them, and queue them for the judge."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from posixpath import relpath
+
+from evalscribe.collections.runs import open_run
+from evalscribe.evidence.same_failure import OtherRuns, compact_failure
+from evalscribe.failures.human_labels import CurrentFailure, FailureRecords, add_labels, examples_from_labels
+from evalscribe.failures.prepare import fetch_evidence, group_failures
+from evalscribe.ids import model_folder
+from evalscribe.judging.builder import FailureJudge, JudgeBuilder, open_engine_judge
+from evalscribe.judging.pack import case_of
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, Judged, JudgeQueue
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
+from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, HumanLabel, Verdict
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.reports.follow_ups import other_runs, stored_records
+from evalscribe.reports.history import ReportHistory, load_history
+from evalscribe.reports.placement import folder_of
+from evalscribe.text import join_first
+from evalscribe.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class RunLabels:
+    """Labels of other runs, beside the failures that they are about where those are in the store."""
+
+    labels: tuple[HumanLabel, ...]
+    sighted: FailureRecords
+    names: Mapping[str, str]
+    """What the run's report would call each report, by its name below the reports folder."""
+    runs: Mapping[str, str]
+    """The run of each earlier report of the model, by what the run's report would call it."""
+    _looks: dict[str, CurrentFailure] = field(default_factory=dict)
+
+    def recalled(self, case: Failure, sighting: FailureFingerprint) -> Failure:
+        """The case with the precedents and examples that people's labels are."""
+        if not (self.labels or case.precedents):
+            return case
+        now = self._looks.get(sighting.eval_id)
+        if now is None:
+            # Only examples are found by their cause, and without labels there are none.
+            now = self._looks[sighting.eval_id] = _look(case, sighting, cause=_cause(case) if self.labels else None)
+        return case.model_copy(
+            update={
+                "precedents": add_labels(case.precedents, self.labels, now, self.sighted, self.names, self.runs),
+                "examples": examples_from_labels(self.labels, now, self.sighted),
+            }
+        )
+
+
+def labels_for(store: Store, run: Run, past: ReportHistory) -> RunLabels:
+    """What the store knows; a run's own labels are never its history."""
+    labels = tuple(label for label in store.labels() if label.run != run.id)
+    folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
+    names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
+    runs = {report.name: report.run for report in past.reports}
+    return RunLabels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
+
+
+def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], FailureFingerprint]:
+    found: dict[tuple[str, str], FailureFingerprint] = {}
+    for run_id in sorted({*run_ids}.intersection(store.run_ids())):
+        if run := store.get_run(run_id):
+            found |= {
+                (run_id, eval.path): seen for eval, seen in zip(run.failures, stored_records(store, run), strict=True)
+            }
+    return found
+
+
+def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> CurrentFailure:
+    located = case.diagnosis.located if case.diagnosis else None
+    return CurrentFailure(
+        sighting=sighting,
+        path=case.evidence.eval.path,
+        error=located.error if located else None,
+        code=located.code if located else None,
+        cause=cause,
+    )
+
+
+def _cause(case: Failure) -> str | None:
+    """As rules name it, where they are sure."""
+    found = RulesJudge().decide(case)
+    return None if found.uncertain else found.cause
+
+
+BATCH_WORKERS = 500
+"""Failures whose questions wait for the same batch."""
+MOST_NAMED = 8
+"""Most evals named in a `Missing:` phrase that concerns only part of a group."""
+Spent = Mapping[str, Usage]
+"""Usage by stage, in the order of their first calls."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """The failures of a run in groups; their evidence is in the store."""
+
+    workspace: Workspace
+    analyst: FailureJudge
+    run: Run
+    history: ReportHistory
+    groups: tuple[FailureGroup, ...]
+    digests: tuple[str, ...]
+    """Content ids of the evidence, in the order of the run's failures."""
+    sightings: tuple[FailureFingerprint, ...]
+    """In the order of the run's failures."""
+    elsewhere: OtherRuns
+    labels: RunLabels
+    missing: Mapping[str, tuple[str, ...]]
+    """Evidence that the source no longer has, by eval id."""
+    computed: Mapping[str, bytes]
+    """`PreparedFailure` of the first member of each group, compressed, by eval id."""
+
+    def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
+        """The case of the member that stands for a group, read from the store."""
+        eval = self._evals[group.eval_ids[0]]
+        found = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
+        if found is None:
+            return UnreadableEvidence(eval=eval, reason="its evidence is no longer in the store")
+        if isinstance(found, UnreadableEvidence):
+            return found
+        data = self.computed.get(eval.id)
+        case = case_of(found, PreparedFailure.decompress(data) if data else None)
+        past = {"precedents": self.history.precedents.get(eval.path, ()), "across": self.across(group.eval_ids)}
+        return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
+
+    def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
+        """What other models' runs say of failures with one verdict; None where it is not the same for all of them."""
+        first, *others = (self._across(eval_id) for eval_id in eval_ids)
+        return first if all(other == first for other in others) else None
+
+    def _across(self, eval_id: str) -> CrossModelFailures | None:
+        return self.elsewhere.across(compact_failure(self._sighted[eval_id]))
+
+    @cached_property
+    def _sighted(self) -> dict[str, FailureFingerprint]:
+        return {sighting.eval_id: sighting for sighting in self.sightings}
+
+    @cached_property
+    def _evals(self) -> dict[str, Eval]:
+        return {eval.id: eval for eval in self.run.failures}
+
+    def knows(self, case: Failure) -> bool:
+        """Whether the store has this judge's verdict on the case."""
+        known = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
+        return isinstance(known, Verdict) and not known.provisional
+
+
+def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
+    """Fill in failed steps that only the evidence names."""
+    steps = {one.eval_id: one.failed_step for one in gathered}
+    failures = tuple(
+        eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
+        for eval in run.failures
+    )
+    return run.model_copy(update={"failures": failures})
+
+
+def past_reports(workspace: Workspace, run: Run) -> ReportHistory:
+    """Read the earlier reports on the run's model."""
+    files = workspace.reports.of_model(run.provider, run.model, run.id)
+    return load_history(files, run, folder_of(run, files))
+
+
+@asynccontextmanager
+async def open_run_source(
+    workspace: Workspace,
+    run: str,
+    watcher: AnalysisWatcher,
+    *,
+    rubric: str | None = None,
+    cascade: bool = False,
+    provider: str | None = None,
+    model: str | None = None,
+) -> AsyncIterator[tuple[FailureJudge, RunSource]]:
+    """Open the judge and the run's source. A missing key is reported before the run is read or a store is created."""
+    async with open_engine_judge(workspace) as workers:
+        builder = JudgeBuilder(workspace, workers)
+        models = builder.models(cascade=cascade)
+        async with open_run(workspace, run, watcher, provider=provider, model=model) as source:
+            yield builder.analyst(models, rubric, fresh=workspace.options.fresh), source
+
+
+async def prepare(
+    workspace: Workspace,
+    analyst: FailureJudge,
+    source: RunSource,
+    run: Run,
+    past: ReportHistory,
+    watcher: AnalysisWatcher,
+) -> PreparedRun:
+    """Read the evidence of every failure into the store, and compare the failures with those of other runs."""
+    gathered = await fetch_evidence(source, run, workspace.store.analyses, watcher.fetched)
+    run = _with_steps(run, gathered)
+    seen = tuple(one.sighting for one in gathered if one.sighting)
+    grouped = group_failures(gathered)
+    first = {group.eval_ids[0] for group in grouped}
+    return PreparedRun(
+        workspace=workspace,
+        analyst=analyst,
+        run=run,
+        history=past,
+        groups=grouped,
+        digests=tuple(one.digest for one in gathered),
+        sightings=seen,
+        elsewhere=await asyncio.to_thread(other_runs, workspace.store.analyses, run, seen),
+        labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
+        missing={one.eval_id: one.missing for one in gathered if one.missing},
+        computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
+    )
+
+
+def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> JudgeQueue:
+    """Queue the groups for the judge; what the store knows is not asked again unless `--fresh`."""
+    workspace = prepared.workspace
+    batch = workspace.options.batch
+    return JudgeQueue(
+        run=prepared.run,
+        groups=prepared.groups,
+        case_of=prepared.case,
+        judge=prepared.analyst.judge,
+        store=workspace.store.analyses,
+        concurrency=BATCH_WORKERS if batch else workspace.settings.concurrency.value,
+        timeout_s=None if batch else TIMEOUT_S,
+        fresh=workspace.options.fresh,
+        on_event=on_event,
+    )
+
+
+def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Add to each finding what other models' runs say of it, and which evidence was missing."""
+    return tuple(
+        finding.model_copy(
+            update={
+                "across": prepared.across(eval.id for eval in finding.evals),
+                "missing": tuple(_missing(finding.evals, prepared.missing)),
+            }
+        )
+        for finding in findings
+    )
+
+
+def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Evidence that the source no longer has; a phrase that applies to only some of the evals names them."""
+    concerned: dict[str, list[str]] = {}
+    for eval in evals:
+        for phrase in missing.get(eval.id, ()):
+            concerned.setdefault(phrase, []).append(eval.path)
+    for phrase, paths in concerned.items():
+        yield phrase if len(paths) == len(evals) else f"{phrase} ({join_first(paths, MOST_NAMED)})"
+
+
+def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
+    """Return the models' own count, which includes calls that broke off; without models, what the verdicts report."""
+    if prepared.analyst.asks_models:
+        return prepared.workspace.models.spent()
+    return {"judge": reported} if reported != Usage() else {}

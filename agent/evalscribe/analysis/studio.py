@@ -1,0 +1,64 @@
+"""The analysis graph for a LangGraph server, which runs it itself; `langgraph.json` names `make_graph`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from langgraph_sdk.runtime import ServerRuntime
+
+from evalscribe.analysis.analyze import open_analysis
+from evalscribe.analysis.graph import GraphInput, builder
+from evalscribe.judging.verdicts import Judged, JudgeQueue
+from evalscribe.model.finding import Finding
+from evalscribe.model.run import Run
+from evalscribe.reports.history import ReportHistory
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
+
+
+@asynccontextmanager
+async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
+    """Compile without a checkpointer, because the server brings its own.
+
+    The server also opens the graph only to show it; then there is no run to analyse.
+    """
+    given = runtime.execution_runtime
+    if given is None:
+        yield builder(StudioStages()).compile(name="evalscribe")
+        return
+    start = GraphInput.model_validate(given.context)
+    options = Options(judge=start.judge, concurrency=start.concurrency, budget=start.budget)
+    async with (
+        Workspace(options) as workspace,
+        open_analysis(workspace, start.run, StudioWatcher(), rubric=start.rubric, cascade=start.cascade) as analysis,
+    ):
+        yield builder(analysis).compile(name="evalscribe")
+
+
+class StudioStages:
+    """Stages of a graph that is shown and not run."""
+
+    async def load(self) -> Run:
+        raise NotImplementedError
+
+    async def history(self) -> ReportHistory:
+        raise NotImplementedError
+
+    async def prepare(self) -> JudgeQueue:
+        raise NotImplementedError
+
+    async def collate(self) -> tuple[Finding, ...]:
+        raise NotImplementedError
+
+    async def write(self) -> str | None:
+        raise NotImplementedError
+
+
+class StudioWatcher:
+    """A watcher that ignores everything: clients of the server read the stream."""
+
+    def started(self, run: Run) -> None: ...
+    def fetched(self, done: int, total: int) -> None: ...
+    def judged(self, event: Judged) -> None: ...
+    def imported(self, evals: int, progress: float) -> None: ...
+    def say(self, line: str) -> None: ...

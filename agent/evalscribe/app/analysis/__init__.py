@@ -1,1 +1,0 @@
-"""From a run to its report: failures read, judged, and written down."""

@@ -1,1 +1,0 @@
-"""Whole runs in collections: brought in, looked at, queried, forgotten."""

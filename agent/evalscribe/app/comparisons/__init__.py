@@ -1,1 +1,0 @@
-"""Two sides compared, or several, and why what got worse did."""

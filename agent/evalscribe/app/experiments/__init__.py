@@ -1,1 +1,0 @@
-"""Experiments and their runs, one use case per file."""

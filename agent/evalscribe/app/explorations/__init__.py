@@ -1,1 +1,0 @@
-"""One question asked of a whole collection."""

@@ -1,1 +1,0 @@
-"""Subjects judged by rubrics, and judges measured by what people said."""

@@ -1,1 +1,0 @@
-"""Reports that are there: read, checked, published, corrected, discussed, applied."""

@@ -1,0 +1,521 @@
+"""`evalscribe datasets` commands on items: add, upload, dedup, examples, from-reviews."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli import options
+from evalscribe.cli.tables import Format
+
+if TYPE_CHECKING:
+    from evalscribe.experiments.datasets import AddedItem, Duplicates, ListedItem, UploadResult
+    from evalscribe.experiments.items_of_runs import AddedRunItems
+    from evalscribe.experiments.reviewed_failures import FromReviews
+    from evalscribe.model.dataset import Item
+    from evalscribe.model.experiment_storage import ItemRows
+    from evalscribe.sources.items import CsvColumns
+
+
+Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]
+Train = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Of the items for train. Default: 0.2.", show_default=False)
+]
+Dev = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Of the items for dev. Default: 0.4.", show_default=False)
+]
+Test = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Of the items for test. Default: 0.4.", show_default=False)
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")]
+
+
+Partial = Annotated[
+    bool,
+    typer.Option("--partial/--no-partial", help="Whether lines that are wrong are left out, or nothing is stored."),
+]
+SplitColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Holds the item's split.", show_default=False)]
+ClusterColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Holds the item's cluster.", show_default=False)
+]
+KeyColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Holds the item's key. Default: made of its content.", show_default=False),
+]
+STANDARD_INPUT = "-"
+TAB = "\t"
+JSON_BEGINS = ("{", "[")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("add-example", short_help="Put one item into the draft; prints its key.")(add_example)
+    app.command("add-run", short_help="Put evals of a stored run into the draft.")(add_run)
+    app.command(short_help="Put a file of JSON lines into the draft.")(upload)
+    app.command("upload-csv", short_help="Put the rows of a table into the draft.")(upload_csv)
+
+
+def add_example(
+    dataset: Named,
+    input: Annotated[
+        str,
+        typer.Option(
+            "--input", metavar="JSON|TEXT", help="What is asked. What is no JSON is text.", show_default=False
+        ),
+    ],
+    expected_output: Annotated[
+        str | None, typer.Option(metavar="JSON|TEXT", help="What should come of it.", show_default=False)
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What else belongs to it: an object.", show_default=False)
+    ] = None,
+    events: Annotated[
+        str | None, typer.Option(metavar="JSON", help="A recorded trace: a list of messages.", show_default=False)
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="train, dev, test or any other word.", show_default=False)
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER", help="Items that share a source have one cluster.", show_default=False),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Its name in the dataset. Default: made of its content.")
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Put one item into the draft. Its key is printed; an item with that key is replaced."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import NewItem, add_item
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.workspace import Workspace
+
+    example = NewItem(input, expected_output, metadata, events, split, cluster, key)
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = find_dataset(datasets, dataset)
+        done = add_item(datasets, one, example)
+    state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
+    text = " Its input is no JSON, so it is a text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
+    told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
+    tables.print_id(done.item.key, done.item, told, form)
+    return 0
+
+
+def add_run(
+    dataset: Named,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A stored run, by id or the beginning of one; an experiment's also by name.",
+            show_default=False,
+        ),
+    ],
+    evals: Annotated[
+        list[str] | None, typer.Option("--eval", metavar="PATH", help="Only this eval. Repeatable.", show_default=False)
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only evals that did not pass.")] = False,
+    expected_output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|TEXT",
+            help="What should have come of it, of one eval. Default: what was recorded where it passed, "
+            "what was expected where it did not.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Put evals of a run that was imported, analysed or an experiment's into the draft."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import json_or_text
+    from evalscribe.experiments.items_of_runs import add_run_items
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.workspace import Workspace
+
+    expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
+    with Workspace() as workspace:
+        one = find_dataset(workspace.store.datasets, dataset)
+        done = add_run_items(workspace, one, run, evals=evals or (), failed=failed, expected=expected)
+    tables.print_document(done, lambda: (_taken(done),), form)
+    _taken_notes(done)
+    return 0
+
+
+def upload(
+    dataset: Named,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-",
+            help="One JSON object a line, or a list of them; may be packed by gzip.",
+            show_default=False,
+        ),
+    ],
+    partial: Partial = True,
+    form: Format = "table",
+) -> int:
+    """Put a file of items into the draft: `input`, and where wanted `expected_output`, `key`, `metadata`, `events`,
+    `split`, `cluster`, `source`. Items whose key is there are replaced."""
+    return _upload(dataset, file, None, partial, form)
+
+
+def upload_csv(
+    dataset: Named,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A table with a header; may be packed by gzip.", show_default=False)
+    ],
+    input_columns: Annotated[
+        list[str],
+        typer.Option(
+            "--input-column",
+            metavar="COLUMN",
+            help="Holds the input. Repeatable: of several an object is made.",
+            show_default=False,
+        ),
+    ],
+    expected_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Holds what is expected; in an empty cell nothing is.", show_default=False),
+    ] = None,
+    metadata_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-column",
+            metavar="COLUMN",
+            help="Becomes metadata under its own name. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    split_column: SplitColumn = None,
+    cluster_column: ClusterColumn = None,
+    key_column: KeyColumn = None,
+    events_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Holds recorded traces: JSON lists of messages.", show_default=False),
+    ] = None,
+    tags_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Holds tags: words with commas between them, or JSON lists.", show_default=False
+        ),
+    ] = None,
+    source_run_id_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Holds the run that an item comes from.", show_default=False)
+    ] = None,
+    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="What stands between cells; `tab` for a tab.")] = ",",
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first row is an item too; columns are called 1, 2, 3 …")
+    ] = False,
+    json_columns: Annotated[
+        bool, typer.Option("--json-columns", help="Read cells that are JSON as JSON; else they stay text.")
+    ] = False,
+    partial: Partial = True,
+    form: Format = "table",
+) -> int:
+    """Put the rows of a table into the draft. Items whose key is there are replaced."""
+    from evalscribe.sources.items import CsvColumns
+
+    columns = CsvColumns(
+        input=tuple(dict.fromkeys(input_columns)),
+        expected=expected_column,
+        metadata=tuple(metadata_columns or ()),
+        split=split_column,
+        cluster=cluster_column,
+        key=key_column,
+        events=events_column,
+        tags=tags_column,
+        source_run_id=source_run_id_column,
+        delimiter=_delimiter(delimiter),
+        header=not no_header,
+        json_cells=json_columns,
+    )
+    return _upload(dataset, file, columns, partial, form)
+
+
+def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool, form: str) -> int:
+    """Exit code 65 where the file was not read to its end."""
+    from evalscribe.cli import output, tables
+    from evalscribe.errors import DataError
+    from evalscribe.experiments.datasets import upload_items, upload_problems
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.workspace import Workspace
+
+    tables.validate_format(form)
+    with Workspace() as workspace, _item_file(file, columns) as (name, opened):
+        datasets = workspace.store.datasets
+        done = upload_items(datasets, find_dataset(datasets, dataset), name, opened, partial=partial)
+    for line in upload_problems(done):
+        output.say(line, file=sys.stderr)
+    tables.print_document(done, lambda: (_uploaded(done),), form)
+    return DataError.exit_code if done.stopped else 0
+
+
+@contextmanager
+def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
+    """What a file is called, and how to read it, as often as wanted; `-` is standard input, copied to a file."""
+    from shutil import copyfileobj
+    from tempfile import TemporaryDirectory
+
+    from evalscribe.sources.items import open_csv, open_items
+
+    with ExitStack() as stack:
+        path, name = Path(file), file
+        if file == STANDARD_INPUT:
+            path = Path(stack.enter_context(TemporaryDirectory(prefix="evalscribe-"))) / "stdin"
+            name = path.name
+            with path.open("wb") as copy:
+                copyfileobj(sys.stdin.buffer, copy)
+        yield name, (lambda: open_csv(path, name, columns) if columns else open_items(path, name))
+
+
+def _is_text(done: "AddedItem") -> bool:
+    return isinstance(done.item.input, str)
+
+
+def _delimiter(text: str) -> str:
+    """Raises `UsageError` for what cannot stand between cells."""
+    from evalscribe.errors import UsageError
+
+    one = {"tab": TAB, "\\t": TAB}.get(text, text)
+    if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
+        raise UsageError(f"--delimiter {text!r} is no single character that can stand between cells")
+    return one
+
+
+def _uploaded(done: "UploadResult") -> str:
+    from evalscribe.text import pluralise
+
+    states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
+    told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
+    skipped = f"; {pluralise(done.skipped, 'line')} left out" if done.skipped else ""
+    return f"{done.dataset}: {pluralise(done.items, 'item')} of {done.file}: {told}{skipped}.{_secrets(done.hidden)}"
+
+
+def _taken(done: "AddedRunItems") -> str:
+    from evalscribe.text import pluralise
+
+    states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
+    told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number) or "none"
+    number = done.added.new + done.added.changed + done.added.same
+    return f"{done.dataset}: {pluralise(number, 'item')} of run {done.run_id}: {told}."
+
+
+def _taken_notes(done: "AddedRunItems") -> None:
+    from evalscribe.cli import output
+    from evalscribe.text import pluralise
+
+    if done.unknown:
+        told = (
+            f"{pluralise(done.unknown, 'item')} did not pass, and the run does not say what was expected: nothing is."
+        )
+        output.say(told, file=sys.stderr)
+    if done.unusable:
+        told = f"{pluralise(len(done.unusable), 'eval')} left out, of which the run does not say what they were asked: "
+        output.say(told + ", ".join(done.unusable[:5]), file=sys.stderr)
+
+
+def _secrets(hidden: int) -> str:
+    from evalscribe.text import pluralise
+
+    return f" {pluralise(hidden, 'secret')} hidden." if hidden else ""
+
+
+examples_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+HEADS = ("key", "split", "cluster", "input", "expected")
+
+
+@examples_app.command("list")
+def list_all(
+    dataset: Named,
+    version: Annotated[
+        str | None,
+        typer.Option(metavar="V", help="A version's number or id, or latest. Default: the draft.", show_default=False),
+    ] = None,
+    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="Only this split.", show_default=False)] = None,
+    include_payload: Annotated[
+        bool, typer.Option("--include-payload", help="Whole items, not the beginnings of what they hold.")
+    ] = False,
+    form: Format = "table",
+) -> int:
+    """List the items of the draft, or of a version."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import item_excerpts, list_items
+    from evalscribe.store.lookup import find_dataset, find_dataset_version
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = find_dataset(datasets, dataset)
+        held = datasets.items(find_dataset_version(datasets, one, version).id) if version else datasets.draft(one.id)
+        chosen = list_items(held, split)
+        none = f"No item is here: `evalscribe datasets upload {one.name} FILE` puts some into the draft."
+        if include_payload:
+            tables.print_list(chosen, (*HEADS, "metadata", "events"), _whole, form, none)
+        else:
+            tables.print_list(map(item_excerpts, chosen), (*HEADS, "events"), _short, form, none)
+    return 0
+
+
+@examples_app.command()
+def remove(
+    dataset: Named,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of items.", show_default=False)],
+    form: Format = "table",
+) -> int:
+    """Take items out of the draft. Versions keep theirs."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import remove_items
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    tables.validate_format(form)
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        done = remove_items(datasets, find_dataset(datasets, dataset), keys)
+    told = f"{pluralise(done.items, 'item')} taken out of the draft of {done.dataset}"
+    tables.print_document(done, lambda: (told,), form)
+    return 0
+
+
+def _short(one: "ListedItem") -> tuple[object, ...]:
+    return one.key, one.split, one.cluster, one.input, one.expected_output, one.events or None
+
+
+def _whole(one: "Item") -> tuple[object, ...]:
+    from evalscribe.json_data import to_text
+    from evalscribe.text import one_line
+
+    expected = None if one.expected_output is None else one_line(to_text(one.expected_output))
+    metadata = one_line(to_text(one.metadata)) if one.metadata else None
+    return one.key, one.split, one.cluster, one_line(to_text(one.input)), expected, metadata, len(one.events) or None
+
+
+dedup_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@dedup_app.command()
+def preview(dataset: Named, form: Format = "table") -> int:
+    """Show which items of the draft ask and expect the same; nothing is changed."""
+    import sys
+
+    from evalscribe.cli import output, tables
+    from evalscribe.experiments.datasets import find_duplicates
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        groups = find_duplicates(datasets.draft(find_dataset(datasets, dataset).id))
+    tables.print_list(groups, ("stays", "may go", "splits"), _cells, form, none="No two items ask and expect the same.")
+    number = sum(len(group.others) for group in groups)
+    output.say(f"{pluralise(number, 'item')} may go, {pluralise(len(groups), 'group')}.", file=sys.stderr)
+    return 0
+
+
+@dedup_app.command()
+def apply(
+    dataset: Named,
+    items: Annotated[
+        list[str] | None,
+        typer.Option("--remove-item-id", metavar="KEY", help="Only this duplicate. Repeatable.", show_default=False),
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Take duplicates out of the draft; the first of each stays."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import remove_duplicates
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    tables.validate_format(form)
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        done = remove_duplicates(datasets, find_dataset(datasets, dataset), items or ())
+    told = f"{pluralise(done.items, 'duplicate')} taken out of the draft of {done.dataset}"
+    tables.print_document(done, lambda: (told,), form)
+    return 0
+
+
+def _cells(group: "Duplicates") -> tuple[object, ...]:
+    return group.kept.key, ", ".join(twin.key for twin in group.others), ", ".join(group.splits)
+
+
+MOST_RUNS = 5
+
+
+def from_reviews(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A dataset; made where there is none.", show_default=False)
+    ],
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    seed: Seed = 0,
+    unreviewed: Annotated[
+        bool,
+        typer.Option(
+            "--all/--reviewed-only",
+            help="Also findings that nobody reviewed, with the judge's own label. No judge can be proved on its own.",
+        ),
+    ] = False,
+    publish: Annotated[bool, typer.Option("--publish", help="Freeze the draft as a version at once.")] = False,
+    reports: options.Reports = None,
+    form: Format = "table",
+) -> int:
+    """Make a dataset of the labels that people gave in merged reports.
+
+    Each labelled failure is an item: its evidence as it is now, and the label. All items of one eval are in one split.
+    With --publish the version's id is printed, else the dataset's.
+    """
+    import sys
+
+    from evalscribe.cli import output, tables
+    from evalscribe.errors import NotFoundError
+    from evalscribe.experiments.dataset_versions import checked_shares
+    from evalscribe.experiments.reviewed_failures import from_reviews as use_case
+    from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
+
+    tables.validate_format(form)
+    shares = checked_shares({"train": train, "dev": dev, "test": test})
+    with Workspace(Options(reports=reports)) as workspace:
+        done = use_case(workspace, name, shares=shares, seed=seed, unreviewed=unreviewed, publish=publish)
+    for line in _left_out(done):
+        output.say(line, file=sys.stderr)
+    tables.print_id(done.version.id if done.version else done.dataset_id, done, _told(done), form)
+    return 0 if done.labels else NotFoundError.exit_code
+
+
+def _told(done: "FromReviews") -> str:
+    from evalscribe.text import pluralise
+
+    number = sum(done.labels.values())
+    labels = ", ".join(f"{label} {count:,}" for label, count in sorted(done.labels.items())) or "none"
+    splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
+    version = f"version {done.version.number}" if done.version else "in the draft; `datasets publish` makes a version"
+    return f"{done.dataset}: {pluralise(number, 'labelled failure')} ({labels}); {splits}; {version}"
+
+
+def _left_out(done: "FromReviews") -> "Iterator[str]":
+    from evalscribe.text import join_first, pluralise
+
+    if done.unreviewed:
+        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"
+    if done.alike:
+        yield f"Left out: {done.alike:,} that one label answers for together with a failure that is in it"
+    if done.contradicted:
+        yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
+    if done.withdrawn:
+        yield f"Taken out: {pluralise(done.withdrawn, 'item')} whose failure has no label any more"
+    if done.missing:
+        number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
+        of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
+        yield f"Left out: {number} whose evidence is not in the store, {of}"
+        yield "Bring it in and do it again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."

@@ -1,0 +1,277 @@
+"""`evalscribe datasets …`: datasets, their drafts and versions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalscribe.cli import dataset_items
+from evalscribe.cli.dataset_items import Dev, Named, Seed, Test, Train
+from evalscribe.cli.tables import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from evalscribe.experiments.dataset_versions import VersionComparison
+    from evalscribe.experiments.datasets import DatasetSummary, ListedDataset
+    from evalscribe.model.dataset import DatasetVersion
+
+
+versions_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+Version = Annotated[str, typer.Argument(metavar="V", help="A version's number or id, or latest.", show_default=False)]
+Side = Annotated[
+    str, typer.Argument(metavar="V", help="A version's number or id, latest, or draft.", show_default=False)
+]
+MOST_TOLD = 50
+
+
+def publish(
+    dataset: Named,
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What is new in it.", show_default=False)] = "",
+    form: Format = "table",
+) -> int:
+    """Freeze the draft as the next version. Its id is printed; where a version has this content already, that one's."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.dataset_versions import publish_version
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = find_dataset(datasets, dataset)
+        done = publish_version(datasets, one, description, workspace.now())
+    number, items = done.version.number, pluralise(done.version.items, "item")
+    told = f"Version {number} of {one.name}: {items}."
+    tables.print_id(done.version.id, done.version, told if done.new else f"Unchanged: version {number} has it.", form)
+    return 0
+
+
+@versions_app.command("list")
+def list_versions(dataset: Named, form: Format = "table") -> int:
+    """List the versions of a dataset."""
+    from evalscribe.cli import tables
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = find_dataset(datasets, dataset)
+        there = datasets.versions(one.id)
+    none = f"Nothing was published yet: `evalscribe datasets publish {one.name}` makes a version."
+    tables.print_list(
+        there, ("number", "id", "items", "provenance", "created", "description"), _version_cells, form, none
+    )
+    return 0
+
+
+@versions_app.command()
+def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> int:
+    """Show which items were added, removed or changed from one version to another."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.dataset_versions import compare_versions
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        done = compare_versions(datasets, find_dataset(datasets, dataset), base, other)
+    tables.print_document(done, lambda: _comparison_lines(done), form)
+    return 0
+
+
+@versions_app.command("restore-draft")
+def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
+    """Make the draft what a version is. What the draft holds and no version has is gone."""
+    from evalscribe.cli import tables
+    from evalscribe.store.lookup import find_dataset, find_dataset_version
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    tables.validate_format(form)
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = find_dataset(datasets, dataset)
+        wanted = find_dataset_version(datasets, one, version)
+        before = datasets.draft_size(one.id)
+        datasets.restore(wanted.id)
+    items = pluralise(wanted.items, "item")
+    told = f"The draft of {one.name} is version {wanted.number}: {items}, {before:,} before"
+    tables.print_document(wanted, lambda: (told,), form)
+    return 0
+
+
+@versions_app.command()
+def export(
+    dataset: Named,
+    version: Version,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Default: standard output. FILE.gz is packed."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="jsonl|csv", help="`upload` reads JSON version_lines again, as they are.")
+    ] = "jsonl",
+) -> int:
+    """Write the items of a version."""
+    from evalscribe.cli import output as finish
+    from evalscribe.cli.output import write_lines
+    from evalscribe.experiments.dataset_versions import version_lines
+    from evalscribe.store.lookup import find_dataset, find_dataset_version
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = find_dataset(datasets, dataset)
+        wanted = find_dataset_version(datasets, one, version)
+        write_lines(version_lines(datasets.items(wanted.id), form), output, json=form == "jsonl")
+    if output is not None:
+        finish.say(f"Version {wanted.number} of {one.name} is in {output}: {wanted.items:,} items")
+    return 0
+
+
+def line(version: "DatasetVersion") -> str:
+    """`version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
+    from evalscribe.text import one_line, pluralise
+
+    told = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
+    return f"{told}  {one_line(version.description)}".rstrip()
+
+
+def _version_cells(version: "DatasetVersion") -> tuple[object, ...]:
+    made = version.created_at[:10]
+    return version.number, version.id, version.items, version.provenance, made, version.description
+
+
+def _comparison_lines(done: "VersionComparison") -> "Iterator[str]":
+    base, other = (f"{side.name} ({side.items:,} items)" for side in (done.base, done.other))
+    yield f"{done.dataset}: {base} against {other}"
+    if done.same:
+        yield "The same items in the same order."
+        return
+    told = [f"+ {key}" for key in done.added] + [f"- {key}" for key in done.removed]
+    told += [f"~ {one.key}: {', '.join(one.fields)}" for one in done.changed]
+    yield f"{len(done.added):,} added, {len(done.removed):,} removed, {len(done.changed):,} changed"
+    yield from (f"  {one}" for one in told[:MOST_TOLD])
+    if len(told) > MOST_TOLD:
+        yield f"  and {len(told) - MOST_TOLD:,} more; --format json has all"
+    if done.moved:
+        yield "Items that both have stand in another order."
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.command(short_help="Make a dataset; prints its id.")
+def create(
+    name: Annotated[str, typer.Option(metavar="NAME", help="Its name, usable wherever its id is.", show_default=False)],
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.", show_default=False)] = "",
+    form: Format = "table",
+) -> int:
+    """Make a dataset with an empty draft. Its id is printed, alone on standard output."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import create_dataset
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        dataset = create_dataset(datasets, name, description, workspace.now())
+    add = "`evalscribe datasets upload` and `add-example` put items into its draft, `publish` makes a version."
+    tables.print_id(dataset.id, dataset, f"Made dataset {dataset.name}: {add}", form)
+    return 0
+
+
+@app.command("list")
+def list_all(
+    search: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only those with this in name or description.", show_default=False),
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """List the datasets with what they hold."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import list_datasets
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        there = list(list_datasets(datasets, search))
+    makes = "There is no dataset yet: `evalscribe datasets create --name N` makes one."
+    none = f"No dataset has {search!r} in its name or description." if search else makes
+    tables.print_list(there, ("id", "name", "draft", "versions", "latest", "created"), _cells, form, none)
+    return 0
+
+
+@app.command()
+def show(dataset: Named, form: Format = "table") -> int:
+    """Show a dataset: its draft in numbers, and its versions."""
+    from evalscribe.cli import tables
+    from evalscribe.experiments.datasets import summarise_dataset
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.workspace import Workspace
+
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        one = summarise_dataset(datasets, find_dataset(datasets, dataset))
+    tables.print_document(one, lambda: _lines(one), form)
+    return 0
+
+
+@app.command(short_help="Deal the draft's items out to train, dev and test.")
+def split(
+    dataset: Named,
+    train: Train = None,
+    dev: Dev = None,
+    test: Test = None,
+    seed: Seed = 0,
+    form: Format = "table",
+) -> int:
+    """Deal the draft's items out to train, dev and test, by cluster, else by key.
+
+    No cluster is in two splits, and items that are added later move none. Where some shares are given, the others are
+    0.
+    """
+    from evalscribe.cli import tables
+    from evalscribe.experiments.dataset_versions import checked_shares, split_draft
+    from evalscribe.store.lookup import find_dataset
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    tables.validate_format(form)
+    shares = checked_shares({"train": train, "dev": dev, "test": test})
+    with Workspace() as workspace:
+        datasets = workspace.store.datasets
+        done = split_draft(datasets, find_dataset(datasets, dataset), shares, seed)
+    told = ", ".join(f"{name} {number:,}" for name, number in done.items.items())
+    tables.print_document(done, lambda: (f"{done.dataset}: {told}; {pluralise(done.changed, 'item')} moved",), form)
+    return 0
+
+
+def _cells(one: "ListedDataset") -> tuple[object, ...]:
+    latest = one.latest.id if one.latest else None
+    return one.id, one.name, one.draft_items, one.versions, latest, one.created_at[:10]
+
+
+def _lines(one: "DatasetSummary") -> "Iterator[str]":
+    from evalscribe.text import one_line, pluralise
+
+    yield f"{one.name}  {one.id}  made {one.created_at[:10]}"
+    if one.description:
+        yield one_line(one.description)
+    state = f", as version {one.draft_is}" if one.draft_is else ", not published as it is" if one.draft_items else ""
+    yield f"Draft: {pluralise(one.draft_items, 'item')}{state}; {one.with_expected:,} expect an output"
+    if one.splits:
+        yield "Splits: " + ", ".join(f"{name} {number:,}" for name, number in one.splits.items())
+    if one.clusters:
+        yield f"Clusters: {one.clusters:,}"
+    for version in one.versions:
+        yield f"  {line(version)}"
+
+
+dataset_items.register(app)
+app.command("from-reviews", short_help="Make a dataset of labels that people gave.")(dataset_items.from_reviews)
+app.add_typer(dataset_items.dedup_app, name="dedup", help="Find items that ask and expect the same.")
+app.command(short_help="Freeze the draft as a version; prints its id.")(publish)
+app.add_typer(versions_app, name="versions", help="List, compare, restore and export versions.")
+app.add_typer(dataset_items.examples_app, name="examples", help="List and remove items.")

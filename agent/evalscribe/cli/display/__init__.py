@@ -1,1 +1,0 @@
-"""What commands print: results, progress, and files of lines."""

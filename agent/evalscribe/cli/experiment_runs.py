@@ -1,0 +1,377 @@
+"""`evalscribe experiments run`, and `experiments runs work|cancel|resume`: their options and exit codes."""
+
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from evalscribe.cli import options
+from evalscribe.cli.tables import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
+    from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
+    from evalscribe.workspace import Workspace
+
+
+ExperimentArgument = Annotated[
+    str, typer.Argument(metavar="EXPERIMENT", help="An experiment, by id or name.", show_default=False)
+]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run, by id, the beginning of it, or name.", show_default=False),
+]
+RunOfExperiment = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[EXPERIMENT] RUN",
+        help="A run, by id, the beginning of it, or name; its experiment may stand before it.",
+        show_default=False,
+    ),
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end, and exit as its gate says.")]
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Wait at most so long, such as 15m; the run goes on.", show_default=False),
+]
+FailOnGate = Annotated[
+    bool | None,
+    typer.Option(
+        "--fail-on-gate/--no-fail-on-gate",
+        help="Exit 2 where the gate fails, the default. Also --fail-on-gate=false.",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    float | None, typer.Option(min=0, metavar="USD", help="Spend at most this in all. Default: 5.", show_default=False)
+]
+EnvFile = options.EnvFile
+MaxTokens = options.MaxTokens
+
+
+VARIABLE = "GITHUB_STEP_SUMMARY"
+MOST = 900_000
+"""Bytes of the whole file; GitHub drops one of more than 1 MiB altogether."""
+LEAST = 20_000
+"""Bytes that are left for a run whatever else is in the file, as long as it stays below GitHub's own limit."""
+
+
+def append_step_summary(workspace: "Workspace", run: "ExperimentRun", report: "RunReport") -> None:
+    """Nothing without such a file. One that cannot be written is told, and changes nothing else."""
+    from evalscribe.cli import output
+
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return
+    try:
+        _append(workspace, run, report, Path(named))
+    except OSError as error:
+        output.say(f"Note: the step's summary cannot be written: {error.strerror or error}", file=sys.stderr)
+
+
+def _append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport", path: Path) -> None:
+    from evalscribe.experiments import run_pages
+    from evalscribe.experiments.results import failed_trials
+
+    room = MOST - (path.stat().st_size if path.exists() else 0)
+    if room < LEAST:
+        return
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in run_pages.markdown_lines(report, failed_trials(workspace, run), room))
+
+
+PASSED = 0
+GATE_FAILED = 2
+RUN_FAILED = 3
+TIMED_OUT = 4
+"""Exit codes of everything that waits for a run or tells its gate."""
+
+
+def end_by_run(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool) -> tuple[int, str]:
+    """With which exit code a command ends by how a run ended, and a line that says how.
+
+    A run that has not ended is one that was waited for in vain.
+    """
+    from evalscribe.experiments.gate import headline
+
+    name = f"{run.name} ({run.id})" if run.name else run.id
+    if not run.terminal:
+        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}"
+    if run.state != "completed":
+        how = "was cancelled" if run.state == "cancelled" else run.state
+        return RUN_FAILED, f"run {name} {how}{f': {run.reason}' if run.reason else ''}"
+    assert gate is not None, "a run that has ended has a gate"
+    return PASSED if gate.passed or not fail_on_gate else GATE_FAILED, f"run {name}: {headline(gate)}"
+
+
+def print_run_result(
+    workspace: "Workspace",
+    run: "ExperimentRun",
+    *,
+    fail_on_gate: bool,
+    form: str,
+    clauses: bool = False,
+    within: "Callable[[RunReport], BaseModel] | None" = None,
+) -> int:
+    """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
+    report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
+    code, which a reader that went away (`head`, `grep -q`) does not change."""
+    from evalscribe.cli import output
+    from evalscribe.experiments.results import report_run
+    from evalscribe.experiments.run_text import gate_lines
+
+    report = report_run(workspace, run)
+    code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
+    if run.terminal:
+        append_step_summary(workspace, run, report)
+    with suppress(BrokenPipeError):
+        if form != "table":
+            output.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
+        output.say(line, file=sys.stderr if form != "table" else sys.stdout)
+        for clause in gate_lines(report.gate) if clauses and form == "table" else ():
+            output.say(clause)
+        if code == GATE_FAILED and form == "table":
+            output.say(f"Next: evalscribe reports failures {run.id}", file=sys.stderr)
+    return code
+
+
+def await_end(
+    workspace: "Workspace",
+    run_id: str,
+    timeout_s: float | None,
+    *,
+    fail_on_gate: bool,
+    form: str,
+    within: "Callable[[RunReport], BaseModel] | None" = None,
+) -> int:
+    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run. `within`: as `print_run_result` has it."""
+    from evalscribe.cli.progress import RunDisplay
+    from evalscribe.errors import InterruptError, TerminatedError
+    from evalscribe.experiments.control import wait_for_run
+    from evalscribe.experiments.lookup import run_named
+    from evalscribe.interrupts import run_until_signal
+
+    try:
+        with RunDisplay() as display:
+            done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display))
+    except (InterruptError, TerminatedError) as stopped:
+        again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
+        raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
+    return print_run_result(
+        workspace, done or run_named(workspace, run_id), fail_on_gate=fail_on_gate, form=form, within=within
+    )
+
+
+def run(
+    experiment: ExperimentArgument,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    fail_on_gate: FailOnGate = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A label such as pr-1234; usable as the run's id.", show_default=False),
+    ] = None,
+    deployment_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID|NAME", help="A candidate build of the same component.", show_default=False),
+    ] = None,
+    experiment_version_id: Annotated[
+        str | None, typer.Option(metavar="ID|N", help="Run this version. Default: the latest.", show_default=False)
+    ] = None,
+    repetitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            metavar="N",
+            help="Try each item so often. Default: its config's, else 1.",
+            show_default=False,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            metavar="N",
+            help="So many tries at a time. Default: its config's, else 4.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Budget = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Keys of the config that are others here; makes a version.", show_default=False
+        ),
+    ] = None,
+    max_tokens: MaxTokens = None,
+    env_file: EnvFile = None,
+    form: Format = "table",
+) -> int:
+    """Run an experiment in a process of its own; the run's id is printed at once.
+
+    With --wait: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
+    """
+    from evalscribe.cli import output
+    from evalscribe.cli.options import seconds
+    from evalscribe.cli.tables import validate_format
+    from evalscribe.experiments.control import launch_run, plan_run, start_run
+    from evalscribe.experiments.lookup import experiment_named
+    from evalscribe.settings import Options
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    validate_format(form)
+    timeout_s = None if timeout is None else seconds(timeout)
+    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+        plan = plan_run(
+            workspace,
+            experiment_named(workspace, experiment),
+            name=name,
+            version=experiment_version_id,
+            deployment=deployment_id,
+            repetitions=repetitions,
+            concurrency=concurrency,
+            budget_usd=workspace.settings.budget.value,
+            config=config,
+        )
+        started = launch_run(workspace, plan)
+        output.print_notes(_own_prompts(workspace, started))
+        start_run(workspace, started)
+        told = f"Started run {started.id}: {pluralise(started.tries, 'try')}"
+        return print_started(
+            workspace, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
+        )
+
+
+def print_started(
+    workspace: "Workspace",
+    run: "ExperimentRun",
+    told: str,
+    *,
+    wait: bool,
+    timeout_s: float | None,
+    fail_on_gate: bool | None,
+    form: str,
+) -> int:
+    """What is said of a run whose worker was just started: its id, and with `wait` how it ended."""
+    from evalscribe.cli import output
+    from evalscribe.cli.tables import print_id
+
+    if not wait:
+        print_id(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
+        return 0
+    if form == "table":
+        output.say(told, file=sys.stderr)
+        with suppress(BrokenPipeError):  # how it ends still makes the exit code
+            print(run.id, flush=True)
+    return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+
+
+def _own_prompts(workspace: "Workspace", run: "ExperimentRun") -> list[str]:
+    """The folder may be another's: whose words a judge is asked by is told."""
+    from evalscribe.experiments.lookup import version_of_run
+    from evalscribe.experiments.scorers.stored import own_prompts
+
+    own = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
+    return [f"scorers ask by the workspace's own prompts: {', '.join(own)}"] if own else []
+
+
+T = TypeVar("T")
+
+
+def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
+    """Do what is left of a run, in this process."""
+    from evalscribe.cli import output
+    from evalscribe.experiments.lookup import run_named
+    from evalscribe.experiments.worker import work_on_run
+    from evalscribe.settings import Options
+    from evalscribe.workspace import Workspace
+
+    with Workspace(Options(max_tokens=max_tokens, env_file=env_file)) as workspace:
+        found = run_named(workspace, run)
+        output.say(f"{workspace.now()} process {os.getpid()} works on run {found.id}")
+        done = _until_signal(work_on_run(workspace, found.id))
+        output.say(f"{workspace.now()} run {done.id} {done.state}{f': {done.reason}' if done.reason else ''}")
+    return 0 if done.state == "completed" else 3
+
+
+def _until_signal(main: Coroutine[Any, Any, T]) -> T:
+    """Ctrl-C, SIGTERM and SIGHUP cancel it; it ends its children, which takes it two seconds at most."""
+    import asyncio  # takes a fifth of what `--help` does
+
+    from evalscribe.errors import TerminatedError
+
+    async def watched() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await main
+
+    try:
+        return asyncio.run(watched())
+    except asyncio.CancelledError:
+        raise TerminatedError("interrupted; what is finished is kept.") from None
+
+
+def cancel(run: RunOfExperiment, form: Format = "table") -> int:
+    """Cancel a run: what is under way is ended, what was done is kept."""
+    import asyncio
+
+    from evalscribe.cli.tables import print_document, validate_format
+    from evalscribe.errors import UnavailableError
+    from evalscribe.experiments.control import cancel_run
+    from evalscribe.experiments.lookup import run_of_experiment
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    validate_format(form)
+    with Workspace() as workspace:
+        done = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
+        tried = sum(workspace.store.experiment_runs.tally(done.id).values())
+    if not done.terminal:
+        raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not hear; it was asked to stop.")
+    told = f"Run {done.id} is {done.state}; {tried:,} of {pluralise(done.tries, 'try')} were done."
+    print_document(done, lambda: (told,), form)
+    return 0
+
+
+def resume(
+    run: RunOfExperiment,
+    budget: Budget = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    fail_on_gate: FailOnGate = None,
+    max_tokens: MaxTokens = None,
+    env_file: EnvFile = None,
+    form: Format = "table",
+) -> int:
+    """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
+    from evalscribe.cli.options import seconds
+    from evalscribe.cli.tables import validate_format
+    from evalscribe.experiments.control import resume_run, start_run
+    from evalscribe.experiments.lookup import run_of_experiment
+    from evalscribe.settings import Options
+    from evalscribe.text import pluralise
+    from evalscribe.workspace import Workspace
+
+    validate_format(form)
+    timeout_s = None if timeout is None else seconds(timeout)
+    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+        again = resume_run(workspace, run_of_experiment(workspace, run), budget)
+        done = sum(workspace.store.experiment_runs.tally(again.id).values())
+        start_run(workspace, again)
+        told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'try')} are done"
+        return print_started(
+            workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
+        )

@@ -1,0 +1,143 @@
+"""Choose a collection and its runs; export runs, and delete what nothing refers to."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import Frozen, path_part
+from evalscribe.judging.rubrics import DEFAULT_COLLECTION
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run
+from evalscribe.model.storage import EvalStore, SweptRows
+from evalscribe.sources.export import render_line
+from evalscribe.text import join_first
+from evalscribe.workspace import Workspace
+
+MOST_NAMED = 10
+
+
+class CollectionName(NamedTuple):
+    """How whoever asks names a collection, and makes one: for errors."""
+
+    named: str
+    made: str
+
+
+OPTION = CollectionName("--collection", "`evalscribe import FILE` makes one")
+ARGUMENT = CollectionName("collection_id", "Client.import_file makes one")
+
+
+class CollectionSummary(BaseModel):
+    """A collection and its runs, as `--json` prints them."""
+
+    id: str
+    name: str
+    runs: tuple[Run, ...] = ()
+
+
+class Collections(BaseModel):
+    collections: tuple[CollectionSummary, ...]
+
+
+def choose_collection(workspace: Workspace, named: str | None, naming: CollectionName = OPTION) -> Collection:
+    """The collection of that id or name; without one the configured one, else the only one there is.
+
+    Raises `NotFoundError` for one that is not there, `UsageError` where several could be meant.
+    """
+    there = workspace.store.collections.collections()
+    if wanted := named or workspace.settings.collection.value:
+        return _found(there, wanted, naming)
+    own = [collection for collection in there if collection.id != DEFAULT_COLLECTION] or list(there)
+    if len(own) == 1:
+        return own[0]
+    if not own:
+        raise NotFoundError(f"there is no collection yet: {naming.made}")
+    raise UsageError(f"which collection? Name one with {naming.named}: {_told(own)}")
+
+
+def plan_collection(
+    there: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
+) -> Collection:
+    """The one of these with that id or name, or how it is to be made; unnamed it is called `otherwise`."""
+    if collection_id:
+        known = next((one for one in there if one.id == collection_id), None)
+        return Collection(id=collection_id, name=name or (known.name if known else otherwise))
+    wanted = name or otherwise
+    return _any_of(there, wanted) or Collection(id=_free_id(there, wanted), name=wanted)
+
+
+def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
+    """An id comes before a name; of equal names the first that was made."""
+    known = sorted(there, key=lambda one: one.id != wanted)
+    return next((one for one in known if wanted in (one.id, one.name)), None)
+
+
+def _found(there: tuple[Collection, ...], wanted: str, naming: CollectionName) -> Collection:
+    if found := _any_of(there, wanted):
+        return found
+    known = f"there is: {_told(there)}" if there else f"there is none yet: {naming.made}"
+    raise NotFoundError(f"there is no collection {wanted!r}; {known}")
+
+
+def _free_id(there: Iterable[Collection], name: str) -> str:
+    """The name as an id that no collection has."""
+    taken = {one.id for one in there}
+    base, number = path_part(name), 1
+    while (one := base if number == 1 else f"{base}-{number}") in taken:
+        number += 1
+    return one
+
+
+def _told(there: Iterable[Collection]) -> str:
+    told = [one.name if one.id == one.name else f"{one.name} ({one.id})" for one in there]
+    return join_first(told, MOST_NAMED)
+
+
+def export_run_lines(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
+    """Each run and its evals, one at a time; all runs of the collection unless some are wanted.
+
+    Raises `NotFoundError` before the first line for a run that the collection has not.
+    """
+    return _lines(archive, chosen_runs(archive, collection, wanted))
+
+
+def chosen_runs(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
+    """The wanted runs, by id or a beginning of it that only one has; without any, all of them."""
+    there = archive.runs(collection.id)
+    return tuple(one_run(there, name, collection) for name in wanted) if wanted else there
+
+
+def one_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
+    """Raises `NotFoundError` where no run, or more than one, is called so."""
+    exact = [run for run in there if run.id == name]
+    found = exact or [run for run in there if run.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(run.id for run in (found or there)[:10]) or "none"
+    told = f"{len(found)} runs that begin with" if found else "no run"
+    raise NotFoundError(f"the collection {collection.name!r} has {told} {name!r}: {known}")
+
+
+def _lines(archive: EvalStore, runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        yield render_line(run)
+        for record in archive.records(run.id):
+            yield render_line(record)
+
+
+class DeletedCounts(Frozen):
+    """What was forgotten, or would have been."""
+
+    dry_run: bool
+    forgotten: tuple[SweptRows, ...]
+    """Every kind, those without a row too."""
+    given_back: int = 0
+    """Bytes by which the files on disk are smaller."""
+
+
+def collect_garbage(archive: EvalStore, *, dry_run: bool) -> DeletedCounts:
+    """Raises `EvalscribeError` where the store cannot be used."""
+    forgotten = archive.sweep(dry_run=dry_run)
+    return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else archive.give_back())

@@ -1,0 +1,295 @@
+"""Compare two sides, several, or one with itself, and write the page."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from evalscribe.collections import compare as compare_matrix
+from evalscribe.collections import compare as compare_sides
+from evalscribe.collections import compare as within
+from evalscribe.collections import regressions
+from evalscribe.collections.choice import choose_collection, plan_collection
+from evalscribe.collections.compare import RunEvals
+from evalscribe.collections.comparison_page import comparison_page, matrix_page, same_runs, within_page
+from evalscribe.collections.importing import import_file
+from evalscribe.collections.regressions import (
+    CompareJudges,
+    estimate_explanation,
+    explain_by_judge,
+    explain_by_rules,
+    open_compare_judges,
+)
+from evalscribe.collections.runs import collection_name, experiment_run_name
+from evalscribe.collections.subjects import ReachedSubject, SubjectFinder
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.failures.prepare import failure_record
+from evalscribe.ids import Frozen, choose_folder, content_id, model_key, run_id_prefix, same_model
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
+from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.protocols import Estimate, Library
+from evalscribe.model.record import evidence_of
+from evalscribe.model.run import Run
+from evalscribe.reports.documents import PlacedDocument, place_document
+from evalscribe.reports.follow_ups import stored_records
+from evalscribe.reports.reading import findings_of_run
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
+
+SUMMARY = "failed_evals.json"
+"""Of a snapshot: such a folder is one run."""
+MOST_READ = 2_000
+"""Failures of an imported run whose records are looked into for their error."""
+
+
+@dataclass(frozen=True)
+class SideReader:
+    """Reads the runs that a side of a comparison names."""
+
+    workspace: Workspace
+    finder: SubjectFinder
+    watcher: AnalysisWatcher
+    collection: str | None = None
+    """Named by the caller; None for the configured one, or the only one."""
+
+    async def bring(self, path: Path) -> tuple[Run, ...]:
+        """Import a file into the collection named after it; its runs."""
+        workspace = self.workspace
+        records = open_records(path, RunOverrides())
+        collection = plan_collection(workspace.store.collections.collections(), None, None, collection_name(str(path)))
+        done = await import_file(workspace.store.runs, workspace.store.collections, records, collection, self.watcher)
+        if done.stopped:
+            self.watcher.say(f"{path} was not read to its end: {done.stopped}")
+        return done.runs
+
+
+async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
+    """The runs of one side: a file's, a run by its id, its beginning or address, or all of a model in the collection.
+
+    Raises `EvalscribeError`; `UsageError` where they are of several models.
+    """
+    runs = await _runs(reader, name)
+    if len({model_key(run.provider, run.model) for run in runs}) > 1:
+        told = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
+        raise UsageError(f"{name} has runs of several models ({told}): name one of them in place of it")
+    return tuple(runs_of_side(reader, run) for run in runs)
+
+
+def runs_of_side(reader: SideReader, run: Run) -> RunEvals:
+    """A stored run with its evals, and what its report and its evidence say of its failures."""
+    known = reader.workspace.store.analyses.get_run(run.id) or run
+    seen = _seen(reader, known) if known.failures else ()
+    return RunEvals(
+        run=known,
+        graded=reader.workspace.store.runs.graded(run.id),
+        findings=findings_of_run(reader.workspace.reports, known),
+        signatures={one.eval_id: one.signature for one in seen},
+        unreached=frozenset(one.eval_id for one in seen if not one.judged and (one.task or one.grader)),
+    )
+
+
+async def _runs(reader: SideReader, name: str) -> Sequence[Run]:
+    if _is_file(name):
+        runs = await reader.bring(Path(name))
+        if not runs:
+            raise DataError(f"{name} holds no run")
+        return runs
+    with suppress(NotFoundError):  # `provider/model` names no folder
+        if run := reader.finder.stored(name):
+            experiment_run_name(reader.workspace, run.id)  # Refuses one that goes on: only a part of it is stored.
+            return (run,)
+    if found := _of_model(reader, name):
+        return found
+    return (await _fetched(reader, experiment_run_name(reader.workspace, name) or name),)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        path = Path(name)
+        return path.is_file() and path.name != SUMMARY
+    except (OSError, ValueError):
+        return False
+
+
+def _of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
+    """`provider/model`, or the model's name alone, within the collection."""
+    try:
+        collection = choose_collection(reader.workspace, reader.collection)
+    except EvalscribeError:
+        if reader.collection or _can_only_be_a_model(name):
+            raise
+        return ()
+    return tuple(run for run in reader.workspace.store.runs.runs(collection.id) if _is_called(run, name))
+
+
+def _can_only_be_a_model(name: str) -> bool:
+    try:
+        return "/" in name and "://" not in name and not Path(name).exists()
+    except OSError:  # longer than a path can be
+        return True
+
+
+def _is_called(run: Run, name: str) -> bool:
+    provider, slash, model = name.partition("/")
+    return name == run.model or (bool(slash) and same_model(provider, model, run.provider, run.model))
+
+
+async def _fetched(reader: SideReader, name: str) -> Run:
+    try:
+        choice = await reader.finder.run(name)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
+    except AccessError as error:  # it has two lines already
+        raise AccessError(f"{name!r} is no model of a collection, and {error}") from None
+    await reader.finder.gathered(choice)
+    return choice.run
+
+
+def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
+    """What the evidence of its failures shows; of an imported run that was not analysed its records are read."""
+    known = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
+    if known or reader.workspace.store.runs.record(run.failures[0].id) is None:
+        return stored_records(reader.workspace.store.analyses, run)
+    records = islice(reader.workspace.store.runs.records(run.id, "failed"), MOST_READ)
+    return tuple(failure_record(run, evidence_of(record)) for record in records)
+
+
+def put_comparison(library: Library, run: Run, of: Sequence[Sequence[str]], text: str) -> PlacedDocument:
+    """Into the folder of `run`'s model. `of`: the ids of the runs of each side, which name the file."""
+    reports = (file.name for file in library.of_model(run.provider, run.model))
+    folder = choose_folder(run.provider, run.model, reports)
+    short = f"{folder}/compare_{'_'.join(map(_short, of)) if len(of) < 3 else _digest(of)}"
+    return place_document(library, "comparison", short, f"{short}_{_digest(of)}", text, partial(same_runs, text))
+
+
+def _short(runs: Sequence[str]) -> str:
+    return run_id_prefix(runs[0]) if len(runs) == 1 else _digest([runs])
+
+
+def _digest(of: Sequence[Sequence[str]]) -> str:
+    return content_id([list(runs) for runs in of]).removeprefix("sha256:")[:8]
+
+
+class WrittenComparison(Frozen):
+    """What came of it."""
+
+    found: Comparison | WithinRunComparison | Matrix
+    text: str
+    """The page."""
+    put: PlacedDocument | None = None
+    """None where nothing was to be written."""
+    estimate: Estimate | None = None
+    """What asking takes at most; None where nobody would be asked."""
+
+
+async def compare(
+    workspace: Workspace,
+    names: Sequence[str],
+    watcher: AnalysisWatcher,
+    *,
+    collection: str | None = None,
+    dry_run: bool = False,
+    writes: bool = True,
+) -> WrittenComparison:
+    """Compare two sides; the failed tries of one side with passed ones; or several sides as a matrix.
+
+    Args:
+        workspace: Where answers and the page go; needs `async with`.
+        names: Runs by id or its beginning, files to import, addresses, or `provider/model` of the collection.
+        watcher: Hears how it goes.
+        collection: By name or id; None for the configured one, or the only one.
+        dry_run: Only estimate: nothing is asked and nothing written.
+        writes: Write the page into the reports.
+
+    Raises:
+        EvalscribeError: It concerns all of it; what was judged by then is stored.
+    """
+    async with AsyncExitStack() as opened:
+        judges = open_compare_judges(workspace, watcher) if len(names) < 3 else None
+        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
+        reader = SideReader(workspace, finder, watcher, collection)
+        sides = [await read_side(reader, name) for name in names]
+        _not_the_same(sides, names)
+        if len(sides) > 2:
+            matrix = compare_matrix.build_matrix(sides)
+            of = [column.runs for column in matrix.columns]
+            done = WrittenComparison(found=matrix, text=matrix_page(matrix))
+        elif len(sides) == 2:
+            two = compare_sides.compare_sides(*sides)
+            asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
+            two = two.model_copy(update=asked.update)
+            of = [two.base.runs, two.candidate.runs]
+            done = WrittenComparison(found=two, text=comparison_page(two), estimate=asked.estimate)
+        else:
+            one = within.compare_within(sides[0])
+            asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
+            one = one.model_copy(update=asked.update)
+            of = [one.side.runs]
+            done = WrittenComparison(found=one, text=within_page(one), estimate=asked.estimate)
+    if dry_run or not writes:
+        return done
+    beside = sides[1] if len(sides) == 2 else sides[0]  # the candidate's model, else the first one's
+    put = put_comparison(workspace.reports, beside[0].run, of, done.text)
+    return done.model_copy(update={"put": put})
+
+
+class _Asked(Frozen):
+    pairs: tuple[EvalPair, ...]
+    behaviours: tuple[Behaviour, ...]
+    judge: str | None = None
+    estimate: Estimate | None = None
+
+    @property
+    def update(self) -> dict[str, Any]:
+        return {"pairs": self.pairs, "behaviours": self.behaviours, "judge": self.judge}
+
+
+async def _explained(
+    workspace: Workspace,
+    judges: CompareJudges | None,
+    pairs: tuple[EvalPair, ...],
+    watcher: AnalysisWatcher,
+    *,
+    dry_run: bool,
+) -> _Asked:
+    """What rules say of what got worse, and then what a judge says where there is one."""
+    pairs = explain_by_rules(workspace, pairs)
+    worse = sum(pair.change == "regressed" for pair in pairs)
+    if judges is None or not worse:
+        return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs))
+    estimate = estimate_explanation(workspace, judges, pairs)
+    judge = judges.regression
+    watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less what is known")
+    if dry_run:
+        return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs), estimate=estimate)
+    told = await explain_by_judge(workspace, judges, pairs, watcher)
+    both = _joined(told.common, regressions.shared_behaviours(told.apart))
+    return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)
+
+
+def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
+    """What stayed apart goes to the group that is called the same."""
+    by_name = {one.name: one for one in rest}
+    joined = [
+        one.model_copy(update={"evals": (*one.evals, *alike.evals)}) if (alike := by_name.pop(one.name, None)) else one
+        for one in common
+    ]
+    return (*joined, *by_name.values())
+
+
+def _not_the_same(sides: Sequence[Sequence[RunEvals]], names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for played, name in zip(sides, names, strict=True):
+        for one in played:
+            if one.run.id in seen:
+                raise UsageError(
+                    f"{seen[one.run.id]} and {name} have run {one.run.id} in common; "
+                    "for failed trials beside passed ones of one run use --within"
+                )
+        seen.update((one.run.id, name) for one in played)

@@ -1,0 +1,485 @@
+"""Ask a question about a collection, with a model or by causes alone, and write the page."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from pydantic import ValidationError
+
+from evalscribe.collections import answer, clusters, observations
+from evalscribe.collections import clusters as explore_clusters
+from evalscribe.collections import clusters as made
+from evalscribe.collections import observations as batches
+from evalscribe.collections import observations as explore_batches
+from evalscribe.collections import observations as explore_observations
+from evalscribe.collections import observations as wording
+from evalscribe.collections.answer import CausedFailure, answer_subject, parse_answer
+from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.clusters import unmentioned_runs
+from evalscribe.collections.exploration_page import exploration_page, same_question
+from evalscribe.collections.observations import ObservedBatch
+from evalscribe.collections.query import MOST_ROWS, run_query, select_agent_runs
+from evalscribe.collections.runs import load_record
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.evidence.errors import is_stock, normalise_error
+from evalscribe.evidence.locate import signature
+from evalscribe.ids import Frozen, content_id, model_folder, path_part
+from evalscribe.json_data import clean_text
+from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.judging.pack import case_of
+from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.rules.engine import ID as RULES_ID
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.worker_pool import run_concurrently
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation
+from evalscribe.model.exploration import Cluster, Exploration, Gap, Member, Observation, Passage
+from evalscribe.model.protocols import Estimate, Library
+from evalscribe.model.record import Record, evidence_of
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.storage import Tables
+from evalscribe.redaction.redact import redact
+from evalscribe.reports.documents import PlacedDocument, place_document
+from evalscribe.settings import RULES
+from evalscribe.text import cut, one_line, pluralise, slug
+from evalscribe.workspace import Workspace
+
+OWN_PROMPTS = "The model was asked by the workspace's own prompts."
+GONE = "nothing is kept of it"
+
+Read = Callable[[Member], Record | None]
+Batch = tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class ExploreJudges:
+    """One model, by the rubric of each step."""
+
+    name: str
+    """Id of the model."""
+    observer: RubricJudge
+    clusterer: RubricJudge
+    answerer: RubricJudge
+    window: int
+    """Tokens of a prompt and its answer."""
+    lanes: int
+    knew: Callable[[JudgeResult], bool]
+    """Whether a result was known before this command."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the prompts."""
+
+
+def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
+    """The named model as the judge of every step."""
+    prompts, models = workspace.prompts, workspace.models
+    made = MadeJudge(workspace.store.collections)
+    maker = JudgeMaker(models, prompts, made, fresh=workspace.options.fresh)
+    steps = {
+        "observe": wording.observing_rubric,
+        "cluster": wording.clustering_rubric,
+        "answer": wording.answering_rubric,
+    }
+    observer, clusterer, answerer = (
+        maker.judge(rubric(prompts, question), models.open(name, step)) for step, rubric in steps.items()
+    )
+    return ExploreJudges(
+        name=name,
+        observer=observer,
+        clusterer=clusterer,
+        answerer=answerer,
+        window=models.open(name, "observe").context_tokens,
+        lanes=workspace.settings.concurrency.value,
+        knew=made.knew,
+        notes=(OWN_PROMPTS,) if prompts.own(wording.FOLDER) else (),
+    )
+
+
+@dataclass(frozen=True)
+class ExplorationPlan:
+    """Which agent runs are read together; nothing that was said in them is held."""
+
+    batches: tuple[Batch, ...]
+    gaps: tuple[Gap, ...]
+    estimate: Estimate
+    """What all steps take at most, were nothing known."""
+
+    @property
+    def calls(self) -> int:
+        """How often the model is likely to be asked."""
+        return len(self.batches) + 2 if self.batches else 0
+
+
+@dataclass(frozen=True)
+class ExplorationAnswer:
+    """What the model said, held against what it was shown."""
+
+    observations: tuple[Observation, ...]
+    unverified: tuple[Observation, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    other: tuple[str, ...] = ()
+    answer: str | None = None
+    gaps: tuple[Gap, ...] = ()
+    notes: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read: Read) -> ExplorationPlan:
+    """Reads every agent run once, one batch in memory at a time."""
+    gone, batches, estimate = list[str](), list[Batch](), Estimate()
+
+    def there() -> Iterator[tuple[Member, Record]]:
+        for member in members:
+            if (record := read(member)) is None:
+                gone.append(member.id)
+            else:
+                yield member, record
+
+    for together in explore_batches.pack_batches(there(), explore_batches.batch_tokens(judges.window)):
+        estimate += judges.observer.estimate(ObservedBatch.of(together).subject)
+        batches.append(tuple(member for member, _ in together))
+        await asyncio.sleep(0)  # thousands are read, and signals must not wait for all of them
+    gaps = (Gap(agent_runs=tuple(gone), reason=GONE),) if gone else ()
+    if batches:
+        later = clusters.estimate_subject(len(batches))
+        estimate += judges.clusterer.estimate(later) + judges.answerer.estimate(later)
+    return ExplorationPlan(tuple(batches), gaps, estimate)
+
+
+async def explore_by_model(
+    judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
+) -> ExplorationAnswer:
+    """Every step, each answer stored at once; what is known is not asked again.
+
+    Raises `DataError` where nothing at all could be read, and `EvalscribeError` for what concerns all questions.
+    """
+    seen = await _observed(judges, plan, read, watcher)
+    found = await explore_clusters.cluster_observations(
+        judges.clusterer.judge, seen.observations, batches.batch_tokens(judges.window), judges.lanes
+    )
+    clusters = made.build_clusters(found.clusters, members)
+    watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
+    answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
+    return ExplorationAnswer(
+        observations=seen.observations,
+        unverified=seen.unverified,
+        clusters=clusters,
+        other=tuple(one.id for one in found.other),
+        answer=answer,
+        gaps=seen.gaps,
+        notes=(*judges.notes, *found.notes, *notes),
+        usage=seen.usage + found.usage + usage,
+    )
+
+
+async def _observed(
+    judges: ExploreJudges, plan: ExplorationPlan, read: Read, watcher: AnalysisWatcher
+) -> ExplorationAnswer:
+    found: dict[int, tuple[Observation, ...] | str] = {}
+    usage = Usage()
+
+    async def one(numbered: tuple[int, Batch]) -> None:
+        nonlocal usage
+        number, batch = numbered
+        found[number], result = await _of_batch(judges, batch, read)
+        usage += result.usage if result else Usage()
+        told = found[number]
+        said = f"not read: {told}" if isinstance(told, str) else pluralise(len(told), "observation")
+        known = "  (known)" if result and judges.knew(result) else ""
+        n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
+        watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
+        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+
+    await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
+    gaps = (*plan.gaps, *_gaps(plan.batches, found))
+    if plan.batches and all(isinstance(told, str) for told in found.values()):
+        raise DataError(f"no agent run could be read: {gaps[-1].reason}")
+    batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
+    observations, unverified = explore_observations.number_observations(batches)
+    return ExplorationAnswer(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
+
+
+async def _of_batch(
+    judges: ExploreJudges, batch: Batch, read: Read
+) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
+    """What was observed, or why nothing could be."""
+    there = [(member, record) for member in batch if (record := read(member))]
+    if not there:
+        return GONE, None
+    shown = ObservedBatch.of(there)
+    result = await judges.observer.judge(shown.subject)
+    if result.result_type is ResultType.FAILURE:
+        return result.reason or "no answer", result
+    return observations.parse_observations(result, judges.observer.rubric, shown), result
+
+
+def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
+    """One for each reason."""
+    unread = defaultdict[str, list[str]](list)
+    for number, told in sorted(found.items()):
+        if isinstance(told, str):
+            unread[told] += [member.id for member in batches[number]]
+    yield from (Gap(agent_runs=tuple(runs), reason=reason) for reason, runs in unread.items())
+
+
+async def _answered(
+    judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: AnalysisWatcher
+) -> tuple[str | None, tuple[str, ...], Usage]:
+    """The answer, notes, and what it took; no answer where there is nothing to answer from, or the model fails."""
+    if not clusters:
+        return None, (), Usage()
+    subject = answer_subject(clusters, explored)
+    result = await judges.answerer.judge(subject)
+    if result.result_type is ResultType.FAILURE:
+        watcher.say(f"No answer: {result.reason}")
+        return None, (f"The question was not answered: {result.reason}",), result.usage
+    text, wrong = parse_answer(result, judges.answerer.rubric, subject)
+    notes = (f"{pluralise(wrong, 'citation')} of the answer led nowhere and {'is' if wrong == 1 else 'are'} left out.",)
+    return text, notes if wrong else (), result.usage
+
+
+NOT_READ = "The rules do not read the question: they put failures together by cause and by the error that they end in."
+LONGEST_PASSAGE = 600
+_FINDINGS = """\
+SELECT agent_run_id, finding_json FROM findings WHERE cause IS NOT NULL
+ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
+
+
+async def explore_by_rules(
+    tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
+) -> ExplorationAnswer:
+    """What is known of every failed one; those that passed are silent."""
+    known = _findings(tables, collection_id)
+    failures, gone = list[CausedFailure](), list[str]()
+    failed = [member for member in members if member.failed]
+    for n, member in enumerate(failed, 1):
+        told = _reported(member, known[member.id]) if member.id in known else _judged(member, read)
+        if told is None:
+            gone.append(member.id)
+        else:
+            failures.append(told)
+        watcher.fetched(n, len(failed))
+        await asyncio.sleep(0)  # thousands are judged, and signals must not wait for all of them
+    observations = answer.cause_observations(failures)
+    clusters = made.build_clusters(answer.cluster_by_cause(failures, observations), members)
+    clustered = {id for cluster in clusters for id in cluster.observations}
+    reported = sum(member.id in known for member in failed)
+    notes = (f"{pluralise(reported, 'failure')} as the report of its run has it.",) if reported else ()
+    return ExplorationAnswer(
+        observations=observations,
+        clusters=clusters,
+        other=tuple(one.id for one in observations if one.id not in clustered),
+        answer=answer.describe_figures(clusters, len(failed), len(members)),
+        gaps=(Gap(agent_runs=tuple(gone), reason=GONE),) if gone else (),
+        notes=(NOT_READ, *notes),
+    )
+
+
+def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
+    found: dict[str, FindingSummary] = {}
+    offset, more = 0, True
+    while more:
+        rows = run_query(tables, collection_id, _FINDINGS.format(limit=MOST_ROWS, offset=offset)).rows
+        found |= {str(id): finding for id, told in rows if (finding := _finding(told)) is not None}
+        offset += len(rows)
+        more = len(rows) == MOST_ROWS
+    return found
+
+
+def _finding(told: object) -> FindingSummary | None:
+    """None for one that was cut, or that another version wrote: its eval is judged anew."""
+    try:
+        return FindingSummary.model_validate(told)
+    except ValidationError:
+        return None
+
+
+def _reported(member: Member, finding: FindingSummary) -> CausedFailure:
+    error = finding.error or ""
+    quoted = [Citation(**one.model_dump()) for one in finding.citations]
+    return CausedFailure(
+        member=member,
+        cause=finding.cause or "unnamed",
+        kind=finding.cause_kind or "unknown",
+        why=finding.reasoning or error,
+        error=error,
+        signature=None if not error or is_stock(error) else normalise_error(error),
+        uncertain=bool(finding.uncertain),
+        passages=_passages(member, quoted),
+    )
+
+
+def _judged(member: Member, read: Read) -> CausedFailure | None:
+    record = read(member)
+    if record is None:
+        return None
+    evidence = evidence_of(record)
+    case = case_of(evidence)
+    verdict = RulesJudge().decide(case)
+    located = case.diagnosis.located if case.diagnosis else None
+    return CausedFailure(
+        member=member,
+        cause=verdict.cause,
+        kind=verdict.cause_kind,
+        why=verdict.why,
+        error=verdict.error,
+        signature=signature(evidence.eval.failed_step, located),
+        uncertain=verdict.uncertain,
+        passages=_passages(member, verdict.citations),
+    )
+
+
+def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, ...]:
+    """Of those that were looked up and found."""
+    return tuple(
+        Passage(
+            agent_run_id=member.id,
+            run_id=member.run_id,
+            eval=member.eval,
+            place=f"{one.role} {one.path}:{one.first}" + (f"-{one.last}" if one.last > one.first else ""),
+            text=cut(one.text, LONGEST_PASSAGE),
+            status="relocated" if one.status == "relocated" else "verified",
+        )
+        for one in citations
+        if one.status != "unverified"
+    )
+
+
+COLLECTIONS = "collections"
+"""The folder of what is about several models."""
+LONGEST_NAME = 50
+"""Characters of the question in a file's name."""
+
+
+def put_exploration(library: Library, found: Exploration, text: str) -> PlacedDocument:
+    """Into the model's folder; where several are explored, into the collection's.
+
+    The same question about the same agent runs and as many of them, asked of the same judge, has one file.
+    """
+    facts = [found.collection_id, found.question, found.where, found.max_runs, found.judge]
+    asked = content_id(facts).removeprefix("sha256:")
+    stem = f"{_folder(found)}/explore_{_name(found.question)}_"
+    return place_document(
+        library, "exploration", stem + asked[:8], stem + asked[:24], text, partial(same_question, text)
+    )
+
+
+def _folder(found: Exploration) -> str:
+    folders = {model_folder(member.provider, member.model) for member in found.members}
+    return "/".join(folders.pop()) if len(folders) == 1 else f"{COLLECTIONS}/{path_part(found.collection)}"
+
+
+def _name(question: str) -> str:
+    short = slug(question).lower()[: LONGEST_NAME + 1]
+    whole = short if len(short) <= LONGEST_NAME else short.rpartition("-")[0]
+    return path_part(whole or short)
+
+
+LONGEST_QUESTION = 4000
+
+
+class Explored(Frozen):
+    """What came of it."""
+
+    found: Exploration | None
+    """None for a dry run."""
+    text: str = ""
+    """The page."""
+    put: PlacedDocument | None = None
+    estimate: Estimate | None = None
+    """What asking takes at most; None where nobody would be asked."""
+
+
+async def explore(
+    workspace: Workspace,
+    question: str,
+    watcher: AnalysisWatcher,
+    *,
+    collection: str | None = None,
+    where: str | None = None,
+    max_runs: int | None = None,
+    dry_run: bool = False,
+    writes: bool = True,
+) -> Explored:
+    """Ask one question of many agent runs.
+
+    Args:
+        workspace: Where answers and the page go; needs `async with`.
+        question: What is asked.
+        watcher: Hears how it goes.
+        collection: By name or id; None for the configured one, or the only one.
+        where: A condition over `agent_runs`, or a SELECT that gives `id`.
+        max_runs: At most so many agent runs, by id.
+        dry_run: Only estimate: nothing is asked and nothing written.
+        writes: Write the page into the reports.
+
+    Raises:
+        UsageError: The condition is no good.
+        NotFoundError: It fits nothing.
+        DataError: Nothing at all could be read.
+        EvalscribeError: It concerns all of it, such as a judge that cannot be asked; what was answered is stored.
+    """
+    name = workspace.settings.judge_name
+    if name != RULES:
+        workspace.models.open(name, "observe")
+    which = choose_collection(workspace, collection)
+    question = _question(question)
+    every = select_agent_runs(workspace.tables, which.id, where)
+    members = every[:max_runs]
+    if not members:
+        fits = " fits the condition" if where else ""
+        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to explore")
+    watcher.say(f"{pluralise(len(members), 'agent run')} of collection {which.name}")
+
+    def read(member: Member) -> Record | None:
+        return load_record(workspace.store.runs, workspace.store.analyses, member.run_id, member.id)
+
+    if name == RULES:
+        if dry_run:
+            return Explored(found=None)
+        judge, estimate = RULES_ID, None
+        said = await explore_by_rules(workspace.tables, which.id, members, read, watcher)
+    else:
+        judges = open_explore_judges(workspace, name, question)
+        plan = await plan_exploration(judges, members, read)
+        judge, estimate = judges.name, plan.estimate
+        watcher.say(f"{judge} in {pluralise(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
+        if dry_run:
+            return Explored(found=None, estimate=estimate)
+        said = await explore_by_model(judges, plan, members, read, watcher)
+    unread = [run for gap in said.gaps for run in gap.agent_runs]
+    found = Exploration(
+        question=question,
+        collection=which.name,
+        collection_id=which.id,
+        where=one_line(redact(clean_text(where))) if where else None,
+        max_runs=max_runs,
+        judge=judge,
+        members=tuple(members),
+        left_out=len(every) - len(members),
+        answer=said.answer,
+        clusters=said.clusters,
+        observations=said.observations,
+        unverified=said.unverified,
+        other=said.other,
+        silent=unmentioned_runs(members, said.observations, unread),
+        gaps=said.gaps,
+        notes=said.notes,
+        usage=said.usage,
+    )
+    text = exploration_page(found)
+    put = put_exploration(workspace.reports, found, text) if writes else None
+    return Explored(found=found, text=text, put=put, estimate=estimate)
+
+
+def _question(text: str) -> str:
+    """Redacted, for it is stored. Raises `UsageError` for none."""
+    question = redact(clean_text(text)).strip()
+    if not question:
+        raise UsageError('ask something: `evalscribe explore "what do the failures have in common?"`')
+    if len(question) > LONGEST_QUESTION:
+        raise UsageError(f"the question has {len(question)} characters; {LONGEST_QUESTION} are the most")
+    return question

@@ -1,0 +1,276 @@
+"""Import several files, folders and remote runs at once, on one machine or many."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from evalscribe import __version__
+from evalscribe.collections.choice import plan_collection
+from evalscribe.collections.importing import (
+    FileImport,
+    ImportWatcher,
+    import_file,
+    import_source,
+    rare_garbage_collection,
+)
+from evalscribe.collections.runs import SAMPLE, collection_name, open_source
+from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.judging.worker_pool import run_concurrently
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.protocols import AskParent, LostWork, Worker, WorkerPool
+from evalscribe.model.rubric import Collection
+from evalscribe.model.storage import EvalStore
+from evalscribe.remote.engine import LOCAL
+from evalscribe.sample import checkpoints_file
+from evalscribe.sources.address import SUMMARY, RunOverrides
+from evalscribe.sources.formats import open_records, run_files
+from evalscribe.workspace import Workspace
+
+Bring = Callable[[Collection, ImportWatcher], Awaitable[FileImport]]
+"""Brings one file or run in."""
+
+
+class ImportedAll(Frozen):
+    collection: Collection
+    imports: dict[str, FileImport]
+    """By the name of the file."""
+    passed_over: dict[str, str]
+    """Files of folders that hold no runs, with why."""
+
+
+class AllWatcher(ImportWatcher, Protocol):
+    def begins(self, name: str) -> None:
+        """This file is read from here on."""
+
+
+async def import_all(
+    workspace: Workspace,
+    paths: Sequence[str],
+    watcher: AllWatcher,
+    *,
+    collection: str | None = None,
+    collection_id: str | None = None,
+    provider: str | None = None,
+    model: str | None = None,
+    experiment: str | None = None,
+    dry_run: bool = False,
+) -> ImportedAll:
+    """Import every file; nothing is stored where one that the user named holds no runs.
+
+    Args:
+        workspace: Whose store it goes into.
+        paths: Files, folders of files, addresses or ids of runs, or `sample`.
+        watcher: Hears how it goes.
+        collection: Name of the collection; None for the configured one, else the first path's.
+        collection_id: Id of the collection; None for one made of its name.
+        provider: Of all runs, where the files do not say.
+        model: As `provider`.
+        experiment: As `provider`.
+        dry_run: Read and count; store nothing, and create no store.
+
+    Raises:
+        EvalscribeError: A named file holds no runs, or the store cannot be used.
+    """
+    overrides = RunOverrides(provider=provider, model=model, experiment=experiment)
+    async with _readers(workspace, dry_run=dry_run) as readers:
+        given = [one for path in paths for one in _given(workspace, path, overrides, readers, dry_run=dry_run)]
+        shelf = workspace.store.collections if workspace.has_store or not dry_run else None
+        passed_over: dict[str, str] = {}
+        opened = _opened(given, passed_over)
+        into = _collection(
+            shelf.collections() if shelf else (),
+            collection,
+            collection_id,
+            configured=workspace.settings.collection.value,
+            otherwise=collection_name(paths[0]),
+        )
+        found: dict[str, FileImport] = {}
+
+        async def one_file(file: tuple[_Given, Bring]) -> None:
+            one, bring = file
+            watcher.begins(one.name)
+            try:
+                found[one.name] = await bring(into, watcher)
+            except DataError as error:
+                _pass_over(one, error, passed_over)
+
+        with rare_garbage_collection():
+            await run_concurrently(opened, one_file, workspace.settings.concurrency.value if readers else 1)
+    imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
+    if not imports:
+        raise DataError("\n".join(["no file there holds runs:", *list(passed_over.values())[:3]]))
+    return ImportedAll(collection=into, imports=imports, passed_over=passed_over)
+
+
+def _collection(
+    there: Sequence[Collection], name: str | None, collection_id: str | None, *, configured: str | None, otherwise: str
+) -> Collection:
+    if configured and not name and not collection_id:
+        named = next((one for one in there if configured in (one.id, one.name)), None)
+        return named or plan_collection(there, None, configured, otherwise)
+    return plan_collection(there, name, collection_id, otherwise)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A file or run that may come in."""
+
+    name: str
+    open: Callable[[], Bring]
+    """Raises `EvalscribeError` for what holds no runs."""
+    named: bool = True
+    """Whether the user named it: a file of a folder that holds no runs is passed over."""
+
+
+def _opened(given: Sequence[_Given], passed_over: dict[str, str]) -> list[tuple[_Given, Bring]]:
+    opened = []
+    for one in given:
+        try:
+            opened.append((one, one.open()))
+        except DataError as error:
+            _pass_over(one, error, passed_over)
+    return opened
+
+
+def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> None:
+    if one.named:
+        raise error
+    passed_over[one.name] = str(error)
+
+
+def _given(
+    workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
+) -> Iterator[_Given]:
+    """Every file of what was named; what is no path names a run. Raises `EvalscribeError`."""
+    place = Path(path)
+    of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
+    of_run = partial(_run, workspace, dry_run=dry_run)
+    if path == SAMPLE:
+        yield _Given(name=path, open=partial(of_file, checkpoints_file()))
+    elif _is_run(path, place) or place.name == SUMMARY:
+        yield _Given(name=path, open=partial(of_run, path))
+    elif place.is_dir():
+        for file in run_files(place):
+            whole = file.is_dir() or file.name == SUMMARY
+            opens = partial(of_run, str(file)) if whole else partial(of_file, file)
+            yield _Given(name=str(file), open=opens, named=file == place)
+    else:
+        yield _Given(name=path, open=partial(of_file, place))
+
+
+def _is_run(path: str, place: Path) -> bool:
+    """Whether this names a run of a deployment: an address, or an id that is no path."""
+    try:
+        there = place.exists()
+    except (OSError, ValueError):
+        there = False
+    return not there and ("://" in path or not ("/" in path or "." in path))
+
+
+def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[EvalStore | None, CollectionStore | None]:
+    return (None, None) if dry_run else (workspace.store.runs, workspace.store.collections)
+
+
+def _file(
+    workspace: Workspace, path: Path, *, overrides: RunOverrides, readers: "Readers | None", dry_run: bool
+) -> Bring:
+    records = open_records(path, overrides)
+    whole_path = path.resolve()
+
+    async def bring(collection: Collection, watcher: ImportWatcher) -> FileImport:
+        if readers is None:
+            archive, shelf = _parts(workspace, dry_run=dry_run)
+            return await import_file(archive, shelf, records, collection, watcher, said=overrides.said)
+        done = await _read_apart(readers, FilePiece(path=whole_path, overrides=overrides, collection=collection))
+        watcher.imported(sum(done.statuses.values()), 1.0)
+        return done
+
+    return bring
+
+
+def _run(workspace: Workspace, path: str, *, dry_run: bool) -> Bring:
+    async def bring(collection: Collection, watcher: ImportWatcher) -> FileImport:
+        archive, shelf = _parts(workspace, dry_run=dry_run)
+        try:
+            async with open_source(workspace, path) as source:
+                return await import_source(archive, shelf, source, collection, watcher)
+        except NotFoundError as error:
+            raise NotFoundError(f"{error} (and there is no file {path!r})") from None
+
+    return bring
+
+
+class FilePiece(Frozen):
+    """A file that a worker reads."""
+
+    path: Path
+    """Absolute: where the workers find it too."""
+    overrides: RunOverrides
+    collection: Collection
+
+
+Readers = WorkerPool[FilePiece, FileImport]
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A `Factory`. The store's address crosses to the workers, with its password."""
+
+    place: Path | str | None
+    """None: nothing is stored."""
+    version: str = __version__
+
+    @asynccontextmanager
+    async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[FilePiece, FileImport]]:  # noqa: ARG002
+        from evalscribe.store.store import open_storage
+
+        with ExitStack() as opened:
+            opened.enter_context(rare_garbage_collection())
+            archive, shelf = None, None
+            if self.place is not None:
+                store = opened.enter_context(closing(open_storage(self.place)))
+                archive, shelf = store.runs, store.collections
+
+            async def bring(piece: FilePiece) -> FileImport:
+                records = open_records(piece.path, piece.overrides)
+                return await import_file(
+                    archive, shelf, records, piece.collection, NoImportWatcher(), said=piece.overrides.said
+                )
+
+            yield bring
+
+
+class NoImportWatcher:
+    """Whoever waits hears of a whole file."""
+
+    def imported(self, evals: int, progress: float) -> None: ...
+
+
+@asynccontextmanager
+async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Readers | None]:
+    """Workers that read files; None where this process does. Raises `UsageError` for a store they cannot reach."""
+    engine = workspace.open_engine()
+    if engine.name == LOCAL:
+        yield None
+        return
+    settings = workspace.settings
+    place = None if dry_run else settings.store_place
+    if isinstance(place, Path) and settings.ray_address.value is not None:
+        raise UsageError("workers on other machines need a store that all of them reach: set EVALSCRIBE_STORE_URL")
+    try:
+        async with engine.crew(Importer(place)) as readers:
+            yield readers
+    finally:
+        await engine.close()
+
+
+async def _read_apart(readers: Readers, piece: FilePiece) -> FileImport:
+    """Raises `UnavailableError` where whoever reads this file dies."""
+    done = await readers.do(piece)
+    if isinstance(done, LostWork):
+        raise UnavailableError(f"{piece.path} could not be read: {done.reason}")
+    return done

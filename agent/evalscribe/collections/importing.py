@@ -1,0 +1,238 @@
+"""Bring the runs of a file into a collection."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from pydantic import Field
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.ids import Frozen
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import EvalStatus, Run
+from evalscribe.model.storage import AddedCounts, EvalStore, Records
+from evalscribe.sources.formats import EXPLICIT, keep_stated_models
+
+MOST_RECORDS = 500
+FETCHES = 8
+"""How many evals of a source are asked for at once."""
+MOST_CHARACTERS = 16 * 1024 * 1024
+"""Of the records that are stored at once: what is lost with the process, and what has to fit into memory."""
+
+
+class ImportWatcher(Protocol):
+    def imported(self, evals: int, progress: float) -> None:
+        """So many evals so far, this part of the file is read."""
+
+
+class FileImport(Frozen):
+    """What came in out of one file."""
+
+    collection: Collection
+    format: str
+    runs: tuple[Run, ...]
+    """With counts of what the file holds."""
+    statuses: dict[EvalStatus, int] = Field(default_factory=dict)
+    added: AddedCounts = AddedCounts()
+    left_out: dict[str, int] = Field(default_factory=dict)
+    stopped: str | None = None
+    """Why the file was not read to its end; what was read is kept."""
+
+
+class _Batch(Frozen):
+    runs: tuple[Run, ...] = ()
+    """Marked as `importing`; the last batch of a file repeats all its runs with their real status."""
+    records: tuple[Record, ...] = ()
+
+
+async def import_file(
+    archive: EvalStore | None,
+    shelf: CollectionStore | None,
+    records: Records,
+    collection: Collection,
+    watcher: ImportWatcher,
+    *,
+    said: Sequence[str] = (),
+) -> FileImport:
+    """Store what a file holds, batch by batch: whatever ends it, whole batches are kept.
+
+    Args:
+        archive: Where it goes; None only counts.
+        shelf: Where the collection is added with the first batch; None where it exists.
+        records: The file.
+        collection: Where its runs belong.
+        watcher: Hears how it goes.
+        said: Which of provider, model and experiment the user said; the rest stays as it is known of a run.
+
+    Raises:
+        EvalscribeError: Not even a run can be read, or the store cannot be used.
+    """
+    tally = _Tally()
+    batches = _batches(_read(archive, records, said), tally)
+    first = True
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        tally.added += _stored(archive, shelf if first else None, collection, batch.runs, batch.records)
+        first = False
+        watcher.imported(tally.evals, records.progress)
+    if tally.stopped is not None and not tally.evals:
+        raise tally.stopped
+    return tally.told(records.format, records.left_out, collection)
+
+
+def _stored(
+    archive: EvalStore | None,
+    shelf: CollectionStore | None,
+    collection: Collection,
+    runs: Sequence[Run],
+    records: Sequence[Record],
+) -> AddedCounts:
+    """Raises `EvalscribeError` for what concerns the store, `UsageError` where the collection's id is taken."""
+    if archive is None:
+        return AddedCounts()
+    if shelf is not None:
+        shelf.add_collection(collection)
+    return archive.add(collection.id, runs, records)
+
+
+def _read(archive: EvalStore | None, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+    if archive is None or records.format in EXPLICIT:
+        return records.read()
+    return keep_stated_models(records.read(), archive.run, said)
+
+
+async def import_source(
+    archive: EvalStore | None,
+    shelf: CollectionStore | None,
+    source: RunSource,
+    collection: Collection,
+    watcher: ImportWatcher,
+) -> FileImport:
+    """Store the failed evals of a run that a source names, with their evidence. Raises as `import_file` does."""
+    run = await source.run()
+    tally = _Tally()
+    tally.saw(run)
+    left_out: Counter[str] = Counter()
+    if unnamed := max(0, run.total - len(run.failures)):
+        left_out["an eval that did not fail, which the source counts and does not name"] = unnamed
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # a run in which nothing failed comes in, too
+        some = run.failures[start : start + FETCHES]
+        records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
+        for record in records:
+            tally.saw(record)
+        last = start + FETCHES >= len(run.failures)
+        runs = (run,) if last else (run.as_importing,) if start == 0 else ()
+        tally.added += _stored(archive, shelf if start == 0 else None, collection, runs, records)
+        watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
+    return tally.told("convex", left_out, collection)
+
+
+def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
+    """A failed eval as a record; of one that cannot be read, what the run says of it."""
+    if isinstance(found, UnreadableEvidence):
+        found = Evidence(eval=found.eval, missing=(found.reason,))
+    task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
+    return Record(
+        run_id=run.id,
+        eval=found.eval,
+        metadata={
+            "task": task,
+            "scores": {"passed": 0.0},
+            "agent": {"model_name": run.model, "provider": run.provider},
+        },
+        steps=found.steps,
+        documents=tuple(one for one in found.documents if one.role != "transcript"),
+        missing=found.missing,
+    )
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.statuses: dict[str, Counter[EvalStatus]] = {}
+        self.added = AddedCounts()
+        self.stopped: EvalscribeError | None = None
+
+    @property
+    def evals(self) -> int:
+        return sum(sum(counts.values()) for counts in self.statuses.values())
+
+    def saw(self, one: Run | Record) -> None:
+        if isinstance(one, Run):
+            self.runs[one.id] = one
+            self.statuses.setdefault(one.id, Counter())
+        else:
+            self.statuses[one.run_id][one.eval.status] += 1
+
+    def told(self, format: str, left_out: Mapping[str, int], collection: Collection) -> FileImport:
+        return FileImport(
+            collection=collection,
+            format=format,
+            runs=tuple(self._counted(run) for run in self.runs.values()),
+            statuses=dict(sum(self.statuses.values(), Counter())),
+            added=self.added,
+            left_out=dict(left_out),
+            stopped=str(self.stopped) if self.stopped else None,
+        )
+
+    def _counted(self, run: Run) -> Run:
+        counts = self.statuses[run.id]
+        if run.total > counts.total():
+            return run  # Its source counts evals that it does not name.
+        failed = counts["failed"] + counts["error"]
+        return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
+
+
+def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
+    """What is read, in pieces of bounded size; what ends the reading is told in the tally."""
+    runs: list[Run] = []
+    records: list[Record] = []
+    size = 0
+    for one in _until_error(read, tally):
+        tally.saw(one)
+        if isinstance(one, Run):
+            runs.append(one)
+            continue
+        records.append(one)
+        size += characters(one)
+        if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
+            yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
+            runs, records, size = [], [], 0
+    if tally.stopped is None:
+        if tally.runs or records:
+            yield _Batch.model_construct(runs=tuple(tally.runs.values()), records=tuple(records))
+    elif records:
+        yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
+
+
+def _until_error(read: Iterator[Run | Record], tally: _Tally) -> Iterator[Run | Record]:
+    try:
+        yield from read
+    except EvalscribeError as error:
+        tally.stopped = error
+
+
+def characters(record: Record) -> int:
+    """About how much text a record holds."""
+    said = sum(len(message.content) for transcript in record.transcripts for message in transcript.messages)
+    return said + sum(len(document.text) for document in record.documents)
+
+
+_SELDOM = 200_000
+"""Values more than before that start a search; with the usual 700 a fifth of an import is searching."""
+
+
+@contextmanager
+def rare_garbage_collection() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(max(_SELDOM, before[0]), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,247 @@
+"""Judge subjects by a rubric: agent runs, or failed evals of runs."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+from pydantic import Field
+
+from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.subjects import PendingSubject, ReachedSubject, SubjectFinder, collection_members
+from evalscribe.errors import EvalscribeError, NotFoundError
+from evalscribe.ids import Frozen
+from evalscribe.judging.builder import JudgeBuilder, open_engine_judge
+from evalscribe.judging.judges import JudgeOutput, LoadedJudge, LoadedSubject, not_judged
+from evalscribe.judging.result_text import headline
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations
+from evalscribe.judging.rubrics import DEFAULT_COLLECTION, parse_rubric_name
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.worker_pool import run_concurrently
+from evalscribe.model.cascade import Stage
+from evalscribe.model.chat import Usage
+from evalscribe.model.output_schema import agreement_keys
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.redaction.redact import redact
+from evalscribe.settings import RULES
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
+
+REASON_LENGTH = 300
+BATCH_LANES = 10_000
+"""Subjects that wait for batches together; each is held in memory meanwhile."""
+MOST_LOADED = 5_000_000
+"""Estimated tokens of subjects that stay in memory between an estimate and the judging: about 20 MB of text."""
+
+
+class Judgement(JudgeResultWithCitations):
+    """A result with its citations resolved, and where it came from."""
+
+    stage: Stage = "judge"
+    """Which stage of a cascade decided."""
+    label: dict[str, Any] = Field(default_factory=dict)
+    """The fields that rollouts are compared by."""
+    known: bool = False
+    """Whether the store knew it, so that nobody was asked."""
+
+
+class Judgements(Frozen):
+    """What became of all subjects, in the order given."""
+
+    results: tuple[Judgement, ...]
+    spent: Mapping[str, Usage]
+    """By stage, with all that this command asked for."""
+
+    @property
+    def failures(self) -> tuple[Judgement, ...]:
+        return tuple(one for one in self.results if one.result_type == ResultType.FAILURE)
+
+    @property
+    def citations(self) -> CitationCounts:
+        return sum((one.citations for one in self.results), CitationCounts())
+
+
+class JudgedSubjects(Frozen):
+    """What became of one subject."""
+
+    results: tuple[Judgement, ...]
+    usage: Usage = Usage()
+    """Of all stages, whenever they were asked."""
+
+
+class JudgeOutcome(Frozen):
+    """What became of a request to judge."""
+
+    rubric: str
+    """`failure@2`."""
+    judge: str
+    subjects: int
+    left_out: int = 0
+    """Subjects beyond the number that was asked for."""
+    estimate: Estimate | None = None
+    """At most, were nothing known; only of a dry run."""
+    judgements: Judgements | None = None
+    """None of a dry run."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the rubrics."""
+
+
+async def judge(
+    workspace: Workspace,
+    rubric: str,
+    names: Sequence[str],
+    watcher: AnalysisWatcher,
+    *,
+    judge: str | None = None,
+    collection: str | None = None,
+    where: str | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+) -> JudgeOutcome:
+    """Judge subjects by a rubric.
+
+    Args:
+        workspace: Where results go; needs `async with`.
+        rubric: `NAME`, `NAME@VERSION` or a YAML file.
+        names: Files of agent runs, runs, and names of evals behind their run; without any, those of the collection.
+        watcher: Hears how it goes.
+        judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
+        collection: Whose rubric and whose agent runs, by name or id; None for everybody's rubrics and the only one.
+        where: A condition over the collection's `agent_runs`.
+        most: Judge at most so many.
+        dry_run: Only estimate.
+
+    Raises:
+        EvalscribeError: It concerns all subjects; what was finished by then is stored.
+    """
+    async with AsyncExitStack() as opened:
+        builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
+        by = rubric_of(workspace, builder, rubric, collection)
+        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
+        for note in builder.notes:
+            watcher.say(note)
+        if names:
+            there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
+                names
+            )
+        else:
+            there = tuple(collection_members(workspace, collection, where).values())
+        waiting = there[:most]
+        outcome = JudgeOutcome(
+            rubric=f"{by.id}@{by.version}",
+            judge=chosen_judge.id,
+            subjects=len(waiting),
+            left_out=len(there) - len(waiting),
+            notes=builder.notes,
+        )
+        estimate = Estimate() if judge == RULES else estimate_judging(chosen_judge, waiting)
+        if dry_run:
+            return outcome.model_copy(update={"estimate": estimate})
+        if estimate.input_tokens:
+            number = pluralise(len(waiting), "subject")
+            watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less what is known")
+        knew, at_once = builder.results.knew, concurrency(workspace)
+        results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)
+        spent = dict(workspace.models.spent())
+    return outcome.model_copy(update={"judgements": Judgements(results=results, spent=spent)})
+
+
+def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
+    """A rubric of the collection, by name or id; where it has none of that name, one of everybody's."""
+    if collection is None or collection == DEFAULT_COLLECTION:
+        return builder.rubric(name)
+    own = choose_collection(workspace, collection)
+    try:
+        return workspace.store.collections.rubric(own.id, *parse_rubric_name(name))
+    except EvalscribeError as error:
+        with suppress(NotFoundError):
+            return builder.rubric(name)
+        raise error from None
+
+
+def concurrency(workspace: Workspace) -> int:
+    """How many subjects are judged at once; with batches, how many wait together."""
+    return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
+
+
+async def judge_all(
+    judge: LoadedJudge,
+    waiting: Sequence[PendingSubject],
+    watcher: AnalysisWatcher,
+    *,
+    knew: Callable[[JudgeResult], bool],
+    concurrency: int = 4,
+) -> tuple[Judgement, ...]:
+    """Every subject judged, a few at a time, each result stored at once; what concerns one subject is a `FAILURE`.
+
+    Raises `EvalscribeError` for what concerns all; what was finished by then is stored.
+    """
+    found: dict[int, tuple[Judgement, ...]] = {}
+
+    async def one(numbered: tuple[int, PendingSubject]) -> None:
+        number, subject = numbered
+        found[number] = (await judge_subjects(judge, subject, knew)).results
+        n = f"{len(found):>{len(str(len(waiting)))}}/{len(waiting)}"
+        for result in found[number]:
+            watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
+        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+
+    await run_concurrently(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
+    return tuple(result for number in sorted(found) for result in found[number])
+
+
+async def judge_subjects(
+    judge: LoadedJudge, waiting: PendingSubject, knew: Callable[[JudgeResult], bool]
+) -> JudgedSubjects:
+    """What the judge made of one subject. The one place where what goes wrong with one becomes data.
+
+    `knew` tells whether a result was known before this command.
+    """
+    try:
+        loaded = waiting.take()
+        if isinstance(loaded, str):
+            return _failure(judge, waiting, loaded)
+        return _judged(await judge.judge(loaded), knew)
+    except EvalscribeError:
+        raise
+    except Exception as error:
+        said = " ".join(redact(str(error)).split())
+        return _failure(judge, waiting, f"the judge broke: {type(error).__name__}: {said}"[:REASON_LENGTH])
+
+
+def estimate_judging(judge: LoadedJudge, waiting: Sequence[PendingSubject]) -> Estimate:
+    """Return what judging these takes at most, were nothing known.
+
+    What was loaded is kept for judging it, within `MOST_LOADED`.
+    """
+    total = Estimate()
+    for one in waiting:
+        if isinstance(loaded := one.load(), LoadedSubject):
+            total += judge.estimate(loaded)
+            if total.input_tokens <= MOST_LOADED:
+                one.keep(loaded)
+    return total
+
+
+def _judged(said: JudgeOutput, knew: Callable[[JudgeResult], bool]) -> JudgedSubjects:
+    results = (
+        _judgement(result, rubric, said).model_copy(update={"known": knew(result)})
+        for result, rubric in zip(said.results, said.rubrics, strict=True)
+    )
+    return JudgedSubjects(results=tuple(results), usage=said.usage)
+
+
+def _judgement(result: JudgeResult, rubric: Rubric, said: JudgeOutput) -> Judgement:
+    cited = Judgement.from_judge_result(result, rubric.output_schema, said.subject)
+    return Judgement(**{**dict(cited), "stage": said.stage, "label": _label(result, rubric)})
+
+
+def _label(result: JudgeResult, rubric: Rubric) -> dict[str, Any]:
+    return {key: result.output[key] for key in agreement_keys(rubric.output_schema) if key in result.output}
+
+
+def _failure(judge: LoadedJudge, waiting: PendingSubject, reason: str) -> JudgedSubjects:
+    result = not_judged(waiting.name, judge.rubric, judge.id, reason)
+    return JudgedSubjects(results=(Judgement(**dict(result)),))

@@ -1,0 +1,297 @@
+"""Read labelled subjects from JSON lines or a version of a dataset."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from evalscribe.collections.runs import find_failure
+from evalscribe.collections.subjects import ChosenRun, PendingSubject, SubjectFinder, agent_runs, of_frozen, of_run
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError
+from evalscribe.ids import Frozen, canonical_json
+from evalscribe.json_data import clean_json
+from evalscribe.model.dataset import Dataset, Item
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.model.transcript import AgentRun, parse_agent_run
+from evalscribe.redaction.redact import redact_json
+from evalscribe.store.lookup import LATEST, find_dataset, find_dataset_version
+from evalscribe.workspace import Workspace
+
+_NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+))?")
+
+
+@dataclass(frozen=True)
+class LabelledSource:
+    name: str
+    """As it is told, before the number of a line."""
+    folder: Path
+    """What files of subjects are relative to."""
+    lines: tuple[tuple[int, str], ...]
+    """JSON texts of a subject with its label, each with its line or its item's place, from 1."""
+
+
+def labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
+    """A file, else `NAME[@V][:SPLIT]` of a dataset, whose labels are called `key`.
+
+    Raises `NotFoundError` where there is neither, `DataError`.
+    """
+    path = Path(named)
+    if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
+        return of_file(path)
+    try:
+        return of_dataset(workspace.store.datasets, named, key)
+    except NotFoundError as error:
+        raise NotFoundError(f"there is no file {named}, and {error}") from None
+
+
+def of_file(path: Path) -> LabelledSource:
+    """Raises `NotFoundError` for no file, `DataError` for one that is no text."""
+    lines = tuple((number, text) for number, text in enumerate(_read(path).split("\n"), 1) if text.strip())
+    return LabelledSource(str(path), path.parent, lines)
+
+
+def of_dataset(datasets: Datasets, named: str, key: str) -> LabelledSource:
+    """The items of `NAME[@V][:SPLIT]`: the input is the subject; the expected output is its label, or holds it as `key`
+    or `label`.
+
+    Raises `NotFoundError` naming what there is.
+    """
+    dataset, version_name, split = _parts(datasets, named)
+    version = find_dataset_version(datasets, dataset, version_name or LATEST)
+    lines = tuple(_lines(datasets.items(version.id), split, key))
+    if not lines:
+        raise NotFoundError(f"{dataset.name}@{version.number} has no item of the split {split!r}")
+    return LabelledSource(f"{dataset.name}@{version.number}{f':{split}' if split else ''}", Path(), lines)
+
+
+def _parts(datasets: Datasets, named: str) -> tuple[Dataset, str | None, str | None]:
+    """A whole name comes before one with a version or a split."""
+    if whole := datasets.find(named):
+        return whole, None, None
+    match = _NAMED.fullmatch(named)
+    if match is None:
+        return find_dataset(datasets, named), None, None
+    return find_dataset(datasets, match["name"]), match["version"], match["split"]
+
+
+def _lines(items: Iterator[Item], split: str | None, key: str) -> Iterator[tuple[int, str]]:
+    for number, item in enumerate(items, 1):
+        if split is None or item.split == split:
+            yield number, canonical_json({"subject": item.input, **_label(item.expected_output, key)})
+
+
+def _label(expected: JsonValue, key: str) -> dict[str, JsonValue]:
+    if isinstance(expected, dict):
+        return next(({"label": expected[name]} for name in (key, "label") if name in expected), {})
+    return {} if expected is None else {"label": expected}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is no text in UTF-8") from None
+    except OSError as error:
+        raise NotFoundError(f"{path} cannot be read: {error.strerror}") from None
+
+
+T = TypeVar("T")
+
+Members = Callable[[], Mapping[str, PendingSubject]]
+
+MOST_TOLD = 5
+"""Bad lines that are named at once."""
+KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
+"""What a subject may be."""
+
+
+class SubjectLine(Frozen):
+    """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`, or frozen evidence."""
+
+    run: str | None = None
+    """A run as `judge` takes it; with an eval's URL `eval` is not needed."""
+    eval: str | None = None
+    agent_run_id: str | None = None
+    """Of the collection that is asked about: `agent_runs.id` of SQL."""
+    agent_run: dict[str, Any] | None = None
+    file: str | None = None
+    """A file of one agent run, relative to the dataset's folder."""
+    evidence: dict[str, Any] | None = None
+    """Of a failed eval, as `datasets from-reviews` freezes it; with what made its output."""
+    provider: str | None = None
+    model: str | None = None
+    experiment: str | None = None
+
+
+class LabelledLine(Frozen):
+    subject: SubjectLine
+    label: str | bool | int | float
+
+
+@dataclass(frozen=True)
+class LabelledSubject:
+    """A labelled subject, read when it is its turn."""
+
+    line: int
+    label: str
+    waiting: PendingSubject
+
+
+class LabelledSubjects:
+    """All of one source; whatever is wrong with it is told with its line, before anybody is asked."""
+
+    def __init__(self, source: LabelledSource, labels: Sequence[str], members: Members = dict) -> None:
+        """`labels`: what a label may be, as `spelled`; `members`: the agent runs that lines may name by id."""
+        self._source = source
+        self._labels = labels
+        self._members = cache(members)
+        self._problems: list[tuple[int, str]] = []
+
+    async def examples(self, finder: SubjectFinder) -> tuple[LabelledSubject, ...]:
+        """In the order of the source. Raises `DataError` naming bad lines."""
+        lines = self._lines()
+        self._check()
+        runs = await self._runs(lines, finder)
+        examples = [example for number, line in lines if (example := self._example(number, line, runs))]
+        self._twice(examples)
+        self._check()
+        return tuple(examples)
+
+    def _lines(self) -> list[tuple[int, LabelledLine]]:
+        texts = self._source.lines
+        if not texts:
+            raise DataError(f"{self._source.name}: holds no labelled subject")
+        lines = [(number, self._tried(number, partial(parse_labelled, text, self._labels))) for number, text in texts]
+        return [(number, line) for number, line in lines if line is not None]
+
+    async def _runs(
+        self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
+    ) -> dict[tuple[str, str], PendingSubject]:
+        """Every failed eval that is asked for, by its run and eval as they are written."""
+        found: dict[tuple[str, str], PendingSubject] = {}
+        asked: dict[str, list[tuple[int, str | None]]] = {}
+        for number, line in lines:
+            if line.subject.run is not None:
+                asked.setdefault(line.subject.run, []).append((number, line.subject.eval))
+        for name, evals in asked.items():
+            try:
+                choice = await finder.run(name)
+            except (NotFoundError, DataError) as error:
+                self._bad(evals[0][0], f"subject.run: {error}")
+                continue
+            found |= await self._evals(name, choice, evals, finder)
+        return found
+
+    async def _evals(
+        self, name: str, choice: ChosenRun, evals: Iterable[tuple[int, str | None]], finder: SubjectFinder
+    ) -> dict[tuple[str, str], PendingSubject]:
+        named = {}
+        for number, eval in evals:
+            try:
+                own = find_failure(choice.run, eval) if eval else next(iter(choice.evals), None)
+            except EvalscribeError as error:
+                self._bad(number, f"subject.eval: {error}")
+                continue
+            if own is None:
+                self._bad(number, "subject.eval: is missing")
+                continue
+            named[name, eval or ""] = own
+        choice.evals = list(named.values())
+        waiting = {one.name: one for one in (await finder.gathered(choice) if named else ())}
+        return {key: waiting[f"{choice.run.id}/{eval.path}"] for key, eval in named.items()}
+
+    def _example(
+        self, number: int, line: LabelledLine, runs: dict[tuple[str, str], PendingSubject]
+    ) -> LabelledSubject | None:
+        subject = line.subject
+        if subject.run is not None:
+            waiting = runs.get((subject.run, subject.eval or ""))
+        elif subject.agent_run_id is not None:
+            waiting = self._members().get(subject.agent_run_id)
+            if waiting is None:
+                self._bad(number, f"subject.agent_run_id: {subject.agent_run_id} is none of the agent runs asked about")
+        elif subject.evidence is not None:
+            waiting = self._tried(number, lambda: _frozen(number, subject))
+        else:
+            run = self._tried(number, lambda: self._agent_run(subject))
+            waiting = of_run(run) if run else None
+        return LabelledSubject(number, spelled(line.label), waiting) if waiting else None
+
+    def _agent_run(self, subject: SubjectLine) -> AgentRun:
+        if subject.agent_run is not None:
+            return parse_agent_run(subject.agent_run, "subject.agent_run")
+        runs = agent_runs(str(self._source.folder / (subject.file or "")))
+        if len(runs) != 1:
+            raise DataError(f"subject.file: {subject.file} holds {len(runs)} agent runs, not one")
+        return runs[0]
+
+    def _twice(self, examples: Iterable[LabelledSubject]) -> None:
+        first: dict[str, int] = {}
+        for example in examples:
+            loaded = example.waiting.load() if not example.waiting.is_eval else example.waiting.name
+            key = loaded if isinstance(loaded, str) else loaded.subject.digest
+            if key in first:
+                self._bad(example.line, f"the same subject as in line {first[key]}")
+            first.setdefault(key, example.line)
+
+    def _tried(self, number: int, attempt: Callable[[], T]) -> T | None:
+        """None, and a problem of this line, for what is not there or not readable."""
+        try:
+            return attempt()
+        except (DataError, NotFoundError) as error:
+            self._bad(number, str(error))
+            return None
+
+    def _bad(self, number: int, problem: str) -> None:
+        self._problems.append((number, problem))
+
+    def _check(self) -> None:
+        problems = sorted(self._problems)
+        if problems:
+            told = [f"{self._source.name}:{number}: {problem}" for number, problem in problems[:MOST_TOLD]]
+            more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
+            raise DataError("\n".join([*told, *more]))
+
+
+def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
+    """One line. Raises `DataError` saying what is wrong with it."""
+    try:
+        line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+    except (ValueError, RecursionError):
+        raise DataError("no JSON object") from None
+    given = [name for name in KINDS if getattr(line.subject, name) is not None]
+    if len(given) != 1:
+        raise DataError("subject: give one of run (with eval), agent_run_id, agent_run, file or evidence")
+    if line.subject.eval is not None and given != ["run"]:
+        raise DataError("subject.eval: belongs to a run")
+    if spelled(line.label) not in labels:
+        raise DataError(f"label {spelled(line.label)!r} is none of {', '.join(labels)}")
+    return line
+
+
+def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
+    """Equal evidence of two runs is two subjects."""
+    loaded = of_frozen(subject.model_dump(exclude_none=True))
+    assert loaded.evidence is not None
+    own = loaded.evidence.eval
+    return PendingSubject(name=f"item {number}, {own.path}", load=lambda: loaded, is_eval=True, task=own.task)
+
+
+def spelled(label: object) -> str:
+    """A label as it is compared: `true` for a yes, numbers as JSON."""
+    return label if isinstance(label, str) else json.dumps(label)
+
+
+def labels_of(schema: dict[str, Any], key: str) -> Iterator[str]:
+    """What a property of an output may be, where that is a choice; nothing otherwise."""
+    shape = schema["properties"].get(key, {})
+    yield from map(spelled, (True, False) if shape.get("type") == "boolean" else shape.get("enum", ()))

@@ -1,0 +1,337 @@
+"""Query a collection in SQL: tables, metadata, chosen agent runs, and filtered lists of evals."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue, computed_field
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.judging.requests import RequestPrompt
+from evalscribe.judging.subjects import Subject, failure_subject
+from evalscribe.model.evidence import UnreadableEvidence
+from evalscribe.model.exploration import Member
+from evalscribe.model.result import AgentRunRef
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import EvalStatus
+from evalscribe.model.storage import EvalStore, QueryRows, Store, Tables
+from evalscribe.query.result import value
+from evalscribe.query.statement import check_query
+from evalscribe.query.tables import tables as queried_tables
+
+MOST_ROWS = 10_000
+TIMEOUT_S = 30.0
+LONGEST_TIMEOUT_S = 3600.0
+
+
+class QueryResult(QueryRows):
+    """The rows of a query, and what was asked for."""
+
+    applied_limit: int
+    execution_time_ms: float
+
+    @computed_field
+    def row_count(self) -> int:
+        return len(self.rows)
+
+
+def run_query(
+    tables: Tables, collection_id: str, sql: str, *, most_rows: int = MOST_ROWS, timeout_s: float = TIMEOUT_S
+) -> QueryResult:
+    """What one SELECT gives, at most so many rows.
+
+    Raises `UsageError` with line and column for a query that is no good, `UnavailableError` when the time is up.
+    """
+    if not 1 <= most_rows <= MOST_ROWS:
+        raise UsageError(f"a query gives 1 to {MOST_ROWS:,} rows, not {most_rows:,}: page with LIMIT and OFFSET")
+    if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
+        raise UsageError(f"a query may take up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
+    statement = check_query(sql, tables.dialect)
+    values = {"collection_id": collection_id}
+    began = time.perf_counter()
+    found = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
+    # Made of JSON just now: to look at every value again would take as long as to read it.
+    return QueryResult.model_construct(
+        columns=tuple(column.name for column in statement.columns),
+        rows=tuple(tuple(map(value, statement.columns, row)) for row in found.rows),
+        truncated=found.truncated,
+        applied_limit=most_rows,
+        execution_time_ms=round((time.perf_counter() - began) * 1000, 1),
+    )
+
+
+LOOKED_AT = 1000
+"""Runs of a collection whose metadata is looked at."""
+LONGEST = 60
+"""Characters of a sample."""
+LONGEST_VALUE = 200
+_VALUES = """
+SELECT value, count(*) AS agent_runs FROM (SELECT ({path})::text AS value FROM agent_runs) AS some
+WHERE value IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {most}
+"""
+_KEYS = """
+SELECT one.key AS path, jsonb_typeof(one.value) AS kind, count(*) AS agent_runs, min(one.value::text) AS sample
+FROM (SELECT metadata_json FROM agent_runs {where} ORDER BY id LIMIT {most}) AS some, jsonb_each({inside}) AS one
+GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2
+"""
+
+
+class ColumnDoc(Frozen):
+    name: str
+    type: str
+    about: str
+
+
+class TableDoc(Frozen):
+    name: str
+    about: str
+    columns: tuple[ColumnDoc, ...]
+
+
+class MetadataKey(Frozen):
+    """What runs have under one key."""
+
+    path: str
+    """As a query spells it: `metadata_json->'scores'->'reward'`."""
+    kind: str
+    agent_runs: int
+    """How many of those looked at have it."""
+    sample: str
+
+
+class MetadataValue(Frozen):
+    """A value that runs have in one place of their metadata."""
+
+    value: str
+    """As JSON spells it; cut where it is long."""
+    agent_runs: int
+
+
+class QueryTables(Frozen):
+    tables: tuple[TableDoc, ...]
+    metadata: tuple[MetadataKey, ...] = ()
+
+
+def document_tables() -> tuple[TableDoc, ...]:
+    return tuple(
+        TableDoc(
+            name=table.name,
+            about=table.about,
+            columns=tuple(ColumnDoc(name=one.name, type=one.kind, about=one.about) for one in table.columns),
+        )
+        for table in queried_tables()
+    )
+
+
+def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
+    """Of the first thousand runs, two levels deep. Raises as `run_query` does."""
+    found = _keys(tables, collection_id, "metadata_json", timeout_s)
+    inner = dict.fromkeys(key.path for key in found if key.kind == "object")
+    deeper = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
+    return tuple(sorted([*found, *deeper], key=lambda key: (key.path, -key.agent_runs)))
+
+
+def metadata_values(
+    tables: Tables, collection_id: str, path: str, most: int, *, timeout_s: float = TIMEOUT_S
+) -> tuple[MetadataValue, ...]:
+    """The most frequent first; `path` as `MetadataKey` spells it, or `scores.reward`. Raises as `run_query` does."""
+    found = run_query(tables, collection_id, _VALUES.format(path=_spelled(path), most=most), timeout_s=timeout_s).rows
+    return tuple(MetadataValue(value=_short(str(row[0])), agent_runs=int(str(row[1]))) for row in found)
+
+
+def _spelled(path: str) -> str:
+    if path.startswith("metadata_json"):
+        return path
+    return "->".join(["metadata_json", *map(_quoted, path.split("."))])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def _keys(tables: Tables, collection_id: str, inside: str, timeout_s: float) -> list[MetadataKey]:
+    where = "" if inside == "metadata_json" else f"WHERE jsonb_typeof({inside}) = 'object'"
+    rows = run_query(
+        tables, collection_id, _KEYS.format(most=LOOKED_AT, inside=inside, where=where), timeout_s=timeout_s
+    ).rows
+    return [_key(f"{inside}->{_quoted(str(row[0]))}", row) for row in rows]
+
+
+def _key(path: str, row: Sequence[JsonValue]) -> MetadataKey:
+    sample = str(row[3])
+    short = sample if len(sample) <= LONGEST else sample[: LONGEST - 1] + "…"
+    return MetadataKey(path=path, kind=str(row[1]), agent_runs=int(str(row[2])), sample=short)
+
+
+def _quoted(key: str) -> str:
+    return "'" + key.replace("'", "''") + "'"
+
+
+_SELECT = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
+_CONDITION = "SELECT id FROM agent_runs WHERE "
+_PAGE = """\
+SELECT whole.id, whole.run_id, whole.name, whole.provider, whole.model, whole.task, whole.trial, whole.status
+FROM agent_runs AS whole{chosen}
+ORDER BY whole.id, whole.run_id LIMIT {limit} OFFSET {offset}"""
+_CHOSEN = "\nWHERE whole.id IN (SELECT chosen.id FROM (\n{select}\n) AS chosen)"
+
+
+def select_agent_runs(tables: Tables, collection_id: str, where: str | None = None) -> tuple[Member, ...]:
+    """By id. `where`: a condition over `agent_runs`, or a whole SELECT with a column `id`.
+
+    Raises `UsageError` for a query that is no good, `UnavailableError` when the time is up.
+    """
+    chosen = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
+    return tuple(_pages(tables, collection_id, chosen))
+
+
+def _select(tables: Tables, where: str) -> str:
+    """Checked alone first: what is wrong with it is told with its own line and column."""
+    whole = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
+    try:
+        columns = [column.name for column in check_query(whole, tables.dialect).columns]
+    except UsageError as error:
+        raise UsageError(f"--where: {error}\nin: {whole}") from None
+    if "id" not in columns:
+        raise UsageError(f"--where must give the column `id` of agent_runs; it gives {', '.join(columns)}")
+    return whole
+
+
+def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
+    offset, more = 0, True
+    while more:
+        rows = run_query(tables, collection_id, _PAGE.format(chosen=chosen, limit=MOST_ROWS, offset=offset)).rows
+        yield from (Member.model_validate(dict(zip(Member.model_fields, row, strict=True))) for row in rows)
+        offset += len(rows)
+        more = len(rows) == MOST_ROWS
+
+
+_COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
+_FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
+_IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
+"""The condition on lines of its own: places in it are told from there, and a comment at its end ends with it."""
+LONGEST_REASON = 300
+"""Characters."""
+
+
+class EvalFilter(Frozen):
+    """Which evals; None where it does not matter."""
+
+    run: str | None = None
+    """A run's id, or the beginning of it."""
+    status: EvalStatus | None = None
+    task: str | None = None
+    model: str | None = None
+    """A model, or `provider/model`."""
+    classification: str | None = None
+    cause: str | None = None
+    where: str | None = None
+    """A condition of SQL over `agent_runs`."""
+
+
+class ListedEval(Frozen):
+    """One eval, with what the last report of its run says of it."""
+
+    id: str
+    name: str
+    run_id: str
+    provider: str
+    model: str
+    task: str | None = None
+    trial: int
+    trials: int
+    status: str
+    failed_step: str | None = None
+    reason: str | None = None
+    """What is recorded, cut."""
+    classification: str | None = None
+    cause: str | None = None
+    cause_kind: str | None = None
+
+
+class EvalList(Frozen):
+    total: int
+    evals: tuple[ListedEval, ...] = ()
+
+
+def list_evals(
+    tables: Tables,
+    collection: Collection,
+    wanted: EvalFilter,
+    *,
+    limit: int,
+    offset: int,
+    timeout_s: float = TIMEOUT_S,
+) -> EvalList:
+    """By run, name and trial. Raises `UsageError` for a condition that is no good, naming its place."""
+    if wanted.where:
+        check_query(_IDS.format(where=wanted.where), tables.dialect)
+    source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
+    columns = f"{', '.join(f'one.{name}' for name in _COLUMNS.split(', '))}, classification, cause, cause_kind"
+    page = f"ORDER BY one.run_id, one.name, one.trial LIMIT {limit} OFFSET {offset}"
+    found = run_query(
+        tables, collection.id, f"SELECT {columns}, count(*) OVER () AS total {source} {page}", timeout_s=timeout_s
+    )
+    if not found.rows and offset:
+        (total,) = run_query(tables, collection.id, f"SELECT count(*) AS total {source}", timeout_s=timeout_s).rows[0]
+        return EvalList(total=int(str(total)))
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    total = rows[0]["total"] if rows else 0
+    evals = tuple(_eval({**row, "reason": _cut(row["reason"])}) for row in rows)
+    return EvalList(total=int(str(total)), evals=evals)
+
+
+def eval_text(archive: EvalStore, store: Store, collection: Collection | None, eval_id: str) -> Subject:
+    """An eval as a judge is shown it, between delimiters; by its id, or by `run id/eval id` of one that was analysed.
+
+    Raises `NotFoundError`.
+    """
+    record = archive.record(eval_id, collection.id if collection else None)
+    if record is not None:
+        ref = AgentRunRef(id=eval_id)
+        return RequestPrompt.of([ref], {ref: record}).subject
+    run_id, _, name = eval_id.partition("/")
+    run = store.get_run(run_id) if name else None
+    for eval in run.failures if run else ():
+        if name in (eval.id, eval.path):
+            evidence = store.get_evidence(run_id, eval.id)
+            if evidence is None or isinstance(evidence, UnreadableEvidence):
+                raise NotFoundError(f"the evidence of {eval_id} is not in the store: analyse its run first")
+            return failure_subject(run_id, evidence)
+    where = f"collection {collection.name!r}" if collection else "any collection"
+    raise NotFoundError(f"no eval {eval_id!r} in {where}: ids are those of list_evals, or `agent_runs.id` in SQL")
+
+
+def _eval(row: dict[str, JsonValue]) -> ListedEval:
+    return ListedEval.model_validate({name: row[name] for name in ListedEval.model_fields})
+
+
+def _where(wanted: EvalFilter) -> str:
+    provider, slash, model = (wanted.model or "").rpartition("/")
+    conditions = [
+        _same("one.status", wanted.status),
+        _same("one.task", wanted.task),
+        _same("one.model", model) if model else "",
+        _same("one.provider", provider) if slash else "",
+        _same("said.classification", wanted.classification),
+        _same("said.cause", wanted.cause),
+        f"substr(one.run_id, 1, {len(wanted.run)}) = {_text(wanted.run)}" if wanted.run else "",
+        f"one.id IN ({_IDS.format(where=wanted.where)})" if wanted.where else "",
+    ]
+    stated = [one for one in conditions if one]
+    return f"WHERE {' AND '.join(stated)}" if stated else ""
+
+
+def _same(column: str, value: str | None) -> str:
+    return "" if value is None else f"{column} = {_text(value)}"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _cut(reason: object) -> str | None:
+    if not isinstance(reason, str) or len(reason) <= LONGEST_REASON:
+        return reason if isinstance(reason, str) else None
+    return reason[: LONGEST_REASON - 1] + "…"

@@ -1,0 +1,331 @@
+"""Explain regressed evals: by a judge, or by the first tool call that differs."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, takewhile, zip_longest
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from evalscribe.collections.runs import load_record
+from evalscribe.evidence.errors import normalise_error
+from evalscribe.judging.builder import JudgeBuilder
+from evalscribe.judging.judges import JudgeMaker
+from evalscribe.judging.regression import pair_subject, parse_why, without_marks
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
+from evalscribe.judging.subjects import Subject, result_items
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.worker_pool import run_concurrently
+from evalscribe.model.comparison import Behaviour, EvalPair, Quote, RegressionExplanation, Trial
+from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import Record
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, Transcript
+from evalscribe.settings import RULES
+from evalscribe.text import cut, one_line, slug
+from evalscribe.workspace import Workspace
+
+DIVERGENCE_RULES = "rules"
+LONGEST = 200
+
+
+class _Call(NamedTuple):
+    name: str
+    message: int
+    """Number of the message, from 1."""
+    arguments: dict[str, JsonValue]
+
+    @property
+    def said(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
+        return cut(one_line(f"{self.name}({arguments})"), LONGEST)
+
+
+def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExplanation | None:
+    """What the candidate called where the base called something else; None where both called the same.
+
+    Which call made the difference nobody knows from this alone: it is where to look first.
+    """
+    for before, after in zip_longest(_calls(base), _calls(candidate)):
+        if before and after and (before.name, before.arguments) == (after.name, after.arguments):
+            continue
+        return _why(before, after)
+    return None
+
+
+def _calls(transcript: Transcript) -> Iterator[_Call]:
+    """Calls that gave something back: what answers nothing, such as a note to oneself, did nothing."""
+    for at, message in enumerate(transcript.messages):
+        if isinstance(message, AssistantMessage):
+            answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
+            for call, answer in zip_longest(message.tool_calls, answers[: len(message.tool_calls)]):
+                if answer is None or answer.content.strip() or getattr(answer, "error", None):
+                    yield _Call(call.function, at + 1, call.arguments)
+
+
+def _answers(message: ChatMessage) -> bool:
+    return isinstance(message, ToolMessage)
+
+
+def _why(before: _Call | None, after: _Call | None) -> RegressionExplanation:
+    quotes = [_quote("base", before)] if before else []
+    quotes += [_quote("candidate", after)] if after else []
+    name, text = _difference(before, after)
+    return RegressionExplanation(behaviour=name, text=text, quotes=tuple(quotes), judge=DIVERGENCE_RULES)
+
+
+def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
+    if before is None and after is not None:
+        return f"also calls {after.name}", f"Goes on with `{after.name}` where the passing try has made its last call."
+    if after is None and before is not None:
+        return f"stops before {before.name}", f"Makes no further call where the passing try calls `{before.name}`."
+    if before is None or after is None:
+        raise ValueError("no call on either side is no difference")
+    if before.name != after.name:
+        return (
+            f"{after.name} instead of {before.name}",
+            f"First calls `{after.name}` where the passing try calls `{before.name}`.",
+        )
+    return f"other arguments for {after.name}", f"First differs in what it gives to `{after.name}`."
+
+
+def _quote(side: str, call: _Call) -> Quote:
+    return Quote.model_validate({"side": side, "place": f"message {call.message}", "text": call.said, "verified": True})
+
+
+UNKNOWN = "no reason recorded"
+SAME_ERROR = "the same error"
+
+
+def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
+    """Regressed evals by what they share, most frequent first: what a judge names, the cause of the run's report, the
+    first call that differs, the located error, the failed step."""
+    groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.change == "regressed":
+            groups[_shared(pair)].append(pair)
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple(
+        Behaviour(
+            name=_as_recorded(name, of[0]) if text == SAME_ERROR else name,
+            text=text,
+            evals=tuple(pair.eval for pair in of),
+            by=by,
+            known=name != UNKNOWN,
+        )
+        for (name, text, by), of in ranked
+    )
+
+
+def _as_recorded(signature: str, pair: EvalPair) -> str:
+    """As the first of a group has it: a signature has lost its capitals and numbers."""
+    failed = _failed(pair)
+    if failed.error and signature.endswith((normalise_error(failed.error), failed.error.casefold())):
+        return ": ".join(filter(None, (failed.step, failed.error)))
+    return signature
+
+
+def _failed(pair: EvalPair) -> Trial:
+    return next(trial for trial in pair.candidate if not trial.passed)
+
+
+def _shared(pair: EvalPair) -> tuple[str, str, str]:
+    """Name, what kind of thing is shared, who says so."""
+    failed = _failed(pair)
+    if pair.why and pair.why.judge != DIVERGENCE_RULES:
+        return pair.why.behaviour, "as the judge calls it", pair.why.judge
+    if failed.cause:
+        return (
+            failed.cause,
+            f"the cause in its report{f' ({failed.cause_kind})' if failed.cause_kind else ''}",
+            DIVERGENCE_RULES,
+        )
+    if pair.why:
+        return pair.why.behaviour, "the first tool call that differs", DIVERGENCE_RULES
+    return _recorded(failed)
+
+
+def _recorded(failed: Trial) -> tuple[str, str, str]:
+    if failed.signature:
+        return failed.signature, SAME_ERROR, DIVERGENCE_RULES
+    if failed.step:
+        return f"fails in {failed.step}", "the step that fails", DIVERGENCE_RULES
+    return UNKNOWN, "nothing tells why", DIVERGENCE_RULES
+
+
+REGRESSION, BEHAVIOURS = "regression", "behaviours"
+"""The rubrics."""
+MOST_FOLLOWED = 500
+"""Regressed evals whose transcripts are compared without a judge."""
+
+
+@dataclass(frozen=True)
+class CompareJudges:
+    """A model by the two rubrics of a comparison."""
+
+    regression: RubricJudge
+    """About one regressed eval."""
+    behaviours: RubricJudge
+    """What the explanations have in common."""
+    lanes: int
+    knew: Callable[[JudgeResult], bool]
+    """Whether a result was known before this command."""
+
+
+def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> CompareJudges | None:
+    """The configured judge; None where the rules judge. Raises `EvalscribeError` where it cannot be asked."""
+    name = workspace.settings.judge_name
+    if name == RULES:
+        return None
+    builder = JudgeBuilder(workspace)
+    maker = JudgeMaker(workspace.models, workspace.prompts, builder.results, fresh=workspace.options.fresh)
+    regression, behaviours = (maker.by_model(builder.rubric(rubric), name) for rubric in (REGRESSION, BEHAVIOURS))
+    for note in builder.notes:
+        watcher.say(note)
+    return CompareJudges(regression, behaviours, workspace.settings.concurrency.value, builder.results.knew)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A regressed pair and the two tries that are compared."""
+
+    pair: EvalPair
+    base: Record | None
+    candidate: Record
+
+    @property
+    def subject(self) -> Subject:
+        return pair_subject(self.base, self.candidate)
+
+
+def explain_by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[EvalPair, ...]:
+    """Each regressed pair with the first tool call that differs, where both tries have transcripts."""
+    left = MOST_FOLLOWED
+    found = []
+    for pair in pairs:
+        if pair.change == "regressed" and left:
+            left -= 1
+            pair = pair.model_copy(update={"why": _divergence(_tried(workspace, pair))})
+        found.append(pair)
+    return tuple(found)
+
+
+def estimate_explanation(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
+    """What asking about every regressed eval takes at most, were nothing known."""
+    tried = (_tried(workspace, pair) for pair in pairs if pair.change == "regressed")
+    return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
+
+
+class ExplainedRegressions(NamedTuple):
+    """What a judge made of pairs."""
+
+    pairs: tuple[EvalPair, ...]
+    common: tuple[Behaviour, ...]
+    apart: tuple[EvalPair, ...]
+    """Those of no group. An eval may have several pairs, one for each failed try: names do not tell them apart."""
+
+
+async def explain_by_judge(
+    workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair], watcher: AnalysisWatcher
+) -> ExplainedRegressions:
+    """Each regressed pair with what the judge says of it, stored at once; and what these have in common.
+
+    A pair that could not be judged keeps what the rules say. Raises `EvalscribeError` for what concerns all.
+    """
+    answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
+    todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
+    done = 0
+
+    async def one(number: int) -> None:
+        nonlocal done
+        tried = _tried(workspace, pairs[number])
+        told = "nothing of the failed try is kept"
+        if tried is not None:
+            result, told = await _asked(judges, tried)
+            if result is not None:
+                answers[number] = result
+        done += 1
+        watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
+        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+
+    await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
+    explained = tuple(
+        pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
+        for number, pair in enumerate(pairs)
+    )
+    alone = {f"A{n}": number for n, number in enumerate(sorted(answers))}
+    common = await _in_common(judges, [answers[number][0] for number in alone.values()], alone, pairs, watcher)
+    grouped = answers.keys() - alone.values()
+    return ExplainedRegressions(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
+
+
+async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResult, RegressionExplanation] | None, str]:
+    """The answer, and a word about it."""
+    subject = tried.subject
+    result = await judges.regression.judge(subject)
+    if result.result_type is ResultType.FAILURE:
+        return None, f"not judged: {result.reason}"
+    said = parse_why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
+    return (result, said), f"{said.behaviour}{'  (known)' if judges.knew(result) else ''}"
+
+
+async def _in_common(
+    judges: CompareJudges,
+    results: Sequence[JudgeResult],
+    alone: dict[str, int],
+    pairs: Sequence[EvalPair],
+    watcher: AnalysisWatcher,
+) -> tuple[Behaviour, ...]:
+    """Groups of explanations; none where the judge finds none or cannot say. As `_groups` leaves `alone`."""
+    if len(results) < 2:
+        return ()
+    subject = Subject.of("regressed evals", result_items(results))
+    found = await judges.behaviours.judge(subject)
+    if found.result_type is ResultType.FAILURE:
+        watcher.say(f"What they have in common was not judged: {found.reason}")
+        return ()
+    cited = JudgeResultWithCitations.from_judge_result(found, judges.behaviours.rubric.output_schema, subject)
+    return _groups(cited.output["groups"], alone, pairs, found.judge)
+
+
+def _groups(
+    groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[EvalPair], judge: str
+) -> tuple[Behaviour, ...]:
+    """A pair belongs to the first group that names its mark; what is alone or names nothing is no group.
+
+    `alone`: numbers of pairs by their marks; those that come into a group are taken out.
+    """
+    found = []
+    for group in groups:
+        marks = [mark for name in group["members"] if (mark := one_line(str(name)).strip("[]")) in alone]
+        members = tuple(dict.fromkeys(marks))
+        if len(members) > 1:
+            named = tuple(pairs[alone.pop(mark)].eval for mark in members)
+            name = slug(str(group["name"])).lower() or "unnamed"
+            found.append(Behaviour(name=name, text=without_marks(group["text"]), evals=named, by=judge))
+    return tuple(found)
+
+
+def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
+    """None where nothing is kept of the failed try."""
+    failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
+    candidate = _record(workspace, failed)
+    if candidate is None:
+        return None
+    passed = next((trial for trial in pair.base if trial.passed and trial.eval_id), None)
+    return _Tried(pair, _record(workspace, passed), candidate)
+
+
+def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
+    """What is kept of a try."""
+    if trial is None or trial.eval_id is None:
+        return None
+    return load_record(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)
+
+
+def _divergence(tried: _Tried | None) -> RegressionExplanation | None:
+    if tried is None or tried.base is None or not (tried.base.transcripts and tried.candidate.transcripts):
+        return None
+    return first_divergence(tried.base.transcripts[0], tried.candidate.transcripts[0])

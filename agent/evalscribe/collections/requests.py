@@ -1,0 +1,459 @@
+"""Ask a model many questions over a collection; each answer is stored at once and paid for once."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol, cast
+from uuid import NAMESPACE_URL, uuid5
+from weakref import WeakValueDictionary
+
+from pydantic import field_validator
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import Frozen, canonical_json, content_id
+from evalscribe.json_data import clean_json, clean_text
+from evalscribe.judging.requests import LoadedReferences, RequestAnswer, RequestModel, RequestPrompt
+from evalscribe.judging.worker_pool import run_concurrently
+from evalscribe.model.chat import Effort, Usage
+from evalscribe.model.collection_storage import ResultSetStore
+from evalscribe.model.output_schema import validate_schema
+from evalscribe.model.protocols import Models
+from evalscribe.model.record import Record
+from evalscribe.model.result import (
+    AgentRunRef,
+    CitationCounts,
+    LLMRequest,
+    Prompt,
+    Ref,
+    RequestValue,
+    Result,
+    ResultCounts,
+    ResultRef,
+    ResultSet,
+    Segment,
+    TranscriptRef,
+)
+from evalscribe.model.rubric import Collection
+from evalscribe.model.storage import EvalStore
+from evalscribe.redaction.redact import redact, redact_json
+from evalscribe.text import join_first, pluralise
+from evalscribe.workspace import Workspace
+
+KEPT = 64
+"""Agent runs that are kept in memory: many requests refer to the same ones."""
+MAX_REFERENCES_NAMED = 10
+KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
+
+
+class References:
+    """Into one collection."""
+
+    def __init__(self, archive: EvalStore, sets: ResultSetStore, collection: Collection) -> None:
+        self._archive = archive
+        self._sets = sets
+        self._collection = collection
+        self._kept = lru_cache(KEPT)(self._found)
+
+    def belonging(self, requests: Sequence[LLMRequest]) -> tuple[LLMRequest, ...]:
+        """The requests as they are stored: without what is no text, redacted, each reference with the collection's id.
+
+        Raises `UsageError` for a reference into another collection.
+        """
+        return tuple(self._stored(number, one) for number, one in enumerate(requests))
+
+    async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
+        """Raises `NotFoundError` naming what is not there, and which request refers to it."""
+        seen = dict[Ref, int]()
+        for number, segments in prompts:
+            for ref in _refs(segments):
+                seen.setdefault(ref, number)
+        missing = list[str]()
+        for ref, number in seen.items():
+            missing += self._missing(ref, number)
+            await asyncio.sleep(0)  # thousands of runs are looked up, and signals must not wait for all of them
+        if missing:
+            more = f" and {len(missing) - MAX_REFERENCES_NAMED} more" if len(missing) > MAX_REFERENCES_NAMED else ""
+            raise NotFoundError(
+                f"collection {self._collection.name!r} lacks {pluralise(len(missing), 'thing')} that prompts refer to: "
+                f"{'; '.join(missing[:MAX_REFERENCES_NAMED])}{more}"
+            )
+
+    def known(self, segments: Sequence[Segment]) -> LoadedReferences:
+        """What a checked prompt refers to."""
+        found = {ref: self._kept(ref) for ref in _refs(segments)}
+        if gone := next((ref for ref, one in found.items() if one is None), None):
+            raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was there a moment ago, and is gone")
+        return cast(LoadedReferences, found)
+
+    def _stored(self, number: int, request: LLMRequest) -> LLMRequest:
+        prompt = Prompt([self._segment(number, one) for one in request.prompt.segments])
+        return LLMRequest(prompt=prompt, metadata=cast(dict[str, object], redact_json(clean_json(request.metadata))))
+
+    def _segment(self, number: int, segment: Segment) -> Segment:
+        if isinstance(segment, str):
+            return redact(clean_text(segment))
+        collection = self._collection
+        if segment.collection_id not in (None, collection.id, collection.name):
+            raise UsageError(
+                f"request {number} refers to {KINDS[type(segment)]} {segment.id!r} of collection "
+                f"{segment.collection_id!r}, but is asked in {collection.id!r}: a prompt can only refer to its own."
+            )
+        return segment.model_copy(update={"collection_id": collection.id})
+
+    def _missing(self, ref: Ref, number: int) -> list[str]:
+        """`agent run 'x' (request 3)`, or nothing where it is there."""
+        found = self._kept(ref)
+        whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
+        told = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
+        if found is None:
+            return [told]
+        if isinstance(found, Result) and found.output is None:
+            return [f"{told}, which has no answer: {found.error or 'it was not asked yet'}"]
+        return []
+
+    def _found(self, ref: Ref) -> Record | Result | None:
+        if isinstance(ref, AgentRunRef):
+            return self._archive.record(ref.id, self._collection.id)
+        if isinstance(ref, TranscriptRef):
+            return self._archive.transcript(ref.id, self._collection.id)
+        made = self._sets.find(self._collection.id, ref.result_set_id)
+        return self._sets.result(made.id, ref.id) if made else None
+
+
+def _refs(segments: Sequence[Segment]) -> tuple[Ref, ...]:
+    return Prompt(segments).refs
+
+
+LONGEST_NAME = 200
+EXAMPLE = "openai/gpt-5-mini"
+UNNAMED = "unnamed"
+
+
+class RequestOptions(RequestValue):
+    """Requests to one model, for one result set. Raises `UsageError`, for a schema `RubricError`."""
+
+    called: ClassVar[str] = "submit_llm_requests"
+
+    requests: tuple[LLMRequest, ...]
+    model: str
+    """`provider/name`."""
+    name: str | None = None
+    """Of the result set; None for one that is named after the requests."""
+    exists_ok: bool = False
+    """Whether requests may be added to a set that has others."""
+    output_schema: dict[str, Any] | None = None
+    reasoning_effort: Effort | None = None
+
+    @field_validator("requests")
+    @classmethod
+    def _some(cls, requests: tuple[LLMRequest, ...]) -> tuple[LLMRequest, ...]:
+        if not requests:
+            raise UsageError("requests is empty: give at least one LLMRequest")
+        return requests
+
+    @field_validator("model")
+    @classmethod
+    def _of_a_provider(cls, model: str) -> str:
+        provider, _, name = model.partition("/")
+        if not provider or not name or not model.isprintable() or " " in model:
+            raise UsageError(f"model_string {model!r} names no model: give provider/model, such as {EXAMPLE}")
+        return model
+
+    @field_validator("name")
+    @classmethod
+    def _as_a_path(cls, name: str | None) -> str | None:
+        parts = [] if name is None else name.split("/")
+        if any(not part.strip() or part != part.strip() or not part.isprintable() for part in parts):
+            raise UsageError(f"result_set_name {name!r} is no name: words between slashes, such as failures/causes/v1")
+        if name and len(name) > LONGEST_NAME:
+            raise UsageError(f"result_set_name has {len(name)} characters; {LONGEST_NAME} are the most")
+        return name
+
+    @field_validator("output_schema")
+    @classmethod
+    def _of_an_answer(cls, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        if schema is not None:
+            validate_schema(schema, "output_schema")
+        return schema
+
+
+@dataclass(frozen=True)
+class SubmissionPlan:
+    """What a call comes to."""
+
+    rows: tuple[Result, ...]
+    """One for each request of the call, in its order."""
+    new: tuple[Result, ...]
+    """Those that the set does not have yet."""
+
+
+def find_result_set(
+    sets: ResultSetStore, collection: Collection, submission: RequestOptions, requests: Sequence[LLMRequest], when: str
+) -> ResultSet:
+    """The set that is meant, as it is or as it is to be made; its id is the same for everybody."""
+    name = submission.name or _unnamed(submission, requests)
+    return sets.find(collection.id, name) or ResultSet(
+        id=_id("result set", collection.id, name),
+        collection_id=collection.id,
+        name=name,
+        output_schema=submission.output_schema,
+        created_at=when,
+    )
+
+
+def plan_submission(
+    made: ResultSet, there: Sequence[Result], submission: RequestOptions, requests: Sequence[LLMRequest], when: str
+) -> SubmissionPlan:
+    """What to ask beside the results that are there.
+
+    Raises `UsageError` where the name is taken by other requests, or by answers of another shape.
+    """
+    digests = [_digest(submission, one) for one in requests]
+    if there:
+        _fits(made, there, submission, digests)
+    waiting = defaultdict[str, list[Result]](list)
+    for one in reversed(there):
+        waiting[one.request].append(one)
+    rows, new = list[Result](), list[Result]()
+    for request, digest in zip(requests, digests, strict=True):
+        if waiting[digest]:
+            rows.append(waiting[digest].pop())
+            continue
+        new.append(_new(made, len(there) + len(new), request, digest, submission, when))
+        rows.append(new[-1])
+    return SubmissionPlan(rows=tuple(rows), new=tuple(new))
+
+
+def _fits(found: ResultSet, there: Sequence[Result], submission: RequestOptions, digests: Sequence[str]) -> None:
+    if found.output_schema != submission.output_schema:
+        raise UsageError(
+            f"result set {found.name!r} has answers of another output_schema: a set has one.\nGive the new one another "
+            "name."
+        )
+    if submission.exists_ok or [one.request for one in there] == list(digests):
+        return
+    raise UsageError(
+        f"result set {found.name!r} is there with {pluralise(len(there), 'request')}, and these {len(digests)} are not "
+        "the same (prompts, metadata and model count).\nGive another name, or exists_ok=True to add what is missing."
+    )
+
+
+def _new(
+    made: ResultSet, number: int, request: LLMRequest, digest: str, submission: RequestOptions, when: str
+) -> Result:
+    return Result(
+        id=_id("result", made.id, str(number)),
+        result_set_id=made.id,
+        number=number,
+        request=digest,
+        prompt=request.prompt.segments,
+        user_metadata=request.metadata,
+        model=submission.model,
+        effort=submission.reasoning_effort,
+        created_at=when,
+    )
+
+
+def _digest(submission: RequestOptions, request: LLMRequest) -> str:
+    return content_id([request, submission.model, submission.reasoning_effort])
+
+
+def _unnamed(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
+    """The same requests have the same name, so that a script that is run again goes on."""
+    whole = content_id([[_digest(submission, one) for one in requests], submission.output_schema])
+    return f"{UNNAMED}/{whole.removeprefix('sha256:')[:12]}"
+
+
+def _id(*parts: str) -> str:
+    """Of one name always the same."""
+    return str(uuid5(NAMESPACE_URL, canonical_json(["evalscribe", *parts])))
+
+
+MAX_SETS_NAMED = 10
+
+
+def list_result_sets(
+    sets: ResultSetStore, collection: Collection, prefix: str | None = None
+) -> tuple[tuple[ResultSet, ResultCounts], ...]:
+    """By name. Names are paths: the prefix `failures` has `failures` and `failures/v1`, not `failures-2`."""
+    there = sets.sets(collection.id)
+    if not prefix or not (folder := prefix.rstrip("/")):
+        return there
+    return tuple(one for one in there if one[0].name == folder or one[0].name.startswith(f"{folder}/"))
+
+
+def result_set_named(sets: ResultSetStore, collection: Collection, name: str) -> ResultSet:
+    """By name or id. Raises `NotFoundError` naming those that are called most like it."""
+    if made := sets.find(collection.id, name):
+        return made
+    names = [one.name for one, _ in sets.sets(collection.id)]
+    near = [*get_close_matches(name, names, n=3, cutoff=0.5)]
+    shown = list(dict.fromkeys((*near, *names)))
+    known = f"there is: {join_first(shown, MAX_SETS_NAMED)}" if names else "it has none yet"
+    raise NotFoundError(f"no result set {name!r} in collection {collection.name!r}; {known}")
+
+
+def count_results(sets: ResultSetStore, made: ResultSet) -> ResultCounts:
+    return next((counts for one, counts in sets.sets(made.collection_id) if one.id == made.id), ResultCounts())
+
+
+def complete_results(sets: ResultSetStore, made: ResultSet, *, include_incomplete: bool = False) -> tuple[Result, ...]:
+    """Results with an answer, or all."""
+    return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)
+
+
+STAGE = "request"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RequestWatcher(Protocol):
+    """Hears how it goes."""
+
+    def begun(self, name: str, done: int, total: int) -> None:
+        """So many of these requests have an answer already."""
+
+    def answered(self, result: Result, *, known: bool) -> None:
+        """`known`: the same question was answered before, so that nobody was asked."""
+
+
+class SubmittedRequests(Frozen):
+    """What became of the requests of one call."""
+
+    result_set: ResultSet
+    counts: ResultCounts
+    asked: int
+    """So many were asked now; the others were known."""
+    citations: CitationCounts
+    spent: Usage
+    """By this call."""
+
+
+async def answer_requests(
+    workspace: Workspace,
+    models: Models,
+    collection: Collection,
+    submission: RequestOptions,
+    watcher: RequestWatcher,
+    *,
+    concurrency: int | None = None,
+    clock: Callable[[], datetime] = _utc_now,
+) -> SubmittedRequests:
+    """Ask what has no answer yet. What concerns one request is an error in its result.
+
+    Args:
+        workspace: Where results go.
+        models: Who is asked.
+        collection: Whose agent runs prompts refer to.
+        submission: The requests, and by whom they are answered.
+        watcher: Hears how it goes.
+        concurrency: Requests at a time; None for the configured number.
+        clock: When results are stored.
+
+    Raises:
+        UsageError: It cannot be asked so; nothing was asked.
+        NotFoundError: Prompts refer to what is not there; nothing was asked.
+        EvalscribeError: It concerns all requests; what is finished is stored.
+    """
+    sets = workspace.store.results
+    model = models.open(submission.model, STAGE)
+    questioner = RequestModel(model, workspace.prompts, submission.output_schema, submission.reasoning_effort)
+    references = References(workspace.store.runs, sets, collection)
+    requests = references.belonging(submission.requests)
+    when = _spelled(clock())
+    with sets.lock(find_result_set(sets, collection, submission, requests, when).id):
+        made = find_result_set(sets, collection, submission, requests, when)
+        plan = plan_submission(made, sets.results(made.id), submission, requests, when)
+        await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
+        sets.add(made, plan.new)
+        work = _Work(sets, clock, questioner, references, watcher)
+        watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+        at_once = concurrency or workspace.settings.concurrency.value
+        await run_concurrently((one for one in plan.rows if one.open), work.do, at_once)
+    return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
+
+
+class _Work:
+    """The requests of one call, as they are answered."""
+
+    def __init__(
+        self,
+        sets: ResultSetStore,
+        clock: Callable[[], datetime],
+        questioner: RequestModel,
+        references: References,
+        watcher: RequestWatcher,
+    ) -> None:
+        self.done: dict[str, Result] = {}
+        self._sets = sets
+        self._clock = clock
+        self._questioner = questioner
+        self._references = references
+        self._watcher = watcher
+        self._asked = 0
+        self._spent = Usage()
+        self._asking = WeakValueDictionary[str, asyncio.Lock]()
+        """By key: who asks the same at the same time waits for the answer."""
+
+    async def do(self, waiting: Result) -> None:
+        question = RequestPrompt.of(waiting.prompt, self._references.known(waiting.prompt))
+        request = self._questioner.request(question)
+        key = self._questioner.key(request)
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            known = self._sets.answered(key)
+            if known:
+                result = _copied(waiting, known, self._questioner.again(known.output or {}, question))
+            else:
+                answer = await self._questioner.ask(question, request)
+                self._count(answer)
+                result = _answered(waiting, key, answer)
+            result = result.model_copy(update={"created_at": _spelled(self._clock())})
+            self._sets.put(result)
+        self.done[result.id] = result
+        self._watcher.answered(result, known=known is not None)
+        await asyncio.sleep(0)  # a lane that only meets known answers would keep signals waiting
+
+    def told(self, made: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:
+        counts = ResultCounts(
+            requests=len(results),
+            results=sum(one.output is not None for one in results),
+            errors=sum(one.error is not None for one in results),
+        )
+        citations = sum((one.citations for one in results), CitationCounts())
+        return SubmittedRequests(
+            result_set=made, counts=counts, asked=self._asked, citations=citations, spent=self._spent
+        )
+
+    def _count(self, answer: RequestAnswer) -> None:
+        self._asked += answer.usage.calls > 0
+        self._spent += answer.usage
+
+
+def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
+    return waiting.model_copy(
+        update={
+            "key": key,
+            "output": answer.output,
+            "error": answer.error,
+            "final": answer.final,
+            "input_tokens": answer.usage.input_tokens,
+            "output_tokens": answer.usage.output_tokens,
+            "cost_usd": answer.usage.cost_usd,
+        }
+    )
+
+
+def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result:
+    """The answer of another result, which was paid for there."""
+    tokens = {name: getattr(known, name) for name in ("input_tokens", "output_tokens")}
+    return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
+
+
+def _spelled(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds")

@@ -1,0 +1,476 @@
+"""Find the run that a user names: stored, in a file, in a snapshot folder or in a deployment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from evalscribe.collections.choice import plan_collection
+from evalscribe.collections.importing import FileImport, ImportWatcher, import_file
+from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.experiment import ExperimentRun
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.record import Record
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import EvalStore, Records, Store
+from evalscribe.sample import snapshot_folder
+from evalscribe.settings.access import npx_environment
+from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
+from evalscribe.sources.formats import open_records, run_files
+from evalscribe.sources.snapshot import StoredSource
+from evalscribe.store.lookup import kind_of
+from evalscribe.text import join_first, pluralise
+from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.sources.convex_payload import PayloadSource
+
+
+Runs = tuple[ExperimentRun, ...]
+
+
+def describe_other_id(workspace: Workspace, named: str) -> str | None:
+    """`exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`; None for what is nothing
+    of an experiment."""
+    for look in (_experiment, _version, _dataset, _dataset_version, _deployment, _try):
+        if found := look(workspace, named):
+            what, runs = found
+            return f"{named} is {what}, and no run: {_instead(runs)}"
+    return f"{named} looks like the id of {kind}, and is no run" if (kind := kind_of(named)) else None
+
+
+def _instead(runs: Runs) -> str:
+    if not runs:
+        return "nothing of it has run yet; `evalscribe experiments run EXPERIMENT` makes a run"
+    latest = runs[-1]
+    which = f"{latest.name} ({latest.id})" if latest.name else latest.id
+    return f"name {which}, {'its run' if len(runs) == 1 else f'the latest of its {len(runs):,} runs'}"
+
+
+Found = tuple[str, Runs] | None
+"""What it is, in words, and its runs, the oldest first."""
+
+
+def _of(workspace: Workspace, belongs: Callable[[ExperimentRun], bool]) -> Runs:
+    return tuple(filter(belongs, workspace.store.experiment_runs.runs()))
+
+
+def _called(what: str, name: str, named: str) -> str:
+    return what if name == named else f"{what}, {name}"
+
+
+def _experiment(workspace: Workspace, named: str) -> Found:
+    one = workspace.store.experiments.experiment(named)
+    return (
+        None
+        if one is None
+        else (_called("an experiment", one.name, named), workspace.store.experiment_runs.runs(one.id))
+    )
+
+
+def _version(workspace: Workspace, named: str) -> Found:
+    one = workspace.store.experiments.experiment_version(named)
+    owner = workspace.store.experiments.experiment(one.experiment_id) if one else None
+    if one is None or owner is None:
+        return None
+    runs = _of(workspace, lambda run: run.experiment_version_id == one.id)
+    return f"version {one.number} of experiment {owner.name}", runs
+
+
+def _dataset(workspace: Workspace, named: str) -> Found:
+    one = workspace.store.datasets.find(named)
+    if one is None:
+        return None
+    versions = {version.id for version in workspace.store.datasets.versions(one.id)}
+    return _called("a dataset", one.name, named), _of(workspace, lambda run: run.dataset_version_id in versions)
+
+
+def _dataset_version(workspace: Workspace, named: str) -> Found:
+    one = workspace.store.datasets.version(named)
+    if one is None:
+        return None
+    return f"a version of a dataset ({one.number})", _of(workspace, lambda run: run.dataset_version_id == one.id)
+
+
+def _deployment(workspace: Workspace, named: str) -> Found:
+    one = workspace.store.experiments.deployment(named)
+    if one is None:
+        return None
+    return _called("a deployment", one.name, named), _of(workspace, lambda run: run.deployment_id == one.id)
+
+
+def _try(workspace: Workspace, named: str) -> Found:
+    """Of a run item or a score."""
+    score = workspace.store.experiment_runs.score(named)
+    attempt = workspace.store.experiment_runs.attempt(score.run_item_id if score else named)
+    if attempt is None:
+        return None
+    what = f"a score of item {attempt.item.item_key}" if score else f"a try at item {attempt.item.item_key}"
+    run = workspace.store.experiment_runs.run(attempt.item.run_id)
+    return what, (run,) if run else ()
+
+
+SHORTEST_PREFIX = 4
+"""Characters of a run's id that may stand for it."""
+MOST_NAMED = 10
+
+
+class ImportProgress(ImportWatcher, Protocol):
+    """Hears of a file as it is read."""
+
+    def say(self, line: str) -> None:
+        """Something a person should know: one line."""
+
+
+def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
+    """Id of the imported run that is called so, or whose id begins so; None where there is none.
+
+    Raises `UsageError` where several begin so.
+    """
+    if is_whole(archive, name):
+        return name
+    ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
+    found = [run_id for run_id in ids if is_whole(archive, run_id)]
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} imported runs begin with {name}: {', '.join(found[:MOST_NAMED])}")
+    return next(iter(found), None)
+
+
+def analysed_run(store: Store, name: str) -> str:
+    """Id of the run in the store that is called so, or whose id begins so.
+
+    Raises `NotFoundError`, `UsageError` where several begin so.
+    """
+    ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
+    if name in ids:
+        return name
+    if len(ids) > 1:
+        raise UsageError(f"{len(ids)} runs begin with {name}: {join_first(ids, MOST_NAMED)}")
+    if not ids:
+        raise NotFoundError(f"there is no run {name!r} in the store; `evalscribe import` brings one in")
+    return ids[0]
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A file that holds runs."""
+
+    name: str
+    open: Callable[[], Records]
+    said: Sequence[str] = ()
+    """What of provider, model and experiment the user said."""
+
+
+async def import_run(
+    archive: EvalStore,
+    shelf: CollectionStore,
+    files: Sequence[RunFile],
+    called: tuple[str, str],
+    watcher: ImportProgress,
+) -> str:
+    """Import files; the id of the only run in them. `called`: what the user named, the collection after it.
+
+    A run that is in a collection stays there. Raises `EvalscribeError` for files that hold no run, `UsageError` where
+    they hold several.
+    """
+    runs: dict[str, Run] = {}
+    for file in files:
+        collection = _home(archive, shelf, file) or plan_collection(shelf.collections(), None, None, called[1])
+        done = await import_file(archive, shelf, file.open(), collection, watcher, said=file.said)
+        watcher.say(_told(file.name, done))
+        if done.stopped:
+            watcher.say(f"Not read to its end: {done.stopped}")
+        runs |= {run.id: run for run in done.runs}
+    if not runs:
+        raise DataError(f"{called[0]} holds no run")
+    if len(runs) > 1:
+        names = "\n".join(f"  {run.id} ({run.model}, {run.experiment})" for run in list(runs.values())[:MOST_NAMED])
+        more = f"\n  and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
+        raise UsageError(f"{called[0]} holds {len(runs)} runs; name one by its id:\n{names}{more}")
+    return next(iter(runs))
+
+
+def _home(archive: EvalStore, shelf: CollectionStore, file: RunFile) -> Collection | None:
+    """The collection that has the file's first run already."""
+    collections = shelf.collections()
+    first = next(file.open().read(), None) if collections else None
+    if not isinstance(first, Run) or archive.run(first.id) is None:
+        return None
+    return next((one for one in collections if any(run.id == first.id for run in archive.runs(one.id))), None)
+
+
+def _told(file: str, done: FileImport) -> str:
+    left_out = f"; left out: {pluralise(sum(done.left_out.values()), 'thing')}" if done.left_out else ""
+    evals = pluralise(sum(done.statuses.values()), "eval")
+    return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
+
+
+def is_whole(archive: EvalStore, run_id: str) -> bool:
+    """Whether at least one eval of the run was imported."""
+    return next(archive.records(run_id), None) is not None
+
+
+def load_record(archive: EvalStore, store: Store, run_id: str, eval_id: str) -> Record | None:
+    """None where nothing was kept, or nothing that can be read."""
+    record = archive.record(eval_id, run_id=run_id)
+    if record is not None:
+        return record
+    evidence = store.get_evidence(run_id, eval_id)
+    if not isinstance(evidence, Evidence):
+        return None
+    return Record(
+        run_id=run_id,
+        eval=evidence.eval,
+        steps=evidence.steps,
+        documents=evidence.documents,
+        missing=evidence.missing,
+    )
+
+
+SAMPLE = "sample"
+"""What ships with the package: to import, two runs of a small agent."""
+PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
+"""Ends of file names that are no part of a collection's name."""
+
+
+def collection_name(path: str) -> str:
+    """A file's or folder's name without its ends; the last part of an address."""
+    name = path.rstrip("/").rpartition("/")[2] or path
+    name = Path.cwd().name if name in (".", "..", "") else name
+    while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
+        name = name[: -len(end)]
+    return name
+
+
+def parse_run_address(run: str) -> RunAddress:
+    """Raises `EvalscribeError` for what names no run."""
+    if run == SAMPLE:
+        return RunAddress(kind="snapshot", folder=snapshot_folder())
+    return parse_address(run, Path.cwd())
+
+
+def is_file_of_runs(run: str) -> bool:
+    """Whether it names a file that is no part of a snapshot, or a folder of such files."""
+    path = Path(run)
+    try:
+        if path.is_dir():
+            return run != SAMPLE and not (path / SUMMARY).exists()
+        return run != SAMPLE and path.is_file() and path.name != SUMMARY
+    except (OSError, ValueError):
+        return False
+
+
+def eval_named(run: str) -> str | None:
+    """The eval whose page RUN is. Raises as `parse_run_address` does."""
+    return None if is_file_of_runs(run) else parse_run_address(run).eval_id
+
+
+def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
+    """The source of a run that is neither stored nor a file of runs; the caller closes it.
+
+    Raises `EvalscribeError` where it cannot be reached as things are set.
+    """
+    settings, options = workspace.settings, workspace.options
+    named = parse_run_address(run)
+    links = named.links(settings.visualizer.value)
+    if named.folder is not None:
+        from evalscribe.sources.snapshot import open_snapshot
+
+        return open_snapshot(named.folder, links)
+    run_id = named.run_id or ""
+    if named.kind == "id" and (why := _not_a_run(workspace, run_id)):
+        raise NotFoundError(why)
+    if options.via == "npx":
+        from evalscribe.sources.npx import open_npx
+
+        if options.convex_dir is None:
+            raise UsageError("--via npx needs --convex-dir DIR, the folder in which `npx convex run` works")
+        named_there = npx_environment(settings.places)
+        return open_npx(options.convex_dir, run_id, links, settings=named_there, env_path=options.env_file)
+    if options.via != "http":
+        raise UsageError(f"--via {options.via} is not known: http or npx")
+    from evalscribe.sources.convex import open_convex
+
+    try:
+        access = settings.convex()
+    except AccessError as error:
+        if named.kind != "id":
+            raise
+        known = whole_run(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
+        here = (
+            f"no imported run and no file is called {run_id!r}, and none can be fetched"
+            if known is None
+            else f"run {known} is imported, analyses need no network for it, and it cannot be fetched"
+        )
+        raise AccessError(f"{here}: {error}") from None
+    return open_convex(access.url, access.key, run_id, links)
+
+
+@asynccontextmanager
+async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadSource"]:
+    """As `source_of_run`, closed at the end."""
+    runs = source_of_run(workspace, run)
+    try:
+        yield runs
+    finally:
+        await runs.close()
+
+
+@asynccontextmanager
+async def open_run(
+    workspace: Workspace, run: str, watcher: ImportProgress, *, provider: str | None = None, model: str | None = None
+) -> AsyncIterator[RunSource]:
+    """The source of a run. A file of runs is imported first; what was imported is read from the store.
+
+    Args:
+        workspace: Where imported runs are, and how a deployment is reached.
+        run: An id or its prefix, an address, a file, a snapshot folder or `sample`.
+        watcher: Hears of an import.
+        provider: Of the runs in a file; None for what the file says.
+        model: As `provider`.
+    """
+    stored = await _stored(workspace, run, watcher, RunOverrides(provider=provider, model=model))
+    if stored is not None:
+        yield stored
+        return
+    async with open_source(workspace, run) as fetched:
+        yield fetched
+
+
+async def _stored(workspace: Workspace, run: str, watcher: ImportProgress, overrides: RunOverrides) -> RunSource | None:
+    """The run in the store, where it was imported or is now."""
+    if is_file_of_runs(run):
+        path = Path(run)
+        called = (path.name or str(path), collection_name(run))
+        run_id = await import_run(
+            workspace.store.runs, workspace.store.collections, _files(path, overrides), called, watcher
+        )
+        return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
+    if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
+        return None
+    imported = whole_run(workspace.store.analyses, workspace.store.runs, run)
+    known = experiment_run_name(workspace, imported or run) or imported
+    if known is None:
+        return None
+    watcher.say(f"Run {known} is read from the store.")
+    return StoredSource(workspace.store.analyses, workspace.store.runs, known)
+
+
+def experiment_run_name(workspace: Workspace, named: str) -> str | None:
+    """Id of the run of an experiment with this name or id. Raises `UsageError` for one of which nothing can be read."""
+    run = workspace.store.experiment_runs.run(named)
+    if run is None:
+        return None
+    if not run.terminal:  # A part of it may be in the archive already.
+        raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
+    if is_whole(workspace.store.runs, run.id):
+        return run.id
+    raise UsageError(f"run {named} of an experiment {run.state} before it tried anything: {run.reason or 'no reason'}")
+
+
+def _not_a_run(workspace: Workspace, named: str) -> str | None:
+    """What of an experiment it is instead."""
+    if not workspace.has_store:
+        kind = kind_of(named)
+        return f"{named} looks like the id of {kind}, and nothing is stored here" if kind else None
+    # Experiments are a tenth of what an analysis would import, and few ids are not those of runs.
+
+    return describe_other_id(workspace, named)
+
+
+def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
+    """The file, or those of a folder that hold runs. Raises `NotFoundError` where none does."""
+    if not path.is_dir():
+        return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
+    there: tuple[Path, ...] = ()
+    with suppress(NotFoundError):  # there is none at all
+        there = run_files(path)
+    found = []
+    for one in there:
+        with suppress(DataError):
+            open_records(one, overrides)
+            found.append(RunFile(str(one), partial(open_records, one, overrides), overrides.said))
+    if not found:
+        raise NotFoundError(f"{path} is no snapshot of a run: it has no {SUMMARY}, and no file in it holds runs")
+    return tuple(found)
+
+
+def find_failure(run: Run, name: str) -> Eval:
+    """The failed eval that a person means. Raises `NotFoundError` or `UsageError`."""
+    exact = [eval for eval in run.failures if name in (eval.id, eval.path)]
+    close = exact or [eval for eval in run.failures if name in _short_names(eval)]
+    if len(close) == 1:
+        return close[0]
+    if close:
+        raise UsageError(f"{name!r} is the name of several failed evals: {_some(close)}")
+    raise NotFoundError(f"no failed eval of run {run.id} is called {name!r}; there are {_some(run.failures)}")
+
+
+def _short_names(eval: Eval) -> tuple[str, ...]:
+    """Without the category, without the trial, without both."""
+    return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
+
+
+def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
+    return join_first([eval.path for eval in evals], 5) or "none"
+
+
+FETCHES = 8
+"""How many evals are fetched at once."""
+
+
+class PayloadReaderSource(Protocol):
+    """A source that also hands out what it read, redacted."""
+
+    async def run(self) -> Run: ...
+    async def summary(self) -> object: ...
+    async def payload(self, eval: Eval) -> object | UnreadableEvidence: ...
+
+
+class PayloadWriter(Protocol):
+    """Where the payloads go."""
+
+    def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None: ...
+    def finish(self, summary: object) -> None: ...
+
+
+class FetchedRun(Frozen):
+    run: Run
+    unreadable: tuple[UnreadableEvidence, ...] = ()
+    """What the source could not give; the snapshot says so in its place."""
+
+
+async def fetch_run(
+    source: PayloadReaderSource, open_writer: Callable[[str], PayloadWriter], watcher: AnalysisWatcher
+) -> FetchedRun:
+    """Write the run and every failed eval; the summary last, so that a folder cut short is no snapshot.
+
+    `open_writer` gets the run's id. Raises `EvalscribeError` for what concerns the whole run.
+    """
+    run = await source.run()
+    watcher.started(run)
+    writer = open_writer(run.id)
+    waiting = iter(run.failures)
+    unreadable: list[UnreadableEvidence] = []
+    done = 0
+
+    async def some() -> None:
+        nonlocal done
+        for eval in waiting:
+            payload = await source.payload(eval)
+            writer.put(eval.id, payload)
+            unreadable.extend([payload] if isinstance(payload, UnreadableEvidence) else [])
+            done += 1
+            watcher.fetched(done, len(run.failures))
+
+    await asyncio.gather(*(some() for _ in range(FETCHES)))
+    writer.finish(await source.summary())
+    return FetchedRun(run=run, unreadable=tuple(unreadable))

@@ -1,0 +1,286 @@
+"""Find what is to be judged: files of agent runs, failed evals, and agent runs of a collection."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.query import select_agent_runs
+from evalscribe.collections.runs import find_failure, is_whole, load_record, parse_run_address, source_of_run
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.failures.prepare import fetch_evidence
+from evalscribe.ids import Frozen
+from evalscribe.judging.judges import LoadedSubject
+from evalscribe.judging.subjects import agent_run_subject, failure_subject
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.evidence import EvidenceSnapshot, UnreadableEvidence
+from evalscribe.model.exploration import Member
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.record import evidence_of
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import EvalStore, Store
+from evalscribe.model.transcript import AgentRun, parse_agent_runs
+from evalscribe.sources.snapshot import StoredSource
+from evalscribe.workspace import Workspace
+
+SHORTEST_PREFIX = 4
+"""Characters of a stored run's id that may stand for it."""
+FROZEN = "dataset"
+"""In place of the run's id where evidence stands in a dataset."""
+ENDINGS = (".json", ".jsonl")
+"""Of files of agent runs: what ends so is no run's id, nor an eval's name."""
+LARGEST_FILE = 512 * 1024 * 1024
+"""Bytes of one file of agent runs."""
+
+
+class SubjectAddress(Frozen):
+    """A run as it was named, before anything is read of it."""
+
+    run_id: str | None = None
+    """None where only the source knows it."""
+    eval_id: str | None = None
+    is_id: bool = False
+    """Whether nothing but an id was given, so that the store may know the run."""
+
+
+class AgentRunFile(Protocol):
+    """Where runs come from that the store does not know."""
+
+    def address(self, name: str) -> SubjectAddress:
+        """Raises `EvalscribeError` for what names no run."""
+
+    def source(self, name: str) -> RunSource:
+        """Closed by whoever made this. Raises `EvalscribeError` where it cannot be reached as things are set."""
+
+    def imported(self, run_id: str) -> RunSource | None:
+        """Of a stored run that was imported whole; None for one that was only analysed."""
+
+
+class ReachedSubject:
+    """`AgentRunFile` of a workspace; sources are closed with `opened`."""
+
+    def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
+        self._workspace = workspace
+        self._opened = opened
+
+    def address(self, name: str) -> SubjectAddress:
+        named = parse_run_address(name)
+        return SubjectAddress(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
+
+    def source(self, name: str) -> RunSource:
+        runs = source_of_run(self._workspace, name)
+        self._opened.push_async_callback(runs.close)
+        return runs
+
+    def imported(self, run_id: str) -> RunSource | None:
+        archive = self._workspace.store.runs
+        return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
+
+
+@dataclass(frozen=True)
+class PendingSubject:
+    """One subject that is to be judged; it is read when it is its turn."""
+
+    name: str
+    load: Callable[[], LoadedSubject | str]
+    """The reason where it cannot be read."""
+    is_eval: bool = False
+    task: str | None = None
+    """The eval, the same in every run and trial."""
+    _kept: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
+
+    def keep(self, loaded: LoadedSubject) -> None:
+        """Keep what was loaded for an estimate until it is judged."""
+        self._kept[:] = [loaded]
+
+    def take(self) -> LoadedSubject | str:
+        """What was kept, which is then let go, or else what is loaded now."""
+        return self._kept.pop() if self._kept else self.load()
+
+
+@dataclass
+class ChosenRun:
+    """A run and which of its failures were asked for; all of them where none was named."""
+
+    run: Run
+    source: RunSource | None
+    """None where the store has all of the evidence that there is."""
+    evals: list[Eval] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> tuple[Eval, ...]:
+        return tuple(dict.fromkeys(self.evals)) or self.run.failures
+
+
+class SubjectFinder:
+    """Finds what names mean; evidence that the store lacks is read into it."""
+
+    def __init__(self, store: Store, runs: AgentRunFile, watcher: AnalysisWatcher) -> None:
+        self._store = store
+        self._runs = runs
+        self._watcher = watcher
+
+    async def found(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
+        """Files, runs, and names of evals behind the run that they belong to, in the order given.
+
+        Raises `EvalscribeError` for a name that means nothing, and for what concerns a whole run.
+        """
+        chosen: list[ChosenRun | list[PendingSubject]] = []
+        current: ChosenRun | None = None
+        for argument in arguments:
+            if _is_file(argument):
+                chosen.append([of_run(run) for run in _of_file(argument)])
+            elif current is not None and (eval := _named(current.run, argument)):
+                current.evals.append(eval)
+            else:
+                current = await self._next_run(argument, current)
+                chosen.append(current)
+        waiting = [one for part in chosen for one in (part if isinstance(part, list) else await self.gathered(part))]
+        return tuple(_once(waiting))
+
+    async def run(self, name: str) -> ChosenRun:
+        """A run by its address, its id, or a prefix of the id of a stored one. Raises `EvalscribeError`."""
+        if stored := self.stored(name):
+            return ChosenRun(run=stored, source=self._runs.imported(stored.id))
+        named = self._runs.address(name)
+        runs = self._runs.source(name)
+        run = await runs.run()
+        choice = ChosenRun(run=run, source=runs)
+        if named.eval_id:
+            choice.evals.append(find_failure(run, named.eval_id))
+        return choice
+
+    async def gathered(self, choice: ChosenRun) -> tuple[PendingSubject, ...]:
+        """The chosen failures of a run, their evidence in the store."""
+        if choice.source is not None:
+            self._watcher.started(choice.run)
+            self._store.put_run(choice.run)
+            wanted = choice.run.model_copy(update={"failures": choice.chosen})
+            await fetch_evidence(choice.source, wanted, self._store, self._watcher.fetched)
+        if not choice.chosen:
+            self._watcher.say(f"No failed eval of run {choice.run.id} is listed.")
+        return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
+
+    async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
+        """Behind a run a name that means nothing is more likely an eval's than a run's."""
+        if argument.endswith(ENDINGS) and "://" not in argument:
+            raise NotFoundError(f"there is no file {argument}")
+        try:
+            return await self.run(argument)
+        except EvalscribeError as error:
+            if current is None or "://" in argument:
+                raise
+            failure = f"no failed eval of run {current.run.id} is called {argument!r}, and as a run: {error}"
+            raise NotFoundError(failure) from None
+
+    def stored(self, name: str) -> Run | None:
+        """The stored run of that id, or whose id begins so. Raises `UsageError` where several begin so."""
+        if not (named := self._runs.address(name)).is_id:
+            return None
+        run_id = named.run_id or name
+        if run := self._store.get_run(run_id):
+            return run
+        ids = self._store.run_ids(run_id) if len(run_id) >= SHORTEST_PREFIX else ()
+        if len(ids) > 1:
+            raise UsageError(f"{len(ids)} stored runs begin with {run_id}: {', '.join(ids[:5])}")
+        return self._store.get_run(ids[0]) if ids else None
+
+    def _failed(self, run: Run, eval: Eval) -> PendingSubject:
+        def load() -> LoadedSubject | str:
+            evidence = self._store.get_evidence(run.id, eval.id)
+            if evidence is None:
+                return "its evidence is not in the store: name the run by its URL or folder"
+            if isinstance(evidence, UnreadableEvidence):
+                return evidence.reason
+            return LoadedSubject(failure_subject(run.id, evidence), evidence)
+
+        return PendingSubject(name=f"{run.id}/{eval.path}", load=load, is_eval=True, task=eval.task)
+
+
+def of_run(run: AgentRun) -> PendingSubject:
+    return PendingSubject(name=run.id, load=lambda: LoadedSubject(agent_run_subject(run)))
+
+
+def of_frozen(value: object) -> LoadedSubject:
+    """A failed eval of a dataset. Raises `DataError` for what holds no evidence."""
+    evidence = EvidenceSnapshot.read(value).evidence
+    return LoadedSubject(failure_subject(FROZEN, evidence), evidence)
+
+
+def agent_runs(name: str) -> Sequence[AgentRun]:
+    """The agent runs of a file: one, a list, or one a line. Raises `DataError` or `NotFoundError`."""
+    path = Path(name)
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise DataError(f"{name} is larger than {LARGEST_FILE:,} bytes: split it")
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is no text in UTF-8, so no agent run") from None
+    except OSError as error:
+        raise NotFoundError(f"{name} cannot be read: {error.strerror}") from None
+    return parse_agent_runs(text, name)
+
+
+def _of_file(name: str) -> Sequence[AgentRun]:
+    try:
+        return agent_runs(name)
+    except DataError as error:
+        imported = f"evalscribe import {name}, then evalscribe judge RUBRIC --collection NAME"
+        raise DataError(f"{error}\nIs it a log or another file of whole runs? {imported}") from None
+
+
+def _is_file(argument: str) -> bool:
+    """Whether it names a file of agent runs; the summary of a snapshot names a run."""
+    try:
+        return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
+    except (OSError, ValueError):
+        return False
+
+
+def _named(run: Run, name: str) -> Eval | None:
+    try:
+        return find_failure(run, name)
+    except NotFoundError:
+        return None
+
+
+def _once(waiting: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
+    """An eval that was named twice is judged once."""
+    seen: set[str] = set()
+    for one in waiting:
+        if not one.is_eval or one.name not in seen:
+            seen.add(one.name)
+            yield one
+
+
+def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, PendingSubject]:
+    """Those agent runs of a collection, by name or id, that fit a condition, by id. Raises `EvalscribeError`."""
+    which = choose_collection(workspace, collection)
+    members = select_agent_runs(workspace.tables, which.id, where)
+    if not members:
+        fits = " fits the condition" if where else ""
+        raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
+    return waiting(members, workspace.store.runs, workspace.store.analyses)
+
+
+def waiting(members: Iterable[Member], archive: EvalStore, store: Store) -> dict[str, PendingSubject]:
+    """By id. A failed one is shown as it is when its run is named, any other one as an agent run of a file is."""
+    return {member.id: _waiting(member, archive, store) for member in members}
+
+
+def _waiting(member: Member, archive: EvalStore, store: Store) -> PendingSubject:
+    name = f"{member.run_id}/{member.eval}" if member.failed else member.id
+    return PendingSubject(name=name, load=partial(_loaded, member, archive, store), is_eval=member.failed)
+
+
+def _loaded(member: Member, archive: EvalStore, store: Store) -> LoadedSubject | str:
+    record = load_record(archive, store, member.run_id, member.id)
+    if record is None:
+        return "nothing is kept of it: import its run again"
+    if not member.failed:
+        return LoadedSubject(agent_run_subject(record.agent_run))
+    evidence = evidence_of(record)
+    return LoadedSubject(failure_subject(member.run_id, evidence), evidence)

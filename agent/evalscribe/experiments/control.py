@@ -1,0 +1,248 @@
+"""Start, wait for, cancel and resume runs."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple, Protocol
+
+from evalscribe.errors import NotFoundError, UnavailableError, UsageError
+from evalscribe.experiments import deployments
+from evalscribe.experiments.definitions import merged_config, new_version, validate_experiment_name, version_options
+from evalscribe.experiments.lookup import has_no_worker, number_of_items, version_named
+from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
+from evalscribe.model.experiment_storage import ExperimentRuns
+from evalscribe.workspace import Workspace
+
+LOGS = "logs"
+"""Folder in the store's, with what workers print."""
+
+
+class PlannedRun(NamedTuple):
+    """Nothing of it is stored."""
+
+    run: ExperimentRun
+    version: ExperimentVersion
+    own_version: bool
+    """Whether the run has a version of its own, which the experiment does not go on from."""
+
+
+def plan_run(
+    workspace: Workspace,
+    experiment: Experiment,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    deployment: str | None = None,
+    repetitions: int | None = None,
+    concurrency: int | None = None,
+    budget_usd: float | None = None,
+    config: str | None = None,
+) -> PlannedRun:
+    """What would be run; None is as the experiment's version has it.
+
+    Args:
+        workspace: Where the experiment is.
+        experiment: What is run.
+        name: A label, usable as the run's id.
+        version: Id or number of the experiment's version; None for the latest.
+        deployment: Id or name of a candidate build.
+        repetitions: How often each item is tried.
+        concurrency: Tries at a time.
+        budget_usd: What models may cost; None for no bound.
+        config: JSON with keys of the config, which makes a version of its own for this run.
+
+    Raises:
+        UsageError: An option is wrong, or the experiment is archived.
+        NotFoundError: Something named is not there.
+    """
+    if experiment.status == "archived":
+        raise UsageError(
+            f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
+        )
+    tried = _version(workspace, experiment, version, config)
+    run = ExperimentRun(
+        id=token_hex(10),
+        experiment_id=experiment.id,
+        experiment_version_id=tried.id,
+        dataset_version_id=tried.dataset_version_id,
+        deployment_id=_deployment(workspace, tried, deployment),
+        name=None if name is None else validate_experiment_name(name),
+        repetitions=repetitions or tried.config.repetitions,
+        concurrency=concurrency or tried.config.concurrency,
+        budget_usd=budget_usd,
+        items=number_of_items(workspace, tried.dataset_version_id, tried.config.split),
+        created_at=workspace.now(),
+    )
+    return PlannedRun(run, tried, config is not None)
+
+
+def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
+    """Store the run, queued. Raises `UsageError` where its name is taken meanwhile."""
+    if plan.own_version:
+        workspace.store.experiments.put_version(plan.version, latest=False)
+    workspace.store.experiment_runs.add(plan.run)
+    return plan.run
+
+
+def start_run(workspace: Workspace, run: ExperimentRun) -> None:
+    """Start the run's worker, with the workspace's `env_file` and `max_tokens`.
+
+    Raises:
+        UnavailableError: It cannot be started; the run has failed.
+    """
+    try:
+        start_worker(workspace, run.id)
+    except UnavailableError as error:
+        workspace.store.experiment_runs.end(run.id, "failed", workspace.now(), str(error))
+        raise
+
+
+def start_worker(workspace: Workspace, run_id: str) -> Path:
+    """Start the process that works on the run; it outlives this one. Returns the file that it writes to.
+
+    Raises:
+        UnavailableError: It cannot be started.
+    """
+    options = workspace.options
+    given = [] if options.env_file is None else ["--env-file", str(options.env_file)]
+    given += [] if options.max_tokens is None else ["--max-tokens", str(options.max_tokens)]
+    log = workspace.settings.store / LOGS / f"{run_id}.log"
+    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *given]
+    try:
+        with warnings.catch_warnings():
+            # Python warns of children that nobody waits for; this one is meant to live on.
+            warnings.simplefilter("ignore", ResourceWarning)
+            subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
+            )
+    except OSError as error:
+        raise UnavailableError(f"no worker could be started for run {run_id}: {error}") from error
+    finally:
+        os.close(descriptor)
+    return log
+
+
+def _version(workspace: Workspace, experiment: Experiment, named: str | None, config: str | None) -> ExperimentVersion:
+    version = version_named(workspace, experiment, named)
+    if config is None:
+        return version
+    definition = version_options(experiment, version)
+    merged = merged_config(definition.config, config)
+    return new_version(workspace, experiment.id, definition.model_copy(update={"config": merged}))
+
+
+def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> str | None:
+    """The build that is tried: a candidate has the component by the same name and of the same type."""
+    target = version.target
+    if not isinstance(target, ComponentTarget):
+        if named is not None:
+            raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
+        return None
+    if named is None:
+        return target.deployment_id
+    deployment = deployments.find_deployment(workspace.store.experiments, named)
+    if deployment.component(target.component.name) is None:
+        there = ", ".join(component.name for component in deployment.components)
+        raise UsageError(
+            f"--deployment-id {named}: it has no component {target.component.name}, which the experiment tries; "
+            f"it has: {there}"
+        )
+    deployments.component_of(deployment, target.component.name, target.component.type)
+    return deployment.id
+
+
+QUICK_S = 0.2
+SLOW_S = 1.0
+"""Seconds between two looks: at first, and after a while."""
+
+
+class RunWatcher(Protocol):
+    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
+        """How far the run is."""
+
+
+async def wait_for_run(
+    runs: ExperimentRuns, run_id: str, timeout_s: float | None, watcher: RunWatcher | None = None
+) -> ExperimentRun | None:
+    """The run when it has ended; None where it has not in time, and goes on.
+
+    Raises `NotFoundError`, and `UnavailableError` where nobody works on it any more.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    pause = QUICK_S
+    while True:
+        run = runs.run(run_id)
+        if run is None:
+            raise NotFoundError(f"there is no run {run_id!r} of an experiment")
+        if watcher is not None:
+            watcher.tried(run, runs.tally(run.id))
+        if run.terminal:
+            return run
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return None
+        _require_worker(runs, run)
+        await asyncio.sleep(pause if left is None else min(pause, left))
+        pause = min(SLOW_S, pause * 1.2)
+
+
+def _require_worker(runs: ExperimentRuns, run: ExperimentRun) -> None:
+    if has_no_worker(runs, run):
+        raise UnavailableError(
+            f"nobody works on run {run.name or run.id} any more: its worker ended without a word"
+            f"{f' ({run.worker})' if run.worker else ''}; what it stored is kept.\n"
+            f"Go on with it: `evalscribe experiments runs resume {run.id}`."
+        )
+
+
+PATIENCE_S = 10.0
+"""A worker sees it within a second and ends its children within two more."""
+LOOK_S = 0.1
+
+
+async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
+    """The run as it is then: still running only where its worker does not hear. Raises `UsageError` for one that has
+    ended."""
+    if run.terminal:
+        raise UsageError(f"run {run.id} has ended already: {run.state}")
+    workspace.store.experiment_runs.ask_cancel(run.id)
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not run.terminal and asyncio.get_running_loop().time() < deadline:
+        with workspace.store.experiment_runs.claim(run.id) as mine:
+            if mine:
+                return _ended(workspace, run)
+        await asyncio.sleep(LOOK_S)
+        run = workspace.store.experiment_runs.run(run.id) or run
+    return run
+
+
+def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
+    """Of one that nobody works on; its worker may have ended it just now."""
+    now = workspace.store.experiment_runs.run(run.id) or run
+    return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
+
+
+STARTING = "a worker that is starting"
+
+
+def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
+    """The run, ready for a worker, which has to be started then. What is stored is not tried again.
+
+    Raises `UsageError` where nothing is left to do, `UnavailableError` where somebody works on it.
+    """
+    if run.state == "completed" and run.archived:
+        raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")
+    with workspace.store.experiment_runs.claim(run.id) as mine:
+        if not mine:
+            raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
+        if budget_usd is not None:
+            workspace.store.experiment_runs.set_budget(run.id, budget_usd)
+        return workspace.store.experiment_runs.begin(run.id, STARTING, workspace.now())

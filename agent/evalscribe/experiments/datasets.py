@@ -1,0 +1,360 @@
+"""Create datasets and fill their drafts: single items, files, duplicates, lists."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import cast
+
+from pydantic import Field, JsonValue
+
+from evalscribe import text as prose
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.json_data import InvalidJson, StrictJson, to_text
+from evalscribe.model.dataset import Dataset, DatasetVersion, Item, short_id
+from evalscribe.model.experiment_storage import Datasets, ItemRows
+from evalscribe.model.storage import AddedCounts
+from evalscribe.sources.items import parse_item
+from evalscribe.text import cut, one_line, pluralise
+
+MAX_KEYS_NAMED = 10
+
+
+@dataclass(frozen=True)
+class NewItem:
+    """An example as it was typed: texts, of which some may be JSON."""
+
+    input: str
+    expected: str | None = None
+    metadata: str | None = None
+    events: str | None = None
+    split: str | None = None
+    cluster: str | None = None
+    key: str | None = None
+
+
+class AddedItem(Frozen):
+    """What became of an example."""
+
+    item: Item
+    added: AddedCounts
+    hidden: int = 0
+    """Secrets that were taken out of it."""
+
+
+class RemovedItems(Frozen):
+    """Items that a draft has no more."""
+
+    dataset: str
+    items: int
+
+
+def create_dataset(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
+    """Raises `UsageError` for what can be no name, or is another dataset's."""
+    if name != prose.name(name):
+        raise UsageError(f"--name {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters")
+    dataset = Dataset(id=short_id("ds", [name, now]), name=name, description=prose.visible(description), created_at=now)
+    datasets.add(dataset)
+    return dataset
+
+
+def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedItem:
+    """An example of a key that is there replaces it. Raises `UsageError` saying what is wrong with it."""
+    value: dict[str, object] = {"input": json_or_text("--input", example.input)}
+    if example.expected is not None:
+        value["expected_output"] = json_or_text("--expected-output", example.expected)
+    for name in ("metadata", "events"):
+        if (text := getattr(example, name)) is not None:
+            value[name] = _needed(f"--{name}", text)
+    value |= {name: found for name in ("split", "cluster", "key") if (found := getattr(example, name)) is not None}
+    try:
+        read = parse_item(value, {})
+    except DataError as error:
+        raise UsageError(str(error)) from None
+    return AddedItem(item=read.item, added=datasets.put(dataset.id, [read.item]), hidden=read.hidden)
+
+
+def remove_items(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
+    """Raises `NotFoundError`, and takes out none, where one is not there."""
+    missing = set(keys)
+    for item in datasets.draft(dataset.id):
+        missing.discard(item.key)
+    if missing:
+        told = ", ".join(sorted(missing)[:MAX_KEYS_NAMED])
+        raise NotFoundError(
+            f"the draft of {dataset.name} has no item {told}; "
+            f"`evalscribe datasets examples list {dataset.name}` shows what it has"
+        )
+    return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, keys))
+
+
+def json_or_text(option: str, text: str) -> JsonValue:
+    """JSON where it is some, else the text. Raises `UsageError` for JSON that readers may understand in two ways."""
+    try:
+        return _json(option, text)
+    except InvalidJson:
+        return text
+
+
+def _needed(option: str, text: str) -> JsonValue:
+    try:
+        return _json(option, text)
+    except InvalidJson as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _json(option: str, text: str) -> JsonValue:
+    """Raises `UsageError`, or `InvalidJson`."""
+    try:
+        return cast(JsonValue, StrictJson().decode(text))
+    except InvalidJson:
+        raise
+    except DataError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+AT_ONCE = 500
+"""Items that are stored in one go."""
+
+
+class UploadResult(Frozen):
+    """What became of a file."""
+
+    dataset: str
+    file: str
+    added: AddedCounts
+    skipped: int = 0
+    """Lines that gave no item."""
+    problems: tuple[str, ...] = ()
+    """Of the first of them, with their places."""
+    hidden: int = 0
+    """Secrets that were taken out."""
+    stopped: str | None = None
+    """Why it was not read to its end; what came before is kept."""
+
+    @property
+    def items(self) -> int:
+        return self.added.new + self.added.changed + self.added.same
+
+
+def upload_items(
+    datasets: Datasets, dataset: Dataset, file: str, opened: Callable[[], ItemRows], *, partial: bool
+) -> UploadResult:
+    """Raises `DataError` where the file holds no item at all, and without `partial`, before anything is stored, for
+    whatever is wrong with it."""
+    if not partial:
+        _check(file, opened())
+    rows, added = opened(), AddedCounts()
+    breaks: list[str] = []
+    for some in item_batches(_until_it_breaks(rows, breaks)):
+        added += datasets.put(dataset.id, some)
+    done = UploadResult(
+        dataset=dataset.name,
+        file=file,
+        added=added,
+        skipped=rows.bad,
+        problems=tuple(rows.problems),
+        hidden=rows.hidden,
+        stopped=next(iter(breaks), None),
+    )
+    if not done.items:
+        raise DataError("\n".join([*upload_problems(done), f"{file} holds no item"]))
+    return done
+
+
+def upload_problems(done: UploadResult) -> Iterator[str]:
+    """What was wrong, a line each."""
+    yield from _problems(done.problems, done.skipped)
+    if done.stopped:
+        yield f"not read to its end: {done.stopped}"
+
+
+def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    left = iter(items)
+    while some := tuple(islice(left, AT_ONCE)):
+        yield some
+
+
+def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
+    """What comes before the end of a file that cannot be read on is good."""
+    try:
+        yield from rows.read()
+    except DataError as error:
+        breaks.append(str(error))
+
+
+def _check(file: str, rows: ItemRows) -> None:
+    for _ in rows.read():
+        pass
+    if rows.bad:
+        none = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (--no-partial)"
+        raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]))
+
+
+def _problems(first: Iterable[str], number: int) -> Iterator[str]:
+    told = list(first)
+    yield from told
+    if number > len(told):
+        yield f"and {number - len(told):,} more"
+
+
+MAX_DUPLICATES_NAMED = 10
+
+
+class DuplicateItem(Frozen):
+    """An item that may go."""
+
+    key: str
+    split: str | None = None
+    cluster: str | None = None
+
+
+class Duplicates(Frozen):
+    """Items with equal input and expected output."""
+
+    kept: DuplicateItem
+    """The first of them."""
+    others: tuple[DuplicateItem, ...]
+    """In the order of the draft."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Several: what one is trained on the other tests."""
+        return tuple(sorted({twin.split for twin in (self.kept, *self.others) if twin.split}))
+
+
+def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
+    """In the order of the first of each. Memory grows with the keys, not with the items."""
+    first: dict[str, DuplicateItem] = {}
+    others: dict[str, list[DuplicateItem]] = {}
+    for item in items:
+        likeness, twin = item.likeness, DuplicateItem(key=item.key, split=item.split, cluster=item.cluster)
+        if first.setdefault(likeness, twin) is not twin:
+            others.setdefault(likeness, []).append(twin)
+    return tuple(Duplicates(kept=first[one], others=tuple(others[one])) for one in first if one in others)
+
+
+def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
+    """Take all but the first of each out of the draft, or only the chosen ones.
+
+    Raises `UsageError` for a chosen one that is no later duplicate.
+    """
+    may_go = [twin.key for group in find_duplicates(datasets.draft(dataset.id)) for twin in group.others]
+    wrong = sorted(set(chosen).difference(may_go))
+    if wrong:
+        told = ", ".join(may_go[:MAX_DUPLICATES_NAMED]) or "none"
+        raise UsageError(f"--remove-item-id {wrong[0]}: not among the duplicates that may go: {told}")
+    return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(chosen) or may_go))
+
+
+EXCERPT = 60
+"""Characters of an input or expected output where the payload is not wanted."""
+
+
+class ListedDataset(Frozen):
+    """A dataset in short."""
+
+    id: str
+    name: str
+    description: str = ""
+    draft_items: int
+    versions: int
+    latest: DatasetVersion | None = None
+    created_at: str
+
+
+class DatasetSummary(Frozen):
+    """A dataset in full."""
+
+    id: str
+    name: str
+    description: str = ""
+    created_at: str
+    draft_items: int
+    draft_is: int | None = None
+    """Number of the version that the draft is equal to."""
+    with_expected: int = 0
+    """How many items of the draft expect something."""
+    splits: dict[str, int] = Field(default_factory=dict)
+    """Of the draft's items that are in one."""
+    clusters: int = 0
+    versions: tuple[DatasetVersion, ...] = ()
+
+
+class ListedItem(Frozen):
+    """An item in short."""
+
+    key: str
+    split: str | None = None
+    cluster: str | None = None
+    input: str
+    expected_output: str | None = None
+    events: int = 0
+
+
+def list_datasets(datasets: Datasets, search: str | None) -> Iterator[ListedDataset]:
+    """In the order they were made; `search`: those with this in their name or description, in whatever case."""
+    wanted = (search or "").casefold()
+    for dataset in datasets.all():
+        if wanted in f"{dataset.name}\n{dataset.description}".casefold():
+            yield _listed(datasets, dataset)
+
+
+def _listed(datasets: Datasets, dataset: Dataset) -> ListedDataset:
+    versions = datasets.versions(dataset.id)
+    return ListedDataset(
+        **dataset.model_dump(),
+        draft_items=datasets.draft_size(dataset.id),
+        versions=len(versions),
+        latest=versions[-1] if versions else None,
+    )
+
+
+def summarise_dataset(datasets: Datasets, dataset: Dataset) -> DatasetSummary:
+    """Reads the whole draft, a page at a time."""
+    digests, splits, clusters, expected = [], Counter[str](), set(), 0
+    for item in datasets.draft(dataset.id):
+        digests.append(item.digest)
+        splits.update([item.split] if item.split else [])
+        clusters.add(item.cluster)
+        expected += item.expected_output is not None
+    draft = DatasetVersion.id_of(dataset.id, tuple(digests))
+    versions = datasets.versions(dataset.id)
+    return DatasetSummary(
+        **dataset.model_dump(),
+        draft_items=len(digests),
+        draft_is=next((version.number for version in versions if version.id == draft), None),
+        with_expected=expected,
+        splits=dict(sorted(splits.items())),
+        clusters=len(clusters - {None}),
+        versions=versions,
+    )
+
+
+def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
+    """Only those of a split, where one is wanted. Raises `UsageError` at the end of items none of which is in it."""
+    splits: dict[str | None, None] = {}
+    for item in items:
+        splits[item.split] = None
+        if split is None or item.split == split:
+            yield item
+    if split is not None and splits and split not in splits:
+        there = ", ".join(sorted(one for one in splits if one is not None))
+        raise UsageError(f"--split {split!r}: no item is in it; {f'there is: {there}' if there else 'none is in any'}")
+
+
+def item_excerpts(item: Item) -> ListedItem:
+    expected = item.expected_output
+    return ListedItem(
+        key=item.key,
+        split=item.split,
+        cluster=item.cluster,
+        input=excerpt(item.input),
+        expected_output=None if expected is None else excerpt(expected),
+        events=len(item.events),
+    )
+
+
+def excerpt(value: JsonValue) -> str:
+    return cut(one_line(to_text(value)), EXCERPT)

@@ -1,0 +1,306 @@
+"""Create, change and list experiments."""
+
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments import deployments
+from evalscribe.experiments.judge_target import cascade_parts
+from evalscribe.experiments.lookup import number_of_items
+from evalscribe.experiments.prompts import find_prompt_version, prompt_named
+from evalscribe.experiments.scorers.stored import attach_scorers
+from evalscribe.ids import Frozen
+from evalscribe.json_data import StrictJson
+from evalscribe.judging.builder import CASCADE
+from evalscribe.judging.rubrics import DEFAULT_RUBRIC as FAILURE
+from evalscribe.judging.rubrics import store_rubric
+from evalscribe.model.experiment import (
+    ComponentTarget,
+    Experiment,
+    ExperimentConfig,
+    ExperimentVersion,
+    JudgeTarget,
+    PromptTarget,
+    TargetSpec,
+)
+from evalscribe.model.score import Binding
+from evalscribe.redaction.redact import require_no_secret
+from evalscribe.settings.access import PROVIDERS
+from evalscribe.store.lookup import LATEST, find_dataset_version
+from evalscribe.store.lookup import find_dataset as dataset_named
+from evalscribe.text import NAME_LIMIT, one_line
+from evalscribe.workspace import Workspace
+
+
+class NewExperiment(Frozen):
+    """A definition with everything resolved."""
+
+    name: str
+    type: Literal["standard", "regression", "classifier"] = "standard"
+    target: TargetSpec
+    dataset_id: str
+    dataset_version_id: str
+    bindings: tuple[Binding, ...]
+    """At least one, their names unique, in topological order of what they depend on."""
+    config: ExperimentConfig = ExperimentConfig()
+
+
+def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
+    """Raises `UsageError` for a name that is none or taken, for no scorer, and for a split without items."""
+    name = validate_experiment_name(wanted.name)
+    id = f"exp-{token_hex(8)}"
+    version = new_version(workspace, id, wanted)
+    experiment = Experiment(
+        id=id,
+        name=name,
+        type=wanted.type,
+        # Made with its first run, unless there is one of that name; two names could make the same id out of themselves.
+        collection_id=next((one.id for one in workspace.store.collections.collections() if one.name == name), id),
+        latest_version_id=version.id,
+        created_at=version.created_at,
+    )
+    workspace.store.experiments.add_experiment(experiment, version)
+    return experiment, version
+
+
+def update_experiment(
+    workspace: Workspace, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
+) -> ExperimentVersion:
+    """The version that this definition is: a new one, or one that is there already with the same content."""
+    return workspace.store.experiments.put_version(new_version(workspace, experiment.id, wanted), latest=latest)
+
+
+def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
+    """Numbered where it is stored. Raises `UsageError` without a scorer, or an item to try."""
+    if not wanted.bindings:
+        raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
+    number_of_items(workspace, wanted.dataset_version_id, wanted.config.split)
+    return ExperimentVersion(
+        id=ExperimentVersion.id_of(
+            experiment_id, wanted.target, wanted.dataset_version_id, wanted.bindings, wanted.config
+        ),
+        experiment_id=experiment_id,
+        number=1,
+        target=wanted.target,
+        dataset_id=wanted.dataset_id,
+        dataset_version_id=wanted.dataset_version_id,
+        bindings=wanted.bindings,
+        config=wanted.config,
+        created_at=workspace.now(),
+    )
+
+
+def version_options(experiment: Experiment, version: ExperimentVersion) -> NewExperiment:
+    """The definition of a version, to be changed."""
+    return NewExperiment(
+        name=experiment.name,
+        type=experiment.type,
+        target=version.target,
+        dataset_id=version.dataset_id,
+        dataset_version_id=version.dataset_version_id,
+        bindings=version.bindings,
+        config=version.config,
+    )
+
+
+def validate_experiment_name(name: str, option: str = "--name") -> str:
+    """Raises `UsageError` for what cannot be a name."""
+    if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
+        raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
+    require_no_secret(name, option)
+    return name
+
+
+def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
+    """The config with the keys of `--config`, a JSON object, in place of what it had; null takes one back.
+
+    Raises `UsageError` naming the key that is wrong, and what keys there are.
+    """
+    given = {**before.model_dump(exclude_defaults=True), **_object(text)}
+    return _checked({key: value for key, value in given.items() if value is not None})
+
+
+def _object(text: str | None) -> dict[str, object]:
+    try:
+        given = StrictJson().decode("{}" if text is None else text)
+    except DataError as error:
+        raise UsageError(f"--config: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError('--config must be a JSON object, such as {"passed_threshold": 0.9}')
+    return given
+
+
+def _checked(given: Mapping[str, object]) -> ExperimentConfig:
+    if unknown := [key for key in given if key not in ExperimentConfig.model_fields]:
+        raise UsageError(
+            f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(ExperimentConfig.model_fields))}"
+        )
+    try:
+        return ExperimentConfig.model_validate(given, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+OPTIONS = {
+    "component": ("deployment_id", "component_name", "component_type"),
+    "prompt": ("prompt_id", "prompt_version_id"),
+    "judge": ("judge", "rubric"),
+}
+"""By type of target, the options that are about it."""
+OTHER_WORDS = {"deployment": "component"}
+JUDGES = ("rules", CASCADE)
+"""Those that are no model."""
+
+
+class TargetOptions(Frozen):
+    """Options that name a target; None is what was not said."""
+
+    type: str | None = None
+    deployment_id: str | None = None
+    component_name: str | None = None
+    component_type: str | None = None
+    prompt_id: str | None = None
+    prompt_version_id: str | None = None
+    judge: str | None = None
+    rubric: str | None = None
+
+    @property
+    def said(self) -> bool:
+        return any(value is not None for value in self.model_dump().values())
+
+
+def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpec | None = None) -> TargetSpec:
+    """The target that these options name.
+
+    Args:
+        workspace: Where builds, prompts and rubrics are.
+        asked: The options.
+        before: The target that a new version has otherwise. What it says of the same type need not be said again, and
+            its cascade stays what it was unless one is asked for.
+
+    Raises:
+        UsageError: An option is missing or wrong.
+        NotFoundError: Something named is not there.
+    """
+    named = asked.type or (before.type if before else None)
+    if named is None:
+        raise UsageError("an experiment needs a target: --target-type component, prompt or judge")
+    type = OTHER_WORDS.get(named, named)
+    if type not in OPTIONS:
+        raise UsageError(f"--target-type {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}")
+    _refuse_others(asked, type)
+    if type == "prompt":
+        return _prompt(workspace, asked, before if isinstance(before, PromptTarget) else None)
+    if type == "judge":
+        return _judge(workspace, asked, before if isinstance(before, JudgeTarget) else None)
+    return _component(workspace, asked, before if isinstance(before, ComponentTarget) else None)
+
+
+def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarget | None) -> ComponentTarget:
+    named = asked.deployment_id or (before.deployment_id if before else None)
+    if named is None:
+        raise UsageError("a component has to be deployed: --deployment-id ID, of `evalscribe deployments create`")
+    deployment = deployments.find_deployment(workspace.store.experiments, named)
+    name = asked.component_name or (before.component.name if before else None)
+    return ComponentTarget(
+        deployment_id=deployment.id, component=deployments.component_of(deployment, name, asked.component_type)
+    )
+
+
+def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | None) -> PromptTarget:
+    named = asked.prompt_id or (before.prompt_id if before else None)
+    if named is None:
+        raise UsageError("which prompt? --prompt-id ID, of `evalscribe prompts create`")
+    prompt = prompt_named(workspace.store.experiments, named)
+    return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
+
+
+def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | None) -> JudgeTarget:
+    judge = asked.judge or (before.judge if before else None)
+    if judge is None:
+        raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
+    provider, _, model = judge.partition("/")
+    if judge not in JUDGES and (provider not in PROVIDERS or not model):
+        raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
+    found = store_rubric(
+        workspace.store.collections, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE)
+    )
+    parts = before.cascade if before and asked.judge is None else None
+    if judge == CASCADE and parts is None:
+        parts = cascade_parts(workspace, found)
+    return JudgeTarget(judge=judge, rubric=f"{found.id}@{found.version}", cascade=parts)
+
+
+def _refuse_others(asked: TargetOptions, type: str) -> None:
+    """Options of targets of another type."""
+    for of, names in OPTIONS.items():
+        for name in names:
+            if of != type and getattr(asked, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} has no meaning for --target-type {type}")
+
+
+class ExperimentOptions(Frozen):
+    """Options of `experiments create` and `update`; None and () are what was not said."""
+
+    name: str | None = None
+    dataset_id: str | None = None
+    dataset_version_id: str | None = None
+    target: TargetOptions = TargetOptions()
+    builtin_scorers: tuple[str, ...] = ()
+    scorer_ids: tuple[str, ...] = ()
+    config: str | None = None
+
+
+def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperiment:
+    """The definition that is asked for.
+
+    Raises:
+        UsageError: An option is missing or wrong.
+        NotFoundError: Something named is not there.
+    """
+    if not asked.name:
+        raise UsageError("an experiment needs a name: --name NAME")
+    if not asked.dataset_id and not asked.dataset_version_id:
+        raise UsageError("an experiment needs a dataset: --dataset-id ID")
+    if not asked.builtin_scorers and not asked.scorer_ids:
+        raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
+    dataset_id, version_id = _dataset(workspace, asked)
+    target = resolve_target(workspace, asked.target)
+    return NewExperiment(
+        name=asked.name,
+        type="classifier" if target.type == "judge" else "standard",
+        target=target,
+        dataset_id=dataset_id,
+        dataset_version_id=version_id,
+        bindings=attach_scorers(workspace, asked.builtin_scorers, asked.scorer_ids),
+        config=merged_config(ExperimentConfig(), asked.config),
+    )
+
+
+def apply_options(workspace: Workspace, before: NewExperiment, asked: ExperimentOptions) -> NewExperiment:
+    """The definition with what was said in place of what it had; scorers are replaced whole, config by its keys.
+
+    Raises `UsageError` and `NotFoundError` as `resolve_options` does.
+    """
+    changes: dict[str, Any] = {}
+    if asked.dataset_id or asked.dataset_version_id:
+        within = asked.model_copy(update={"dataset_id": asked.dataset_id or before.dataset_id})
+        changes["dataset_id"], changes["dataset_version_id"] = _dataset(workspace, within)
+    if asked.target.said:
+        changes["target"] = resolve_target(workspace, asked.target, before.target)
+    if asked.builtin_scorers or asked.scorer_ids:
+        changes["bindings"] = attach_scorers(workspace, asked.builtin_scorers, asked.scorer_ids)
+    if asked.config is not None:
+        changes["config"] = merged_config(before.config, asked.config)
+    return before.model_copy(update=changes)
+
+
+def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
+    """Ids of the dataset and of the version that is meant, the latest where none was named."""
+    dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
+    version = find_dataset_version(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
+    return version.dataset_id, version.id

@@ -1,0 +1,254 @@
+"""Record builds of components and check that they answer."""
+
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments.http_target import HttpTarget, header_values
+from evalscribe.experiments.python_host import PythonHost, PythonTarget, describe
+from evalscribe.experiments.targets import CommandTarget, find_program, split_command
+from evalscribe.ids import Frozen
+from evalscribe.model.experiment_storage import Definitions, Target
+from evalscribe.model.target import (
+    Component,
+    ComponentKind,
+    ComponentType,
+    Deployment,
+    SourceState,
+    TargetCall,
+    TargetFailure,
+    TargetReply,
+)
+from evalscribe.redaction.redact import require_no_secret
+from evalscribe.store.lookup import not_found
+from evalscribe.workspace import Workspace
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
+_PYTHON = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+=[A-Za-z_][A-Za-z0-9_]*")
+FORMS = "NAME=python:package.module:function, NAME=http(s)://… or NAME=cmd:…"
+_LOG_SHOWN = 2000
+SMOKE_S = 300.0
+"""Within which a component has to answer when it is tried."""
+REACH_S = 10.0
+
+
+class ComponentCheck(Frozen):
+    """What a component showed of itself."""
+
+    component: str
+    said: str
+    reply: TargetReply | None = None
+    """To the smoke input, where one was given."""
+
+
+class CreatedDeployment(Frozen):
+    deployment: Deployment
+    new: bool
+    """False where the same build of the same components is there already."""
+    seen: tuple[ComponentCheck, ...]
+
+
+async def create_deployment(
+    workspace: Workspace,
+    components: tuple[Component, ...],
+    *,
+    folder: Path,
+    name: str = "",
+    smoke: bool = False,
+    smoke_input: JsonValue = None,
+) -> CreatedDeployment:
+    """Record a build of components, once each has shown that it works.
+
+    Args:
+        workspace: Where it is recorded.
+        components: At least one, their names unique.
+        folder: Where Python imports from and commands run.
+        name: Of the build; empty for none.
+        smoke: Whether each component is called once, with `smoke_input`.
+        smoke_input: Any JSON value.
+
+    Raises:
+        UsageError: A component cannot be used, or the name cannot be one.
+        DataError: A component fails at the smoke input.
+    """
+    folder = _checked(components, folder, name)
+    seen = tuple([await _seen(component, folder, smoke_input, smoke=smoke) for component in components])
+    settings = workspace.settings
+    bare = Deployment(
+        id="",
+        name=name,
+        components=components,
+        folder=str(folder),
+        **source_of(folder, without=(settings.reports.value, settings.store)).model_dump(),
+        python=platform.python_version(),
+        created_at=workspace.now(),
+    )
+    there = workspace.store.experiments.deployment(bare.content)
+    deployment = there or bare.model_copy(update={"id": bare.content})
+    if there is None:
+        workspace.store.experiments.add_deployment(deployment)
+    return CreatedDeployment(deployment=deployment, new=there is None, seen=seen)
+
+
+def source_of(folder: Path, *, without: Sequence[Path] = ()) -> SourceState:
+    """What is in the folder, but for some folders in it."""
+    from evalscribe.git.repository import source_state  # GitPython cannot be imported without git.
+
+    return source_state(folder, without)
+
+
+async def component_target(component: Component, folder: Path, concurrency: int) -> Target:
+    """A component of a build in `folder`, ready to answer; the caller closes it.
+
+    Raises:
+        UsageError: It cannot be used, as far as this is seen without trying.
+    """
+    match component.kind:
+        case "python":
+            target = PythonTarget(component.address, PythonHost(folder, concurrency))
+            await target.begin()
+            return target
+        case "http":
+            return HttpTarget(component.address, header_values(component.headers), concurrency)
+        case "cmd":
+            return CommandTarget(component.address, folder)
+
+
+def find_deployment(definitions: Definitions, named: str) -> Deployment:
+    """By id, or the newest of a name. Raises `NotFoundError` naming what there is."""
+    if deployment := definitions.deployment(named):
+        return deployment
+    there = [one.name or one.id for one in definitions.deployments()]
+    raise not_found("deployment", named, there, "deployments create --component …")
+
+
+def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
+    """The component of that name and type. Raises `UsageError` naming the option and what there is."""
+    found = deployment.component(name) if name else _only(deployment)
+    there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
+    if found is None:
+        raise UsageError(f"--component-name {name!r} is none of deployment {deployment.id}; there is: {there}")
+    if type is not None and type != found.type:
+        raise UsageError(
+            f"--component-type {type!r}: component {found.name} of {deployment.id} is of type {found.type}"
+        )
+    return found
+
+
+def _only(deployment: Deployment) -> Component:
+    if len(deployment.components) == 1:
+        return deployment.components[0]
+    there = ", ".join(one.name for one in deployment.components)
+    raise UsageError(f"which component? --component-name NAME, of: {there}")
+
+
+def parse_components(
+    texts: Sequence[str], type: ComponentType, headers: Sequence[str] = (), model: str | None = None
+) -> tuple[Component, ...]:
+    """Of `NAME=python:…` and the like. Raises `UsageError` naming the option."""
+    shared = {"type": type, **_model(model)}
+    made = tuple(_component(text, shared, _headers(headers)) for text in texts)
+    if headers and not any(one.kind == "http" for one in made):
+        raise UsageError("--header is for components at an address, http://… or https://…: none is here")
+    return made
+
+
+def _component(text: str, shared: Mapping[str, object], headers: dict[str, str]) -> Component:
+    name, _, place = text.partition("=")
+    kind, address = _place(place)
+    if kind is None or not NAME.fullmatch(name):
+        raise UsageError(f"--component {text}: write {FORMS}")
+    instead = "an address takes it from --header NAME=ENV_VAR, a command from its environment"
+    require_no_secret(address, f"--component {name}=…", instead)
+    if kind == "python" and not _PYTHON.fullmatch(address):
+        raise UsageError(f"--component {text}: a function is python:package.module:function, its module imported")
+    given = {"provider": "component", "model": name, **shared}
+    return Component.model_validate(
+        {**given, "name": name, "kind": kind, "address": address, "headers": headers if kind == "http" else {}}
+    )
+
+
+def _place(place: str) -> tuple[ComponentKind | None, str]:
+    scheme, _, rest = place.partition(":")
+    if scheme in ("http", "https"):
+        return "http", place
+    if scheme == "python":
+        return "python", rest
+    return ("cmd", rest.strip()) if scheme == "cmd" and rest.strip() else (None, place)
+
+
+def _headers(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if not _HEADER.fullmatch(text):
+            name = text.partition("=")[0]
+            raise UsageError(
+                f"--header {name}=…: write NAME=ENV_VAR, the environment variable that holds its value; "
+                "the value itself is never stored"
+            )
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _model(model: str | None) -> dict[str, str]:
+    if model is None:
+        return {}
+    provider, _, name = model.partition("/")
+    if not provider or not name:
+        raise UsageError(f"--model {model}: write PROVIDER/MODEL, whose reports the runs belong to")
+    return {"provider": provider, "model": name}
+
+
+def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
+    """The folder, absolute."""
+    names = [one.name for one in components]
+    twice = [name for name in names if names.count(name) > 1]
+    if not names:
+        raise UsageError(f"--component is missing: {FORMS}")
+    if twice:
+        raise UsageError(f"--component {twice[0]} is named twice: each has a name of its own")
+    if not folder.is_dir():
+        raise UsageError(f"--folder {folder} is no folder")
+    if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
+        raise UsageError(f"--name {name}: letters, digits, '.', '_', '-' and '/', and not as an id begins")
+    return folder.resolve()
+
+
+async def _seen(component: Component, folder: Path, smoke_input: JsonValue, *, smoke: bool) -> ComponentCheck:
+    said = await _there(component, folder)
+    if not smoke:
+        return ComponentCheck(component=component.name, said=said)
+    reply = await _called(component, folder, smoke_input)
+    if isinstance(reply, TargetFailure):
+        log = f"\n{reply.log[-_LOG_SHOWN:].strip()}" if reply.log.strip() else ""
+        raise DataError(f"{component.name} fails at the smoke input: {reply.reason}{log}")
+    return ComponentCheck(component=component.name, said=said, reply=reply)
+
+
+async def _there(component: Component, folder: Path) -> str:
+    """What was seen of it. Raises `EvalscribeError` where it cannot be used."""
+    match component.kind:
+        case "python":
+            described = await describe(folder, component.address, "component")
+            return f"imported, takes ({', '.join(described.parameters)})"
+        case "http":
+            target = HttpTarget(component.address, header_values(component.headers), 1)
+            try:
+                return await target.reachable(REACH_S)
+            finally:
+                await target.close()
+        case "cmd":
+            return find_program(split_command(component.address), folder)
+
+
+async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
+    """One real call."""
+    target = await component_target(component, folder, 1)
+    call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
+    try:
+        return await target.answer(call)
+    finally:
+        await target.close()

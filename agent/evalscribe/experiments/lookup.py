@@ -1,0 +1,183 @@
+"""Find experiments, versions, runs, items and trials by what a user calls them."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import NamedTuple
+
+from evalscribe.collections.runs import describe_other_id
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.model.dataset import DatasetVersion, Item
+from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemTrial
+from evalscribe.model.experiment_storage import ExperimentRuns, ScoreQuery
+from evalscribe.model.score import Score
+from evalscribe.store.lookup import LATEST, MOST_NAMED, find_version, not_found, version_not_found
+from evalscribe.text import join_first, join_last
+from evalscribe.workspace import Workspace
+
+
+def experiment_named(workspace: Workspace, named: str) -> Experiment:
+    """By id or name. Raises `NotFoundError` naming what there is."""
+    if found := workspace.store.experiments.experiment(named):
+        return found
+    there = [one.name for one in workspace.store.experiments.experiments()]
+    raise not_found("experiment", named, there, "experiments create")
+
+
+def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
+    """By id or number; the latest where none is named. Raises `NotFoundError` naming what there is."""
+    versions = workspace.store.experiments.experiment_versions(experiment.id)
+    # The latest is not the last: `run --config` makes versions that the experiment does not go on from.
+    wanted = experiment.latest_version_id if named in (None, LATEST) else named
+    found = find_version(versions, wanted)
+    if found is None:
+        raise version_not_found(f"experiment {experiment.name}", wanted, versions)
+    return found
+
+
+def run_named(workspace: Workspace, named: str) -> ExperimentRun:
+    """By id, the beginning of one, or name. Raises `NotFoundError`, `UsageError` where several ids begin so."""
+    if found := workspace.store.experiment_runs.run(named):
+        return found
+    if why := describe_other_id(workspace, named):
+        raise NotFoundError(why)
+    raise NotFoundError(f"no experiment has a run {named!r}; {_newest(workspace)}")
+
+
+def _newest(workspace: Workspace) -> str:
+    there = list(dict.fromkeys(run.name or run.id for run in workspace.store.experiment_runs.runs()))
+    if not there:
+        return "nothing has run yet: `evalscribe experiments run EXPERIMENT` makes a run"
+    return f"there is: {join_last(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
+
+
+def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
+    """The run that the last word names; its experiment may be named before. Raises `UsageError` where it is not that
+    one's."""
+    if len(named) > 2:
+        raise UsageError("name one run, or its experiment and the run")
+    run = run_named(workspace, named[-1])
+    if len(named) == 2 and experiment_named(workspace, named[0]).id != run.experiment_id:
+        raise UsageError(f"run {run.id} is not one of experiment {named[0]}")
+    return run
+
+
+def experiment_of(workspace: Workspace, run: ExperimentRun) -> Experiment:
+    found = workspace.store.experiments.experiment(run.experiment_id)
+    if found is None:
+        raise NotFoundError(f"experiment {run.experiment_id} of run {run.id} is not in the store")
+    return found
+
+
+def require_ended(run: ExperimentRun, why: str) -> None:
+    """`why`: `its gate is decided when it has ended`. Raises `UsageError`."""
+    if not run.terminal:
+        raise UsageError(
+            f"run {run.name or run.id} is {run.state}: {why}.\nWait for it: `evalscribe reports wait {run.id}`."
+        )
+
+
+def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersion:
+    """What the run tried."""
+    found = workspace.store.experiments.experiment_version(run.experiment_version_id)
+    if found is None:
+        raise NotFoundError(f"version {run.experiment_version_id} of run {run.id} is not in the store")
+    return found
+
+
+MOST_SPLITS = 10
+"""That are named where the one that is wanted is not there."""
+
+
+def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
+    """Those that the run tries, each with its place in the dataset version."""
+    split = version_of_run(workspace, run).config.split
+    numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
+    return ((number, item) for number, item in numbered if split is None or item.split == split)
+
+
+def items_of(workspace: Workspace, run: ExperimentRun) -> Iterator[Item]:
+    return (item for _, item in numbered_items(workspace, run))
+
+
+def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | None) -> int:
+    """Raises `NotFoundError` without the version, `UsageError` for a split that none of its items is of."""
+    version = workspace.store.datasets.version(dataset_version_id)
+    if version is None:
+        raise NotFoundError(f"dataset version {dataset_version_id} is not in the store")
+    if split is None:
+        return version.items
+    splits = Counter(item.split for item in workspace.store.datasets.items(version.id) if item.split is not None)
+    if split not in splits:
+        raise UsageError(_no_such(workspace, version, split, splits))
+    return splits[split]
+
+
+def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: Counter[str]) -> str:
+    dataset = workspace.store.datasets.find(version.dataset_id)
+    name = dataset.name if dataset else version.dataset_id
+    there = join_first([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
+    deal = f"none has a split: `evalscribe datasets split {name}` deals them out, `datasets publish` makes a version"
+    said = f"its splits are {there}" if splits else deal
+    return f"--config: split {split!r}: {name}@{version.number} has no item of it; {said}"
+
+
+class StoredTrial(NamedTuple):
+    item: Item
+    attempt: ItemTrial
+    scores: tuple[Score, ...]
+    """The current ones, in the order they were made."""
+
+
+class PlannedTrial(NamedTuple):
+    item: Item
+    repetition: int
+    """From 1."""
+    kept: StoredTrial | None
+    """None where it was never made."""
+
+
+def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTrial]:
+    """Those that were made, as `planned_trials` has them."""
+    return (one.kept for one in planned_trials(workspace, run) if one.kept is not None)
+
+
+def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTrial]:
+    """In the order of the dataset, then by repetition; a page of each in memory at a time."""
+    attempts = workspace.store.experiment_runs.attempts(run.id)
+    attempt = next(attempts, None)
+    scored = groupby(
+        workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)), key=lambda score: score.run_item_id
+    )
+    of_item, its = next(scored, (None, iter(())))
+    for item in items_of(workspace, run):
+        for repetition in range(1, run.repetitions + 1):
+            if attempt is None or (attempt.item.item_key, attempt.item.repetition) != (item.key, repetition):
+                yield PlannedTrial(item, repetition, None)
+                continue
+            scores: tuple[Score, ...] = ()
+            if of_item == attempt.item.id:
+                scores = tuple(its)
+                of_item, its = next(scored, (None, iter(())))
+            yield PlannedTrial(item, repetition, StoredTrial(item, attempt, scores))
+            attempt = next(attempts, None)
+
+
+DEAD_S = 15.0
+"""A worker that gave no sign of life for so long is looked for."""
+
+
+def has_no_worker(runs: ExperimentRuns, run: ExperimentRun) -> bool:
+    """Whether the run has not ended and nobody works on it: who does holds its claim, and gives signs of life."""
+    if run.terminal or _age_s(run.heartbeat_at or run.created_at) < DEAD_S:
+        return False
+    with runs.claim(run.id) as unclaimed:
+        if not unclaimed:
+            return False
+    now = runs.run(run.id)
+    return now is not None and not now.terminal and now.heartbeat_at == run.heartbeat_at
+
+
+def _age_s(at: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()

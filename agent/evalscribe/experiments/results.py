@@ -1,0 +1,415 @@
+"""Show experiments and the results of their runs: summary, gate, trials and scores."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import get_args
+
+from pydantic import JsonValue
+
+from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
+from evalscribe.experiments.compare import new_failures
+from evalscribe.experiments.gate import Baseline, decide_gate
+from evalscribe.experiments.lookup import (
+    PlannedTrial,
+    experiment_of,
+    has_no_worker,
+    items_of,
+    planned_trials,
+    run_named,
+    version_of_run,
+)
+from evalscribe.experiments.summary import DatasetPlace, label_pair, summarise_labels, summarise_run
+from evalscribe.ids import Frozen, canonical_json, content_id
+from evalscribe.judging.calibration import LabelPair
+from evalscribe.model.experiment import (
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    ItemTrial,
+    ItemVerdict,
+    LabelSummary,
+    RunReport,
+    RunSummary,
+    TargetSpec,
+    TrialCounts,
+    TrialDetail,
+)
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import Binding, Score
+from evalscribe.store.lookup import find_dataset as dataset_named
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
+
+RULES = "rules"
+"""The judge that asks no model."""
+
+
+class ListedExperiment(Frozen):
+    """An experiment with its latest version in short."""
+
+    experiment: Experiment
+    version: int
+    target: str
+    dataset: str
+    scorers: tuple[str, ...]
+    runs: int
+
+
+def list_experiments(
+    workspace: Workspace,
+    *,
+    dataset: str | None = None,
+    status: str | None = None,
+    type: str | None = None,
+    page: int = 1,
+    page_size: int = 50,
+) -> tuple[ListedExperiment, ...]:
+    """One page of the experiments, oldest first.
+
+    Args:
+        workspace: Where they are.
+        dataset: Only those of this dataset, by name or id.
+        status: Only `active` or `archived` ones.
+        type: Only those of this type.
+        page: From 1.
+        page_size: How many are on a page.
+
+    Raises:
+        UsageError: Nothing can match.
+    """
+    _known("status", status)
+    _known("type", type)
+    dataset_id = dataset_named(workspace.store.datasets, dataset).id if dataset else None
+    found = []
+    for one in workspace.store.experiments.experiments():
+        if status not in (None, one.status) or type not in (None, one.type):
+            continue
+        version = workspace.store.experiments.experiment_version(one.latest_version_id)
+        if version is not None and dataset_id in (None, version.dataset_id):
+            found.append((one, version))
+    start = (page - 1) * page_size
+    if found and start >= len(found):
+        raise UsageError(f"--page {page}: {pluralise(len(found), 'experiment')} of {page_size} a page")
+    return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
+
+
+def target_line(target: TargetSpec) -> str:
+    """`component support_agent of dep-…`, `prompt answer@2`, `judge rules`."""
+    if target.type == "component":
+        return f"{target.component.type} {target.component.name} ({target.deployment_id})"
+    if target.type == "prompt":
+        return f"prompt {target.prompt_id}@{target.version.number} ({target.version.model})"
+    parts = f" ({target.cascade.tag}, then {target.cascade.judge})" if target.cascade else ""
+    return f"judge {target.judge}{parts} by {target.rubric}"
+
+
+def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
+    """Models that its tries and their scores are asked of; what a component asks, nobody knows."""
+    target = version.target
+    own = target.version.model if target.type == "prompt" else target.judge if target.type == "judge" else None
+    named = (own, *(binding.spec.model for binding in version.bindings))
+    return tuple(dict.fromkeys(name for name in named if name not in (None, RULES)))
+
+
+def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
+    """`tickets@3`, or `tickets@3:test` where only a split of it is tried."""
+    dataset = workspace.store.datasets.find(version.dataset_id)
+    of = workspace.store.datasets.version(version.dataset_version_id)
+    split = f":{version.config.split}" if version.config.split is not None else ""
+    name, number = dataset.name if dataset else version.dataset_id, of.number if of else version.dataset_version_id
+    return f"{name}@{number}{split}"
+
+
+def binding_line(binding: Binding) -> str:
+    """`contains {"pattern":"refund"}, from 0.8 on, not required`."""
+    spec = binding.spec
+    said = {key: value for key, value in spec.config.items() if value is not None}
+    config = f" {canonical_json(said)}" if said else ""
+    threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
+    return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
+
+
+def _listed(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> ListedExperiment:
+    return ListedExperiment(
+        experiment=one,
+        version=version.number,
+        target=target_line(version.target),
+        dataset=dataset_line(workspace, version),
+        scorers=tuple(binding.spec.name for binding in version.bindings),
+        runs=len(workspace.store.experiment_runs.runs(one.id)),
+    )
+
+
+def _known(name: str, value: str | None) -> None:
+    there = get_args(Experiment.model_fields[name].annotation)
+    if value is not None and value not in there:
+        raise UsageError(f"--{name} {value!r} is none of {', '.join(there)}")
+
+
+NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
+
+
+def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
+    """`scored`: with what each scorer said, which takes longer to read."""
+    experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
+    found = summarise_run(
+        run,
+        experiment,
+        version,
+        trial_places(workspace, run),
+        workspace.store.experiment_runs.items(run.id),
+        workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)) if scored else (),
+        labels=_labels(workspace, run, experiment, version),
+    )
+    gone = has_no_worker(workspace.store.experiment_runs, run)
+    lost = "its worker is gone: `evalscribe experiments runs resume` goes on with it"
+    return found.model_copy(
+        update={
+            "dataset": dataset_line(workspace, version),
+            "target": target_line(version.target),
+            "cost_usd": workspace.store.experiment_runs.spent(run.id),
+            "reason": lost if gone else found.reason,
+        }
+    )
+
+
+def trial_places(workspace: Workspace, run: ExperimentRun) -> Iterator[DatasetPlace]:
+    for item in items_of(workspace, run):
+        yield DatasetPlace(item.key, item.split, item.cluster)
+
+
+def _labels(
+    workspace: Workspace, run: ExperimentRun, experiment: Experiment, version: ExperimentVersion
+) -> LabelSummary | None:
+    labelling = experiment.type == "classifier" or version.target.type == "judge"
+    return summarise_labels(_pairs(workspace, run)) if labelling else None
+
+
+def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
+    """Of every try; one without an answer gave no label. Tries of one item are one observation, as items of a cluster
+    are."""
+    expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
+    for attempt in workspace.store.experiment_runs.attempts(run.id):
+        answered = attempt.item.status == "ok"
+        wanted, cluster = expected.get(key := attempt.item.item_key, (None, None))
+        pair = label_pair(wanted, attempt.output if answered else None)
+        if pair is not None:
+            observed = f"cluster {cluster}" if cluster is not None else f"item {key}"
+            yield LabelPair(expected=pair[0], predicted=pair[1], cluster=observed)
+
+
+def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
+    """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
+    wanted = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
+    return (
+        describe_trial(workspace, run, attempt)
+        for item in workspace.store.experiment_runs.items(run.id, NOT_PASSED)
+        if wanted is None or item.item_key in wanted
+        if (attempt := workspace.store.experiment_runs.attempt(item.id)) is not None
+    )
+
+
+def describe_trial(workspace: Workspace, run: ExperimentRun, attempt: ItemTrial) -> TrialDetail:
+    item = workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key)
+    scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, run_item_id=attempt.item.id)))
+    return describe_trials(
+        attempt,
+        scores,
+        split=item.split if item else None,
+        asked=(item.input, item.expected_output) if item else (None, None),
+    )
+
+
+def describe_trials(
+    attempt: ItemTrial, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
+) -> TrialDetail:
+    """`asked`: the input, and what is expected."""
+    one = attempt.item
+    return TrialDetail.model_construct(
+        item_key=one.item_key,
+        repetition=one.repetition,
+        run_item_id=one.id,
+        split=split,
+        verdict=one.verdict,
+        error=one.error,
+        input=asked[0],
+        expected_output=asked[1],
+        output=attempt.output,
+        duration_ms=one.duration_ms,
+        usage=one.usage,
+        model=one.model,
+        scores=tuple(scores),
+    )
+
+
+VERSION = 1
+"""Raise by hand when any run may pass or fail its gate where it did not before: other criteria, statistics, or another
+way to count tries, errors and baselines. Stored gates of other versions are then decided again."""
+
+
+def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
+    """What the run came to, with its gate where it has ended, all of it worked out anew."""
+    found = run_summary(workspace, run)
+    if not run.terminal:
+        return RunReport(summary=found)
+    version = version_of_run(workspace, run)
+    digest = workspace.store.experiment_runs.scores_digest(run.id)
+    return RunReport(summary=found, gate=decide_gate(version.config, found, digest, baselines(workspace, run, version)))
+
+
+def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
+    """Whether the gate passed, for lists: worked out once, and again only where something of it changed. None before
+    the end."""
+    if run.state != "completed":
+        return False if run.terminal else None
+    version = version_of_run(workspace, run)
+    key = _rests_on(workspace, run, version)
+    passed = workspace.store.experiment_runs.gate(run.id, key)
+    if passed is None:
+        found = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
+        passed = decide_gate(version.config, found, "", baselines(workspace, run, version)).passed
+        with suppress(EvalscribeError):  # What cannot be kept, as in a store that is only read, is worked out again.
+            workspace.store.experiment_runs.keep_gate(run.id, key, passed)
+    return passed
+
+
+def _rests_on(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
+    """Content id of what may change the verdict: scores of the run and of its baselines, and what decides."""
+    others = {}
+    for name in sorted(_named(version)):
+        with suppress(EvalscribeError):  # No such run is an answer as well.
+            base = run_named(workspace, name)
+            others[name] = [base.id, base.revision, base.state]
+    return content_id([VERSION, run.revision, others])
+
+
+def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
+    """Those that the gate of this version names."""
+    return {name: _baseline(workspace, run, version, name) for name in _named(version)}
+
+
+def _named(version: ExperimentVersion) -> frozenset[str]:
+    config = version.config
+    named = {config.no_new_failures_vs, config.baseline if config.max_regressions is not None else None}
+    return frozenset(name for name in named if name is not None)
+
+
+def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:
+    try:
+        base = run_named(workspace, named)
+        its = version_of_run(workspace, base)
+        why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
+    except NotFoundError:  # What else there is changes from day to day; what is said of a gate does not.
+        return Baseline(why_not=f"no experiment has a run {named!r}")
+    except EvalscribeError as error:
+        return Baseline(why_not=" ".join(str(error).split()))
+    if why_not is not None:
+        return Baseline(run_id=base.id, why_not=why_not)
+    keys = new_failures(workspace.store.experiment_runs.items(base.id), workspace.store.experiment_runs.items(run.id))
+    return Baseline(run_id=base.id, new_failures=keys)
+
+
+def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
+    """A name that the run itself bears says nothing: a run has no failures that are new against itself."""
+    if base.id == run.id:
+        return "it is this run itself; name another one, or give its id"
+    if base.state != "completed":
+        return f"run {base.id} is {base.state}"
+    if base.dataset_version_id != run.dataset_version_id:
+        return f"run {base.id} is over another dataset version, {base.dataset_version_id}"
+    return None
+
+
+def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
+    """An item that only one of them tried is neither a new failure nor none."""
+    if base.config.split == version.config.split:
+        return None
+    return f"it tried {base.config.tried}, not {version.config.tried}"
+
+
+def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
+    """What was passed by other scorers is no evidence."""
+    ours, theirs = (
+        {one.spec.name: (one.spec.id, one.threshold) for one in each.bindings if one.required}
+        for each in (version, base)
+    )
+    other = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    return f"it was scored otherwise: {', '.join(other)}" if other else None
+
+
+class ListedRun(Frozen):
+    run: ExperimentRun
+    worker_gone: bool = False
+    """Whether it has not ended and nobody works on it."""
+    version: int
+    dataset: str
+    """`name@number`, or `name@number:split`."""
+    counts: TrialCounts
+    pass_rate: float
+    gate: bool | None
+    """Whether it passed; None before the run has ended."""
+
+
+def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
+    """Oldest first."""
+    return tuple(listed_run(workspace, run) for run in workspace.store.experiment_runs.runs(experiment.id))
+
+
+def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
+    version = version_of_run(workspace, run)
+    tally = workspace.store.experiment_runs.tally(run.id)
+    done = {str(verdict): number for verdict, number in tally.items()}
+    counts = TrialCounts(**done, missing=run.tries - sum(tally.values()))
+    return ListedRun(
+        run=run,
+        worker_gone=has_no_worker(workspace.store.experiment_runs, run),
+        version=version.number,
+        dataset=dataset_line(workspace, version),
+        counts=counts,
+        pass_rate=counts.passed / run.tries if run.tries else 0.0,
+        gate=gate_passed(workspace, run),
+    )
+
+
+class TrialPage(Frozen):
+    """Which tries; none of the filters means all that were made."""
+
+    verdicts: tuple[ItemVerdict, ...] = ()
+    item: str | None = None
+    """Key of an item."""
+    offset: int = 0
+    limit: int
+
+
+def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tuple[Sequence[TrialDetail], int]:
+    """In the order of the dataset, then by repetition; and how many there are on all pages."""
+    total, chosen = 0, []
+    for one in workspace.store.experiment_runs.items(run.id, page.verdicts):
+        if page.item not in (None, one.item_key):
+            continue
+        if page.offset <= total < page.offset + page.limit:
+            chosen.append(one.id)
+        total += 1
+    attempts = (workspace.store.experiment_runs.attempt(id) for id in chosen)
+    return [describe_trial(workspace, run, attempt) for attempt in attempts if attempt is not None], total
+
+
+def export_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
+    """In the order of the dataset, then by repetition; those that were never made too. One in memory at a time."""
+    return map(_told, planned_trials(workspace, run))
+
+
+def _told(one: PlannedTrial) -> TrialDetail:
+    item = one.item
+    if one.kept is not None:
+        return describe_trials(
+            one.kept.attempt, one.kept.scores, split=item.split, asked=(item.input, item.expected_output)
+        )
+    return TrialDetail(
+        item_key=item.key,
+        repetition=one.repetition,
+        split=item.split,
+        verdict="missing",
+        input=item.input,
+        expected_output=item.expected_output,
+    )

@@ -1,0 +1,181 @@
+"""Create and find scorers, and attach them to experiments."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.experiments.python_host import FunctionDescription, describe
+from evalscribe.experiments.scorers.catalogue import Specify, is_reserved, order_bindings, parse_binding, scorer_spec
+from evalscribe.experiments.scorers.definition import ScorerConfig, validate_config
+from evalscribe.experiments.scorers.model_specs import NAMES, RubricSources, model_spec
+from evalscribe.ids import Frozen
+from evalscribe.json_data import StrictJson
+from evalscribe.judging.rubrics import store_rubric
+from evalscribe.model.collection_storage import CollectionStore
+from evalscribe.model.experiment_storage import Definitions
+from evalscribe.model.score import CUSTOM, Binding, Scorer, ScorerSpec
+from evalscribe.prompts.templates import Prompts
+from evalscribe.redaction.redact import require_no_secret
+from evalscribe.store.lookup import not_found
+from evalscribe.workspace import Workspace
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
+PYTHON = "python:"
+
+
+class AttachedScorers(ScorerConfig):
+    """What the JSON of a created scorer may hold where an experiment binds it."""
+
+    name: str
+    required: bool = True
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class CreatedScorer(Frozen):
+    scorer: Scorer
+    new: bool
+    """False where its latest version says the same."""
+
+
+def rulebook(shelf: CollectionStore, prompts: Prompts) -> RubricSources:
+    """Rubrics as `judge` finds them, and the workspace's own prompts before the shipped ones."""
+    return RubricSources(prompts, lambda name: store_rubric(shelf, prompts, name))
+
+
+def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
+    """Prompts of the workspace that scorers of these bindings ask by in place of the shipped ones."""
+    asking = any(one.spec.rubric is not None for one in bindings)
+    return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
+
+
+def specify(rules: RubricSources) -> Specify:
+    """Makes specs of all built-in scorers, those that ask a model too."""
+    return lambda name, config: model_spec(name, config, rules) if name in NAMES else scorer_spec(name, config)
+
+
+def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str] = ()) -> tuple[Binding, ...]:
+    """Bindings of an experiment, each after what it depends on.
+
+    Args:
+        workspace: Its rubrics and prompts are those of scorers that ask a model.
+        builtin: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`.
+        scorer_ids: An id or a name, or JSON with `name`, `required`, `threshold`.
+
+    Raises:
+        UsageError: A scorer is not there, or its config is wrong.
+    """
+    definitions, specified = (
+        workspace.store.experiments,
+        specify(rulebook(workspace.store.collections, workspace.prompts)),
+    )
+    attached = [parse_binding(text, specified) for text in builtin]
+    for binding in attached:
+        require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")
+    return order_bindings([*attached, *(_own(definitions, text) for text in scorer_ids)])
+
+
+async def function_spec(
+    name: str | None, function: str, folder: Path, config: Mapping[str, JsonValue]
+) -> tuple[ScorerSpec, str]:
+    """The spec of `python:package.module:function` in a folder, and what it says of itself.
+
+    It is imported once. Raises `UsageError` if it cannot be used.
+    """
+    address = function.removeprefix(PYTHON)
+    if address == function or address.count(":") != 1:
+        raise UsageError(f"--function {function}: write python:package.module:function")
+    if name is not None:
+        check_name(name)
+    described = await describe(folder, address, "scorer")
+    spec = custom_spec(name or described.name or address.rpartition(":")[2], described, config)
+    return spec, described.description
+
+
+def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, JsonValue]) -> ScorerSpec:
+    """Of a decorated function. Raises `UsageError` for a key that its decorator does not name."""
+    unknown = [key for key in config if function.config and key not in function.config]
+    if unknown:
+        raise UsageError(f"scorer {name} knows no {unknown[0]!r}; its config has: {', '.join(function.config)}")
+    if name in function.depends_on:
+        raise UsageError(f"scorer {name} depends on itself")
+    return ScorerSpec(
+        name=name,
+        scorer=CUSTOM,
+        config={**function.config, **config},
+        address=function.address,
+        code=function.code,
+        depends_on=function.depends_on,
+    )
+
+
+def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
+    """A built-in scorer with a config under a name of its own. Raises `UsageError`."""
+    return specify(rules)(builtin, config).model_copy(update={"name": name})
+
+
+def check_name(name: str) -> None:
+    """Raises `UsageError` for what a scorer cannot be called."""
+    if is_reserved(name):
+        raise UsageError(f"a scorer cannot be called {name}: that is the name of a built-in one")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"a scorer cannot be called {name[:80]!r}: a letter, then letters, digits, '_', '.' and '-'")
+
+
+def create_scorer(
+    definitions: Definitions, spec: ScorerSpec, now: str, description: str = "", folder: str = ""
+) -> CreatedScorer:
+    """The scorer of this name, with this spec as its newest version. Raises `UsageError` for a name it cannot have."""
+    check_name(spec.name)
+    require_no_secret([spec.name, description, spec.config], f"the config of scorer {spec.name[:20]}")
+    before = _named(definitions, spec.name)
+    scorer = Scorer(
+        id=before.id if before else f"scorer-{token_hex(8)}",
+        name=spec.name,
+        description=description,
+        spec=spec,
+        folder=folder,
+        created_at=now,
+    )
+    put = definitions.put_scorer(scorer)
+    return CreatedScorer(scorer=put, new=before is None or before.number != put.number)
+
+
+def find_scorer(definitions: Definitions, named: str) -> Scorer:
+    """By id or name. Raises `NotFoundError` naming what there is."""
+    if scorer := definitions.scorer(named):
+        return scorer
+    if is_reserved(named):
+        raise NotFoundError(
+            f"there is no scorer {named!r} of `evalscribe scorers create`; "
+            f"{named} is a built-in one: --builtin-scorer {named}"
+        )
+    raise not_found("scorer", named, [one.name for one in definitions.scorers()], "scorers create")
+
+
+def parse_config(text: str | None) -> dict[str, JsonValue]:
+    """`--config`: a JSON object. Raises `UsageError`."""
+    try:
+        given = StrictJson().decode(text or "{}")
+    except DataError as error:
+        raise UsageError(f"--config: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError('--config must be a JSON object, such as {"pattern": "refund"}')
+    return given
+
+
+def _own(definitions: Definitions, text: str) -> Binding:
+    attached = AttachedScorers(name=text)
+    if text.lstrip().startswith("{"):
+        attached = validate_config(AttachedScorers, "of --scorer-id", parse_config(text))
+    scorer = find_scorer(definitions, attached.name)
+    return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
+
+
+def _named(definitions: Definitions, name: str) -> Scorer | None:
+    there = definitions.scorer(name)
+    return there if there is not None and there.name == name else None

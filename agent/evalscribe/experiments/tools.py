@@ -1,0 +1,188 @@
+"""Open the target, the scorers and the models of a run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiments.deployments import component_target
+from evalscribe.experiments.judge_target import judge_target
+from evalscribe.experiments.python_host import PythonHost, describe
+from evalscribe.experiments.scorers.catalogue import order_bindings, scorer_runner
+from evalscribe.experiments.scorers.runners import CustomScorer, ModelScorer
+from evalscribe.experiments.scorers.stored import PYTHON
+from evalscribe.experiments.targets import PromptModelTarget
+from evalscribe.experiments.trials import BudgetedModels
+from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.llm.budget import Budget
+from evalscribe.model.experiment import ComponentTarget, ExperimentRun, ExperimentVersion, JudgeTarget
+from evalscribe.model.experiment_storage import ScorerRunner, Target
+from evalscribe.model.protocols import Models
+from evalscribe.model.score import CUSTOM, Binding
+from evalscribe.model.target import Component, Deployment
+from evalscribe.workspace import Workspace
+
+STAGE = "target"
+"""Of the calls of models that a prompt makes."""
+
+
+class TrialTools(NamedTuple):
+    target: Target
+    scorers: tuple[ScorerRunner, ...]
+    """In topological order of what they depend on."""
+
+
+@asynccontextmanager
+async def open_tools(
+    workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, left_usd: float | None
+) -> AsyncIterator[TrialTools]:
+    """The target and the scorers of a run, closed at the end.
+
+    Args:
+        workspace: Where definitions are.
+        run: What is tried.
+        version: Of the experiment; the run's own.
+        left_usd: What models may still cost; None for what the settings allow.
+
+    Raises:
+        EvalscribeError: One of them cannot be used.
+    """
+    async with open_models(workspace, left_usd) as models, AsyncExitStack() as opened:
+        deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
+        target = await open_target(workspace, version, deployment, models, run.concurrency)
+        opened.push_async_callback(target.close)
+        scorers = await opened.enter_async_context(open_scorers(workspace, version, models, run.concurrency))
+        yield TrialTools(target, tuple(scorers))
+
+
+@asynccontextmanager
+async def open_models(workspace: Workspace, left_usd: float | None = None) -> AsyncIterator[Models]:
+    """Models for one run, which spend what is left of its budget; None for what the settings allow."""
+    settings = workspace.settings
+    budget = Budget(usd=settings.budget.value if left_usd is None else left_usd, tokens=settings.max_tokens.value)
+    models = BudgetedModels(workspace.open_models(budget))
+    try:
+        yield models
+    finally:
+        await models.close()
+
+
+async def open_target(
+    workspace: Workspace, version: ExperimentVersion, deployment: Deployment | None, models: Models, concurrency: int
+) -> Target:
+    """The target of a version; the caller closes it, with all that it started.
+
+    Args:
+        workspace: Its store knows what judges said before.
+        version: What is tried.
+        deployment: The build that runs, of a component.
+        models: Whom prompts and judges ask.
+        concurrency: Calls at a time.
+
+    Raises:
+        EvalscribeError: It cannot be asked.
+    """
+    target = version.target
+    if isinstance(target, JudgeTarget):
+        return judge_target(workspace, target, models)
+    if isinstance(target, ComponentTarget):
+        return await component_target(*_build(target, deployment), concurrency)
+    return PromptModelTarget(target.version, models.open(target.version.model, STAGE))
+
+
+def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
+    name = target.component.name
+    if deployment is None:
+        raise NotFoundError(f"there is no deployment {target.deployment_id}, whose component {name} is to be run")
+    component = deployment.component(name)
+    if component is None:
+        there = ", ".join(one.name for one in deployment.components)
+        raise UsageError(f"deployment {deployment.id} has no component {name}; it has {there}")
+    folder = Path(deployment.folder)
+    if component.kind != "http" and not folder.is_dir():
+        raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, is not there any more")
+    return component, folder
+
+
+@asynccontextmanager
+async def open_scorers(
+    workspace: Workspace, version: ExperimentVersion, models: Models, concurrency: int
+) -> AsyncIterator[Sequence[ScorerRunner]]:
+    """The scorers of a version, each after what it depends on.
+
+    Raises:
+        UsageError: The source of one is another than when it was made.
+        AccessError: A model has no key.
+    """
+    folders = {one.id: one.folder for one in workspace.store.experiments.scorers()}
+    async with AsyncExitStack() as opened:
+        bindings = order_bindings(version.bindings)
+        makers = _Makers(workspace, models, opened, version.config.timeout_s, concurrency)
+        await makers.check([one for one in bindings if one.spec.scorer == CUSTOM], folders)
+        yield tuple(makers.runner(binding, folders) for binding in bindings)
+
+
+class _Makers:
+    """Makes runners; what they share is opened once, and closed with the rest."""
+
+    def __init__(
+        self, workspace: Workspace, models: Models, opened: AsyncExitStack, timeout_s: float, concurrency: int
+    ) -> None:
+        self._workspace = workspace
+        self._models = models
+        self._opened = opened
+        self._timeout_s = timeout_s
+        self._concurrency = concurrency
+        self._hosts: dict[str, PythonHost] = {}
+        self._maker: tuple[JudgeMaker, MadeJudge] | None = None
+
+    async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
+        """That every function is there, and as it was."""
+        checks = [_check(binding, _folder(binding, folders)) for binding in bindings]
+        failed = [one for one in await asyncio.gather(*checks, return_exceptions=True) if one is not None]
+        if failed:
+            raise failed[0]
+
+    def runner(self, binding: Binding, folders: Mapping[str, str]) -> ScorerRunner:
+        spec = binding.spec
+        if spec.scorer == CUSTOM:
+            return CustomScorer(spec, self._host(_folder(binding, folders)), self._timeout_s)
+        if spec.rubric is None:
+            return scorer_runner(spec)
+        maker, made = self._judges()
+        return ModelScorer(spec, maker.by_model(spec.rubric, spec.model), made.knew)
+
+    def _host(self, folder: str) -> PythonHost:
+        if folder not in self._hosts:
+            self._hosts[folder] = PythonHost(Path(folder), self._concurrency)
+            self._opened.push_async_callback(self._hosts[folder].close)
+        return self._hosts[folder]
+
+    def _judges(self) -> tuple[JudgeMaker, MadeJudge]:
+        if self._maker is None:
+            made = MadeJudge(self._workspace.store.collections)
+            self._maker = JudgeMaker(self._models, self._workspace.prompts, made), made
+        return self._maker
+
+
+def _folder(binding: Binding, folders: Mapping[str, str]) -> str:
+    folder = folders.get(binding.scorer_id or "")
+    if folder is None:
+        raise UsageError(
+            f"scorer {binding.spec.name} is not there any more: make it again with evalscribe scorers create"
+        )
+    return folder
+
+
+async def _check(binding: Binding, folder: str) -> None:
+    spec = binding.spec
+    described = await describe(Path(folder), spec.address or "", "scorer")
+    if described.code == spec.code:
+        return
+    raise UsageError(
+        f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was made.\n"
+        f"Make its next version, evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} "
+        f"--folder {folder}, and bind it and the others again: evalscribe experiments update … --scorer-id {spec.name}"
+    )

@@ -1,0 +1,60 @@
+"""Choose the forge of a remote, and open the repository of a folder."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from evalscribe.errors import UsageError
+from evalscribe.git import command
+from evalscribe.git.forge import ManualForge
+from evalscribe.git.remotes import parse_address
+from evalscribe.model.protocols import Forge, Repository
+from evalscribe.settings import Settings
+from evalscribe.settings.access import GITHUB_API, Access
+
+
+def repository_of(folder: Path) -> Repository:
+    """The git repository that a folder belongs to; the caller closes it.
+
+    Raises:
+        UsageError: git is missing, or the folder is in no repository with a working tree.
+    """
+    command.require_git()
+    from evalscribe.git.repository import open_repository  # GitPython cannot be imported without git.
+
+    return open_repository(folder)
+
+
+def open_forge(settings: Settings, remote_url: str | None) -> Forge:
+    """GitHub if there is a token and the remote is on the server of its API; else one that only names the page to open.
+
+    Raises:
+        UsageError: The token would go to a host that a stranger could have named, or a package is missing.
+    """
+    there, access = parse_address(remote_url), settings.github()
+    if there is None or access.key is None or not _belongs(there.host, access):
+        return ManualForge(remote_url)
+    try:
+        from evalscribe.git.forge import GitHubForge
+    except ImportError as error:
+        raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
+    return GitHubForge(access.url, access.key.get_secret_value(), there.path, remote_url)
+
+
+def advice(settings: Settings, remote_url: str | None) -> str | None:
+    """How evalscribe would open the pull request itself; None if no setting helps or none is needed."""
+    there, access = parse_address(remote_url), settings.github()
+    if there is None:
+        return None
+    if _belongs(there.host, access):
+        return (
+            None if access.key else "Next time: set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
+        )
+    if access.key and access.url != GITHUB_API:
+        return f"Not opened by evalscribe: the API {access.url} is not that of {there.host}; --api-url names another."
+    return None
+
+
+def _belongs(host: str, access: Access) -> bool:
+    """Whether the API is that of the remote's server: `github.com` and `api.github.com`, or one host with both."""
+    api = (urlsplit(access.url).hostname or "").lower()
+    return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

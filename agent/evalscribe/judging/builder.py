@@ -1,0 +1,403 @@
+"""Build the judge that the settings ask for, here and again in an engine's workers."""
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, cast
+
+from evalscribe import __version__
+from evalscribe.errors import AccessError, NotFoundError, UsageError
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.cascade import FailureCascade, SubjectCascade
+from evalscribe.judging.classifier import FIRST_PASS_S, FirstPass, InvestigationLimits, ModelJudge
+from evalscribe.judging.judges import (
+    JudgeMaker,
+    LoadedCascade,
+    LoadedJudge,
+    LoadedRubricJudge,
+    LoadedRulesJudge,
+    MadeJudge,
+)
+from evalscribe.judging.panel import PanelDecision, no_decision
+from evalscribe.judging.rubric_judge import DecideRemotely, RubricJudge
+from evalscribe.judging.rubrics import DEFAULT_RUBRIC, default_rubric, load_rubric, outdated_note, store_rubric
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.subjects import Subject
+from evalscribe.judging.verdicts import JudgeRemotely, RemoteJudge
+from evalscribe.llm.budget import cost_of
+from evalscribe.model.cascade import Tag
+from evalscribe.model.finding import Failure, Unclassified, Verdict
+from evalscribe.model.protocols import AskParent, Judge, LostWork, Model, Models, Worker, WorkerPool
+from evalscribe.model.rubric import DEFAULT_MODEL, Rubric
+from evalscribe.prompts.templates import Prompts
+from evalscribe.remote.engine import LOCAL
+from evalscribe.settings import RULES, Settings
+from evalscribe.settings.access import PROVIDERS, Access
+from evalscribe.settings.config import COMMAND_LINE
+from evalscribe.workspace import Workspace
+
+
+class WorkerJudge(Frozen):
+    """Which judge a piece of work is for."""
+
+    kind: Literal["rules", "judge", "tag", "rubric"]
+    model: str = ""
+    rubric: Rubric | None = None
+    tags: tuple[Tag, ...] = ()
+
+    @property
+    def question(self) -> Rubric:
+        assert self.rubric is not None, "only the rules have none"
+        return self.rubric
+
+
+class CasePiece(Frozen):
+    seat: WorkerJudge
+    case: Failure
+
+
+class SubjectPiece(Frozen):
+    seat: WorkerJudge
+    subject: Subject
+    max_tokens: int
+    timeout_s: float | None
+
+
+Piece = CasePiece | SubjectPiece
+WorkerAnswer = Verdict | Unclassified | PanelDecision
+
+
+@dataclass(frozen=True)
+class JudgeRecipe:
+    """What a worker makes its judges of: a `Factory`. The keys of models cross to it, no other secret does."""
+
+    access: dict[str, Access]
+    """By provider."""
+    usd: float | None
+    tokens: int | None
+    context_tokens: int | None
+    templates: dict[str, str]
+    """The workspace's own."""
+    version: str = __version__
+
+    @classmethod
+    def of(cls, found: Settings, prompts: Prompts) -> "JudgeRecipe":
+        return cls(
+            access={name: access for name in PROVIDERS if (access := _allowed(found, name))},
+            usd=found.budget.value,
+            tokens=found.max_tokens.value,
+            context_tokens=found.context_tokens.value,
+            templates={name: prompts.source(name) for name in prompts.own()},
+        )
+
+    @asynccontextmanager
+    async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[Piece, WorkerAnswer]]:
+        """Raises `UsageError` where this process has another version of the package."""
+        from evalscribe.llm.budget import RemoteBudget
+        from evalscribe.llm.service import ModelService
+
+        if self.version != __version__:
+            raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
+        budget = RemoteBudget(ask, self.usd, self.tokens)
+        asked = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
+        with TemporaryDirectory() as folder:
+            try:
+                yield WorkerStore(asked, self._prompts(Path(folder))).decide
+            finally:
+                await asked.close()
+
+    def _prompts(self, workspace: Path) -> Prompts:
+        for name, text in self.templates.items():
+            path = workspace / "prompts" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return Prompts(workspace)
+
+
+def _allowed(found: Settings, provider: str) -> Access | None:
+    """None where this provider cannot be asked as things are set: whoever asks it hears why before any worker does."""
+    try:
+        return found.provider(provider)
+    except UsageError:
+        return None
+
+
+@dataclass(frozen=True)
+class WorkerStore:
+    """The judges of one worker, each made when its first piece comes."""
+
+    models: Models
+    prompts: Prompts
+    _judges: dict[str, Judge] = field(default_factory=dict)
+    _rubric_judges: dict[str, RubricJudge] = field(default_factory=dict)
+
+    async def decide(self, piece: Piece) -> WorkerAnswer:
+        seat = content_id(piece.seat)
+        if isinstance(piece, CasePiece):
+            if seat not in self._judges:
+                self._judges[seat] = self._judge(piece.seat)
+            return await self._judges[seat].judge(piece.case)
+        if seat not in self._rubric_judges:
+            maker = JudgeMaker(self.models, self.prompts)
+            self._rubric_judges[seat] = maker.by_model(piece.seat.question, piece.seat.model)
+        return await self._rubric_judges[seat].hear(piece.subject, piece.max_tokens, piece.timeout_s)
+
+    def _judge(self, seat: WorkerJudge) -> Judge:
+        if seat.kind == "rules":
+            return RulesJudge()
+        model = self.models.open(seat.model, "tag" if seat.kind == "tag" else "judge")
+        if seat.kind == "tag":
+            return FirstPass(model, self.prompts, seat.question, seat.tags, cost=cost_of(model))
+        return ModelJudge(model, self.prompts, rubric=seat.question, cost=cost_of(model))
+
+
+@dataclass(frozen=True)
+class EngineJudge:
+    """Leads judges to a crew."""
+
+    crew: WorkerPool[Piece, WorkerAnswer]
+
+    def judge(self, near: Judge, seat: WorkerJudge) -> Judge:
+        """A judge that is asked there as the near one would be here."""
+        return RemoteJudge(near, self._decide(seat))
+
+    def hear(self, rubric: Rubric, model: Model) -> DecideRemotely:
+        """Where the subjects of a `RubricJudge` with this rubric and model are heard."""
+        seat = WorkerJudge(kind="rubric", model=model.id, rubric=rubric)
+
+        async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
+            piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
+            answer = await self.crew.do(piece)
+            return no_decision(subject, answer.reason) if isinstance(answer, LostWork) else cast(PanelDecision, answer)
+
+        return hear
+
+    def _decide(self, seat: WorkerJudge) -> JudgeRemotely:
+        def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
+            doing = self.crew.do(CasePiece(seat=seat, case=case))
+            return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)
+
+        return decide
+
+
+@asynccontextmanager
+async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge | None]:
+    """Workers of the configured engine that judge, all within the workspace's budget; None where this process judges.
+
+    Raises `UsageError` where batches are asked for too: they wait in one place.
+    """
+    from evalscribe.llm.budget import serve_budget
+
+    engine = workspace.open_engine()
+    if engine.name == LOCAL:
+        yield None
+        return
+    if workspace.options.batch:
+        raise UsageError(f"--batch sends all questions from one process: leave out --engine {engine.name}")
+    try:
+        recipe = JudgeRecipe.of(workspace.settings, workspace.prompts)
+        async with engine.crew(recipe, partial(serve_budget, workspace.budget)) as crew:
+            yield EngineJudge(crew)
+    finally:
+        await engine.close()
+
+
+CASCADE = "cascade"
+FOR_ANALYSES = (
+    Tag(
+        name="unfair-check",
+        about="the check, lint rule or grader that failed may be stricter than the task, or broken",
+        rubric="unfair-check",
+    ),
+)
+"""What is tagged where evalscribe.toml names no tags."""
+
+
+@dataclass(frozen=True)
+class FailureJudge:
+    """A judge of failures, and what has to be said of it."""
+
+    judge: Judge
+    cascade: FailureCascade | None = None
+    """The judge, where it is a cascade."""
+    asks_models: bool = False
+    own_prompts: bool = False
+    """Whether the judge's prompts or its rubric are the workspace's own."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the judge's rubrics."""
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Ids of all that may decide."""
+        return self.cascade.judges if self.cascade else (self.judge.id,)
+
+
+class JudgeBuilder:
+    """Opens models and stored rubrics as judges, and remembers notes about the rubrics."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        workers: EngineJudge | None = None,
+        *,
+        settings: Settings | None = None,
+        models: Models | None = None,
+    ) -> None:
+        """The store is opened with the first rubric, so that a missing key is reported before a store is created.
+
+        Args:
+            workspace: Where rubrics and prompts are.
+            workers: Who judges in place of this process.
+            settings: Which judge and cascade; None for the workspace's.
+            models: Models to ask; None for the workspace's.
+        """
+        self._workspace = workspace
+        self._settings = settings or workspace.settings
+        self._models = models
+        self._workers = workers
+        self._batch = workspace.options.batch
+        self._rubrics: list[Rubric] = []
+        self._notes: list[str] = []
+
+    def models(self, *, cascade: bool) -> tuple[Model, ...]:
+        """Who is asked: nobody where the rules judge, one model, or a cascade's cheap and expensive one.
+
+        Raises `EvalscribeError` where one of them cannot be asked.
+        """
+        if cascade:
+            expensive = self._judge_model(self._expensive())
+            return self._asked.open(self._settings.cascade.tag, "tag"), expensive
+        name = self._settings.judge_name
+        if name != RULES:
+            return (self._judge_model(name),)
+        if self._batch:
+            raise UsageError("--batch asks a model: name one with --judge anthropic/MODEL")
+        return ()
+
+    def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
+        """A judge of failures over these `models`. Raises `UsageError` for a rubric that judges none."""
+        if not models:
+            if rubric is not None:
+                raise UsageError("--rubric needs a model: name one with --judge PROVIDER/MODEL")
+            return FailureJudge(judge=self._led(RulesJudge(), WorkerJudge(kind="rules")))
+        question = self.rubric(rubric or DEFAULT_RUBRIC)
+        alone = self._judge(question, models[-1])
+        if len(models) == 1:
+            return self._described(alone)
+        cascade = self._cascade(question, models, alone, fresh=fresh)
+        return self._described(cascade, cascade)
+
+    @cached_property
+    def results(self) -> MadeJudge:
+        """Stored results of rubrics, and which of them were known before."""
+        return MadeJudge(self._workspace.store.collections)
+
+    def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
+        """A judge of any subject by `rubric`. Raises `EvalscribeError` where it cannot be asked.
+
+        Args:
+            rubric: What it is asked.
+            name: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
+            fresh: Ignore stored results.
+        """
+        if name == RULES:
+            return LoadedRulesJudge(rubric, self.results)
+        maker = JudgeMaker(
+            self._asked,
+            self._workspace.prompts,
+            self.results,
+            fresh=fresh,
+            batch=self._batch,
+            hear=self._workers.hear if self._workers else None,
+        )
+        if name != CASCADE:
+            return LoadedRubricJudge(maker.by_model(rubric, name))
+        # No rules, and no tags but those of evalscribe.toml: the subject may be anything.
+        cheap, expensive = self.models(cascade=True)
+        tagged = [(tag, self.rubric(tag.rubric)) for tag in self._settings.cascade.issues()]
+        prompts = self._workspace.prompts
+        return LoadedCascade(SubjectCascade.of(rubric, tagged, (cheap, expensive), maker.judge, prompts))
+
+    def rubric(self, name: str) -> Rubric:
+        """The stored version that judges."""
+        rubric = store_rubric(self._workspace.store.collections, self._workspace.prompts, name)
+        self._rubrics.append(rubric)
+        note = outdated_note(self._workspace.prompts, rubric, name)
+        self._notes += [note] if note else []
+        return rubric
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the rubrics that were asked for so far."""
+        return tuple(dict.fromkeys(self._notes))
+
+    @property
+    def _asked(self) -> Models:
+        return self._models or self._workspace.models
+
+    def _judge_model(self, name: str) -> Model:
+        try:
+            return self._asked.open(name, "judge")
+        except AccessError as error:
+            raise AccessError(f"{error}\nor let the rules judge, without key and network: --judge rules") from None
+
+    def _expensive(self) -> str:
+        """The model of `--judge` where it is on the command line, else that of evalscribe.toml's `[cascade]`."""
+        if self._settings.judge.origin.trust != COMMAND_LINE:
+            return self._settings.cascade.judge
+        name = self._settings.judge_name
+        if name == RULES:
+            raise UsageError("--cascade asks models: name the expensive one with --judge, or leave --judge out")
+        return name
+
+    def _cascade(self, question: Rubric, models: tuple[Model, ...], alone: Judge, *, fresh: bool) -> FailureCascade:
+        cheap, expensive = models
+        table = self._settings.cascade
+        tags = FOR_ANALYSES if table.tags is None else table.issues()
+        return FailureCascade(
+            self._first_pass(question, tags, cheap),
+            {tag.name: self._judge(self.rubric(tag.rubric), expensive) for tag in tags},
+            alone,
+            rules=RulesJudge() if table.rules else None,
+            kept=self._workspace.store.analyses,
+            fresh=fresh,
+        )
+
+    def _judge(self, rubric: Rubric, model: Model) -> Judge:
+        bounds = InvestigationLimits(seconds=None) if self._batch else InvestigationLimits()
+        cost = cost_of(model, batch=self._batch)
+        near = ModelJudge(model, self._workspace.prompts, rubric=rubric, bounds=bounds, cost=cost)
+        return self._led(near, WorkerJudge(kind="judge", model=model.id, rubric=rubric))
+
+    def _first_pass(self, rubric: Rubric, tags: tuple[Tag, ...], model: Model) -> Judge:
+        seconds = None if self._batch else FIRST_PASS_S
+        cost = cost_of(model, batch=self._batch)
+        near = FirstPass(model, self._workspace.prompts, rubric, tags, cost=cost, seconds=seconds)
+        return self._led(near, WorkerJudge(kind="tag", model=model.id, rubric=rubric, tags=tags))
+
+    def _led(self, near: Judge, seat: WorkerJudge) -> Judge:
+        return self._workers.judge(near, seat) if self._workers else near
+
+    def _described(self, judge: Judge, cascade: FailureCascade | None = None) -> FailureJudge:
+        templates = ("classify", "judging") if cascade else ("classify",)
+        own = any(map(self._workspace.prompts.own, templates)) or any(map(_own, self._rubrics))
+        return FailureJudge(judge=judge, cascade=cascade, asks_models=True, own_prompts=own, notes=self.notes)
+
+
+def _own(rubric: Rubric) -> bool:
+    """Whether a rubric is not the shipped one of its name."""
+    try:
+        return rubric.digest != load_rubric(rubric.id, Prompts()).digest
+    except NotFoundError:
+        return True
+
+
+def adviser() -> Judge:
+    """What the default model would take; it has no key and is never asked."""
+    from evalscribe.llm.anthropic import AnthropicModel
+
+    model = AnthropicModel(DEFAULT_MODEL.model_name, key="")
+    return ModelJudge(model, Prompts(), rubric=default_rubric(), cost=cost_of(model))

@@ -1,0 +1,225 @@
+"""Judges of loaded subjects: by a rubric, by a cascade, by the rules."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from evalscribe.errors import UsageError
+from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.cascade import SubjectCascade
+from evalscribe.judging.pack import case_of
+from evalscribe.judging.rubric_judge import TIMEOUT_S, DecideRemotely, JudgeResultStore, RubricJudge, count_citations
+from evalscribe.judging.rules.engine import KEY_PREFIX, RulesJudge
+from evalscribe.judging.subjects import Subject, document_mark
+from evalscribe.llm.budget import cost_of
+from evalscribe.model.cascade import Stage
+from evalscribe.model.chat import Usage
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.finding import Verdict
+from evalscribe.model.output_schema import validate_answer
+from evalscribe.model.protocols import Estimate, Model, Models
+from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
+from evalscribe.prompts.templates import Prompts
+
+NO_FAILURE = "the rules judge failed evals only"
+
+
+@dataclass(frozen=True)
+class LoadedSubject:
+    """A subject, with the evidence that it was made of where it is a failed eval."""
+
+    subject: Subject
+    evidence: Evidence | None = None
+
+
+class JudgeOutput(Frozen):
+    """What a judge made of one subject."""
+
+    results: tuple[JudgeResult, ...]
+    """One; of a cascade one for each tag."""
+    rubrics: tuple[Rubric, ...]
+    """Of each result."""
+    stage: Stage = "judge"
+    subject: Subject
+    """What was judged: with the cheap model's answer where a cascade looked closer."""
+    usage: Usage
+    """Of all stages, whenever they were asked."""
+
+
+class LoadedJudge(Protocol):
+    """A judge as the use cases ask it."""
+
+    id: str
+    name: str
+    """In short, without the rubric: `rules@1`, `cascade`, `provider/model`."""
+    rubric: Rubric
+
+    def estimate(self, loaded: LoadedSubject) -> Estimate:
+        """At most, with every stage."""
+
+    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
+        """Raises `EvalscribeError` for what concerns all subjects."""
+
+
+@dataclass(frozen=True)
+class JudgeMaker:
+    """Makes judges that work with the same models and the same stored results."""
+
+    models: Models
+    prompts: Prompts
+    """Templates for reading a subject that does not fit the window."""
+    results: JudgeResultStore | None = None
+    """Where results are kept."""
+    fresh: bool = False
+    """Ignore stored results."""
+    batch: bool = False
+    """Calls wait for a batch: at its price, and as long as it takes."""
+    hear: Callable[[Rubric, Model], DecideRemotely] | None = None
+    """Where subjects are judged; None for this process."""
+
+    def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
+        return RubricJudge(
+            rubric,
+            model,
+            results=self.results,
+            observer=self.models.open(model.id, "observe"),
+            cost=cost_of(model, batch=self.batch),
+            timeout_s=None if self.batch else TIMEOUT_S,
+            fresh=self.fresh,
+            prompts=self.prompts,
+            afar=self.hear(rubric, model) if self.hear else None,
+        )
+
+    def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
+        """By the rubric's own model where no other is named. Raises as `Models.open` does."""
+        return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))
+
+
+class LoadedRubricJudge:
+    def __init__(self, judge: RubricJudge) -> None:
+        self.id = judge.id
+        self.rubric = judge.rubric
+        self.name = judge.id.removesuffix(f" with {self.rubric.id}@{self.rubric.version}")
+        self._judge = judge
+
+    def estimate(self, loaded: LoadedSubject) -> Estimate:
+        return self._judge.estimate(loaded.subject)
+
+    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
+        return _one(await self._judge.judge(loaded.subject), self.rubric, loaded)
+
+
+class LoadedCascade:
+    def __init__(self, cascade: SubjectCascade) -> None:
+        self.id = cascade.id
+        self.name = "cascade"
+        self.rubric = cascade.rubric
+        self._cascade = cascade
+
+    def estimate(self, loaded: LoadedSubject) -> Estimate:
+        return sum(self._cascade.estimates(loaded.subject).values(), Estimate())
+
+    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
+        found = await self._cascade.judge(loaded.subject)
+        return JudgeOutput(**{name: getattr(found, name) for name in JudgeOutput.model_fields})
+
+
+class LoadedRulesJudge:
+    """The rules engine, for rubrics that ask for what it can say of a failed eval."""
+
+    def __init__(self, rubric: Rubric, results: JudgeResultStore | None = None) -> None:
+        """`results`: where they are kept for whoever reads them; the rules are always asked."""
+        self._rules = RulesJudge()
+        self._results = results
+        self.name = self._rules.id
+        self.id = f"{self.name} with {rubric.id}@{rubric.version}"
+        self.rubric = rubric
+
+    def estimate(self, loaded: LoadedSubject) -> Estimate:  # noqa: ARG002 - rules cost nothing, whatever they judge
+        return Estimate()
+
+    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
+        if loaded.evidence is None:
+            failure = not_judged(loaded.subject.id, self.rubric, self._rules.id, NO_FAILURE)
+            return _one(failure, self.rubric, loaded, "rules")
+        output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
+        if problems := validate_answer(output, self.rubric.output_schema):
+            raise UsageError(f"the rules cannot answer by {self.rubric.id}@{self.rubric.version}: {problems[0]}")
+        result = self._result(loaded.subject, output)
+        if self._results is not None:
+            self._results.put_result(result.id, result)
+        return _one(result, self.rubric, loaded, "rules")
+
+    def _result(self, subject: Subject, output: dict[str, Any]) -> JudgeResult:
+        citations = count_citations(output, self.rubric.output_schema, subject)
+        return not_judged(subject.id, self.rubric, self._rules.id, "").model_copy(
+            update={
+                "id": content_id([*KEY_PREFIX, self.rubric.digest, subject.digest]),
+                "output": output,
+                "result_type": ResultType.DIRECT_RESULT,
+                "reason": None,
+                "citations": citations,
+            }
+        )
+
+
+def _one(result: JudgeResult, rubric: Rubric, loaded: LoadedSubject, stage: Stage = "judge") -> JudgeOutput:
+    return JudgeOutput(results=(result,), rubrics=(rubric,), stage=stage, subject=loaded.subject, usage=result.usage)
+
+
+def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> JudgeResult:
+    """The result of what could not even be asked."""
+    return JudgeResult(
+        id=content_id([subject_id, rubric.digest, judge, reason]),
+        agent_run_id=subject_id,
+        rubric_id=rubric.id,
+        rubric_version=rubric.version,
+        output={},
+        result_metadata={"errors": [reason]},
+        result_type=ResultType.FAILURE,
+        reason=reason,
+        judge=judge,
+    )
+
+
+class MadeJudge:
+    """Results as they are kept, and which of them are new: the others were known before."""
+
+    def __init__(self, results: JudgeResultStore) -> None:
+        self._results = results
+        self._met: set[str] = set()
+        self._new: set[str] = set()
+
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        """Stored at once."""
+        self._results.put_result(key, result)
+        self._new.add(result.id)
+
+    def get_result(self, key: str) -> JudgeResult | None:
+        known = self._results.get_result(key)
+        if known is not None:
+            self._met.add(known.id)
+        return known
+
+    def knew(self, result: JudgeResult) -> bool:
+        return result.id in self._met and result.id not in self._new
+
+
+Opener = Callable[[str], LoadedJudge]
+"""A judge by its name: `rules`, `cascade` or `provider/model`."""
+
+
+def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
+    """What the rubric asks for of a verdict, in the words of the failure rubric; quotations follow the reasoning."""
+    cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
+    fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
+    told = {name: getattr(verdict, name) for name in fields}
+    told |= {"reasoning": verdict.reasoning + cited, "fix": verdict.fix or ""}
+    return {name: value for name, value in told.items() if name in rubric.output_schema["properties"]}
+
+
+def _mark(citation: Citation) -> str:
+    document = document_mark(Document(role=citation.role, path=citation.path, text=""))
+    last = f"-{citation.last}" if citation.last > citation.first else ""
+    return f"{document}:{citation.first}{last}"

@@ -1,0 +1,416 @@
+"""Apply a recommendation: propose a patch, ask, commit it, and record it in the report."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
+from evalscribe.git.hosts import repository_of
+from evalscribe.ids import Frozen
+from evalscribe.judging.pack import pack
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.protocols import Library, Model, Repository
+from evalscribe.model.report import Report, ReportEntry
+from evalscribe.model.repository import Patch
+from evalscribe.model.storage import Store
+from evalscribe.prompts.templates import Prompts
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.propose.edits import CommitFiles
+from evalscribe.reports.propose.proposal import ConcernedFinding, Proposer
+from evalscribe.reports.propose.record import (
+    action_text,
+    branch_names,
+    commit_message,
+    committed_line,
+    is_of,
+    with_action,
+)
+from evalscribe.reports.propose.scope import PatchScope, patch_scope
+from evalscribe.reports.reading import find_report, name_of, text_of
+from evalscribe.settings import RULES
+from evalscribe.text import join_first
+from evalscribe.text import path as printed_path
+from evalscribe.workspace import Workspace
+
+MOST_PACKED = 3
+"""Findings whose evidence is shown to the model; the others are told in the report's words."""
+EVIDENCE_TOKENS = 3_000
+"""Of each."""
+
+
+@dataclass(frozen=True)
+class ReportRecommendation:
+    file: str
+    """The report's name below the reports folder."""
+    text: str
+    """The report with its own line ends and byte order mark."""
+    report: Report
+    recommendation: Recommendation
+
+    @property
+    def id(self) -> str:
+        return self.recommendation.id or ""
+
+    @property
+    def entries(self) -> tuple[ReportEntry, ...]:
+        """The findings it is about."""
+        meant = set(self.recommendation.evals)
+        return tuple(entry for entry in self.report.entries if meant & set(entry.paths))
+
+
+def find_recommendation(library: Library, name: str, id: str) -> ReportRecommendation:
+    """Raises `NotFoundError` for an unknown report or id, `DataError` for a report that is not ours, `UsageError`."""
+    file = find_report(library, name)
+    below, text = name_of(library, file), text_of(file)
+    try:
+        report = parse(text)
+    except DataError as error:
+        raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
+    return ReportRecommendation(
+        file=below, text=text, report=report, recommendation=_called(report, id.strip().upper())
+    )
+
+
+def _called(report: Report, id: str) -> Recommendation:
+    numbered = [item for item in report.recommendations if item.id is not None]
+    meant = next((item for item in numbered if item.id == id), None)
+    if meant is None:
+        there = "; ".join(f"{item.id}: {item.text}" for item in numbered) or "none that proposes a change"
+        raise NotFoundError(f"the report has no recommendation {id!r}. There is {there}")
+    if meant.group not in ("eval", "lint"):
+        raise UsageError(f"{id} proposes no change: {meant.text}")
+    return meant
+
+
+def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Evidence]:
+    """What the store has of the evals that a recommendation is about, by their printed paths."""
+    run = store.get_run(subject.report.run.id)
+    if run is None:
+        return {}
+    wanted = set(subject.recommendation.evals)
+    named = ((printed_path(eval.path), eval.id) for eval in run.failures)
+    read = ((path, store.get_evidence(run.id, id)) for path, id in named if path in wanted)
+    return {path: evidence for path, evidence in read if isinstance(evidence, Evidence)}
+
+
+def others(store: Store, subject: ReportRecommendation) -> frozenset[str]:
+    """Paths of the run's other evals, as far as they are known."""
+    run = store.get_run(subject.report.run.id)
+    named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
+    told = (path for entry in subject.report.entries for path in entry.paths)
+    return frozenset({*map(printed_path, named), *told} - set(subject.recommendation.evals))
+
+
+def concerns(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
+    """The findings, the first of them with their evidence."""
+    return tuple(_concerns(subject.entries, evidence))
+
+
+def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> Iterator[ConcernedFinding]:
+    shown = 0
+    for entry in entries:
+        known = next((evidence[path] for path in entry.paths if path in evidence), None)
+        if known is None or shown == MOST_PACKED:
+            yield ConcernedFinding(entry=entry)
+        else:
+            shown += 1
+            yield ConcernedFinding(entry=entry, packed=pack(known, EVIDENCE_TOKENS))
+
+
+def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:
+    """What belongs to the evals and not to the model."""
+    return tuple(one for known in evidence.values() for one in known.of("task", "expected", "grader", "known_gaps"))
+
+
+def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
+    """Texts that the model wrote and that are nothing else."""
+    written = {document.text for known in evidence.values() for document in known.of("output")}
+    return frozenset(written - {document.text for document in documents(evidence)})
+
+
+STAGE = "propose"
+"""Of the calls of models, in what is spent."""
+
+
+@dataclass(frozen=True)
+class SuiteFolder:
+    """The git repository of an eval suite, or a folder in it."""
+
+    repository: Repository
+    within: str = ""
+    """The folder relative to the repository's root; empty for the root."""
+
+
+@contextmanager
+def open_suite(folder: Path) -> Iterator[SuiteFolder]:
+    """The repository that a folder belongs to.
+
+    Raises:
+        UsageError: The folder is in no git repository.
+    """
+    try:
+        repository = repository_of(folder)
+    except UsageError as error:
+        said = str(error).removesuffix(".")
+        raise UsageError(f"{said}.\nThe eval suite's folder is named with --repo DIR.") from error
+    with closing(repository):
+        yield SuiteFolder(repository, _below(repository.root.resolve(), folder.resolve()))
+
+
+def _below(root: Path, folder: Path) -> str:
+    """Empty for the root, and if the work tree lies elsewhere (`core.worktree`)."""
+    return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
+
+
+class PatchOffer(Frozen):
+    """A patch that somebody has to agree to."""
+
+    file: str
+    """The report's name below the reports folder."""
+    recommendation: Recommendation
+    patch: Patch
+    branch: str
+    """Where it would be committed."""
+
+
+class AppliedPatch(Frozen):
+    """A recommendation that is committed and told in the report."""
+
+    recommendation: str
+    line: str
+    """What the report says under `Actions taken`."""
+    report: str
+    branch: str | None = None
+    """None where only the report is known to say so."""
+    commit: str | None = None
+    base: str | None = None
+    """The commit that it was made against; None where it was committed before."""
+    new: bool = True
+    """Whether this command committed it or told it in the report."""
+
+
+async def propose_patch(
+    workspace: Workspace, suite: SuiteFolder, report: str, id: str, say: Callable[[str], None]
+) -> PatchOffer | AppliedPatch:
+    """Propose a patch for a recommendation, or tell what was committed for it before.
+
+    Only the store is written to, and the report if a branch has the commit already. With the option `fresh` the
+    answer of an earlier proposal is not used.
+
+    Args:
+        workspace: Where the report and its evidence are, and the model that is asked.
+        suite: What is to be changed.
+        report: As `reading.found` takes it.
+        id: Of the recommendation, such as `R3`.
+        say: Hears what a person should know, a line each.
+
+    Raises:
+        EvalscribeError: There is no such recommendation, nothing that it concerns, no patch that applies, or a file
+            has changes that are not committed.
+    """
+    subject = find_recommendation(workspace.reports, report, id)
+    before = _done_before(workspace, suite, subject)
+    if before is not None:
+        return before
+    evidence = evidence_of(workspace.store.analyses, subject)
+    for note in _notes(workspace.prompts, subject, evidence):
+        say(note)
+    patch = await _patch(workspace, suite, subject, evidence)
+    _refuse_changed(suite, patch)
+    branch = _free_branch(suite, subject.id, subject.report.run.id)
+    return PatchOffer(file=subject.file, recommendation=subject.recommendation, patch=patch, branch=branch)
+
+
+async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
+    """Store the question after the patch was shown. Returns whether it replaces one about another patch.
+
+    The question is stored so that a yes that comes later, from any process, approves only the patch that was shown.
+    """
+    return workspace.store.analyses.request_approval(offer.patch)
+
+
+async def commit_patch(
+    workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, yes: bool
+) -> AppliedPatch | None:
+    """Commit the patch after a yes and write it into the report. Returns None, with nothing changed, after a no.
+
+    Raises:
+        EvalscribeError: The repository or the report changed meanwhile. A commit that was made stands, and the same
+            command again writes it into the report.
+    """
+    asked = workspace.store.analyses.take_approval(offer.patch)
+    applied = _apply(workspace, suite, offer, agreed=asked) if yes else None
+    workspace.store.analyses.drop_approval(offer.patch)
+    return applied
+
+
+def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
+    """One at a time: of two who agree at once the second hears that it is done."""
+    with workspace.store.analyses.lock(offer.patch.run):
+        subject = find_recommendation(workspace.reports, offer.file, offer.patch.recommendation)
+        before = _done_before(workspace, suite, subject)
+        if before is not None:
+            return before
+        if not agreed:
+            raise UsageError("the question was answered by somebody else meanwhile. Nothing was changed; run it again")
+        if subject.recommendation != offer.recommendation:
+            raise UsageError(f"{subject.id} was changed in {offer.file} meanwhile. Nothing was changed; run it again")
+        _refuse_changed(suite, offer.patch)
+        return _commit(workspace, suite, offer, subject)
+
+
+def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject: ReportRecommendation) -> AppliedPatch:
+    patch = offer.patch
+    branch = _free_branch(suite, subject.id, patch.run)
+    commit = suite.repository.commit(
+        {change.path: change.after for change in patch.changes},
+        parent=patch.base,
+        branch=branch,
+        message=commit_message(patch, subject.recommendation.evals, offer.file),
+    )
+    applied = _tell(workspace, subject, [change.path for change in patch.changes], commit, branch)
+    return applied.model_copy(update={"base": patch.base})
+
+
+def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
+    """What the report says was committed, or a branch has; the latter is told in the report."""
+    line = committed_line(subject.text, subject.id)
+    if line is not None:
+        return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, new=False)
+    for branch in branch_names(subject.id, subject.report.run.id):
+        tip = suite.repository.tip(branch)
+        if tip is None:
+            return None
+        if is_of(tip, subject.id, subject.report.run.id):
+            return _tell(workspace, subject, tip.files, tip.commit, branch)
+    return None
+
+
+def _tell(
+    workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
+) -> AppliedPatch:
+    """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
+    line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat())
+    try:
+        now = text_of(find_report(workspace.reports, subject.file))
+        workspace.reports.write(subject.file, with_action(now, line))
+    except (DataError, NotFoundError, AccessError, UnavailableError) as error:
+        kind = DataError if isinstance(error, DataError) else type(error)
+        raise kind(
+            f"{commit[:12]} is committed on {branch}, and the report does not say so yet: {error}\n"
+            f"Correct {subject.file} and run the same command again."
+        ) from error
+    return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
+
+
+async def _patch(
+    workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation, evidence: dict[str, Evidence]
+) -> Patch:
+    head = suite.repository.head()
+    known: dict[str, str | None] = {}
+
+    def read(path: str) -> str | None:
+        if path not in known:
+            known[path] = suite.repository.read(head, path)
+        return known[path]
+
+    concerned, files = _files(workspace, suite, subject, evidence, head, read)
+    proposer = Proposer(
+        subject.recommendation,
+        concerns(subject, evidence),
+        concerned,
+        files,
+        model=_model(workspace),
+        prompts=workspace.prompts,
+    )
+    proposal = await proposer.propose(workspace.store.analyses, fresh=workspace.options.fresh)
+    return proposer.patch(proposal, run=subject.report.run.id, recommendation=subject.id, base=head)
+
+
+def _model(workspace: Workspace) -> Model:
+    name = workspace.settings.judge_name
+    if name == RULES:
+        raise UsageError(
+            "the rules cannot write a patch: name a model with --judge PROVIDER/MODEL, or set ANTHROPIC_API_KEY"
+        )
+    return workspace.models.open(name, STAGE)
+
+
+def _files(
+    workspace: Workspace,
+    suite: SuiteFolder,
+    subject: ReportRecommendation,
+    evidence: dict[str, Evidence],
+    head: str,
+    read: Callable[[str], str | None],
+) -> tuple[PatchScope, CommitFiles]:
+    """What may be changed, and what may be read, first of all what may be changed."""
+    there = tuple(path for path in suite.repository.files(head) if path.isprintable())
+    concerned = _scope(workspace, suite, subject, evidence, there, head)
+    by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
+    concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
+    if not concerned.files and not concerned.folders:
+        where = suite.repository.root / suite.within
+        evals = ", ".join(subject.recommendation.evals[:3]) or "none"
+        raise DataError(
+            f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
+            f"places are ({evals}).\n"
+            "Name the repository of the eval suite with --repo; what is not committed is not seen."
+        )
+    own = [path for path in there if not suite.within or path.startswith(f"{suite.within}/")]
+    rest = [path for path in own if path not in concerned.files]
+    return concerned, CommitFiles([*concerned.files, *rest], read)
+
+
+def _scope(
+    workspace: Workspace,
+    suite: SuiteFolder,
+    subject: ReportRecommendation,
+    evidence: dict[str, Evidence],
+    there: tuple[str, ...],
+    head: str,
+) -> PatchScope:
+    return patch_scope(
+        there,
+        "lint" if subject.recommendation.group == "lint" else "eval",
+        subject.recommendation.evals,
+        documents(evidence),
+        links=suite.repository.links(head),
+        others=others(workspace.store.analyses, subject),
+        within=suite.within,
+    )
+
+
+def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
+    """Files that are a stored output, wherever the repository keeps them."""
+    texts = outputs(evidence)
+    names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
+    alike = (path for path in concerned.files if path.rpartition("/")[2] in names)
+    return frozenset(path for path in alike if files.text(path) in texts)
+
+
+def _refuse_changed(suite: SuiteFolder, patch: Patch) -> None:
+    changed = suite.repository.changed([change.path for change in patch.changes])
+    if changed:
+        raise UsageError(
+            f"{', '.join(changed)} in {suite.repository.root} {'has' if len(changed) == 1 else 'have'} changes that "
+            "are not committed; commit or undo them first. Nothing was changed."
+        )
+
+
+def _free_branch(suite: SuiteFolder, id: str, run: str) -> str:
+    free = (branch for branch in branch_names(id, run) if suite.repository.tip(branch) is None)
+    branch = next(free, None)
+    if branch is None:
+        raise UsageError(f"every name for the branch of {id} is taken; delete those that are no longer needed")
+    return branch
+
+
+def _notes(prompts: Prompts, subject: ReportRecommendation, evidence: dict[str, Evidence]) -> list[str]:
+    missing = [path for path in subject.recommendation.evals if path not in evidence]
+    said = [f"The evidence of {join_first(missing, 3)} is not in the store: the proposal rests on the report's words."]
+    own = ["The workspace's own prompts are used in place of the shipped ones."]
+    return [*(said if missing else []), *(own if prompts.own("propose") else [])]

@@ -1,0 +1,402 @@
+"""Check reports against themselves and the evidence, and comment on the pull request."""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from evalscribe import text as prose
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
+from evalscribe.failures.prepare import summarise_evidence
+from evalscribe.ids import Frozen, content_id
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.protocols import Forge, Library, Repository, RunSource
+from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
+from evalscribe.model.repository import ReportFile
+from evalscribe.model.run import Eval, Run
+from evalscribe.model.storage import Store
+from evalscribe.reports.markdown import summary
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.markdown.front_matter import run_of
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_checks import (
+    PageCheck,
+    PrintedQuotation,
+    check_page,
+    compare_quotation,
+    is_ours,
+    links,
+    markers,
+    quotations,
+)
+from evalscribe.reports.problems import LineProblem
+from evalscribe.reports.reading import find_report, read_report
+from evalscribe.sample import snapshot_folder
+from evalscribe.sources.address import Links
+from evalscribe.sources.snapshot import open_snapshot
+from evalscribe.text import name as printed
+from evalscribe.text import path as printed_path
+from evalscribe.workspace import Workspace
+
+MANY = 1000
+"""Failures whose evidence is read whole only to compare its content id."""
+NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+class RunEvidence:
+    """The evidence of one run."""
+
+    def __init__(self, run: Run, source: RunSource | None, store: Store | None) -> None:
+        """What the store lacks is asked of the source and, where there is a store, kept in it."""
+        self.run = run
+        self._source = source
+        self._store = store
+
+    def has(self, paths: Sequence[str]) -> bool:
+        """Whether one of them is a failed eval of the run."""
+        return any(path in self._evals for path in paths)
+
+    async def evidence(self, path: str) -> Evidence | str:
+        """Of a failed eval by its printed path, or why there is none."""
+        eval = self._evals.get(path)
+        try:
+            found = await self._found(eval) if eval else None
+        except EvalscribeError as error:
+            return str(error)
+        if isinstance(found, Evidence):
+            return found
+        return f"{path}: {found.reason}" if found else NOWHERE
+
+    async def other_than(self, digest: str) -> Sequence[LineProblem]:
+        """A warning where the evidence is not the one that the report was made from."""
+        if not digest or self._from_afar or len(self.run.failures) > MANY:
+            return ()
+        try:
+            found = [await self._found(eval) for eval in self.run.failures]
+        except EvalscribeError:
+            return ()  # the quotations say what cannot be had
+        digests = sorted(summarise_evidence(one).digest for one in found if one)
+        here = content_id(digests)[: len("sha256:") + 8]
+        if None in found or here == digest:
+            return ()
+        what = f"made from evidence {digest}, compared with {here}: it has changed since, or the line was"
+        return (LineProblem(1, "warning", what),)
+
+    async def _found(self, eval: Eval) -> Evidence | UnreadableEvidence | None:
+        stored = self._store.get_evidence(self.run.id, eval.id) if self._store else None
+        if self._source is None or isinstance(stored, Evidence):
+            return stored
+        fetched = await self._source.evidence(eval)
+        if self._store:
+            self._store.put_evidence(self.run.id, fetched)
+        return fetched
+
+    @property
+    def _from_afar(self) -> bool:
+        return self._source is not None and self._store is not None
+
+    @cached_property
+    def _evals(self) -> Mapping[str, Eval]:
+        return {printed_path(eval.path): eval for eval in self.run.failures}
+
+
+class EvidenceFinder:
+    """Finds the evidence of runs: in snapshots that were given, the store, those that ship, the deployment."""
+
+    def __init__(self, workspace: Workspace, evidence: Sequence[Path] = (), *, fetch: bool = False) -> None:
+        """Open the sources; use it as an async context manager.
+
+        Args:
+            workspace: Its store is used if there is one, and created only to keep what is fetched.
+            evidence: Snapshot folders.
+            fetch: Whether evidence that is nowhere else is fetched from the deployment.
+        """
+        self._workspace = workspace
+        self._fetch = fetch
+        self._folders = (*evidence, snapshot_folder())
+        self._sources: list[RunSource] = []
+        self._opened = AsyncExitStack()
+        self._runs: dict[int, Run] = {}
+        self.store: Store | None = None
+        """None if there is none, or none that can be opened."""
+        self._lacking = NOWHERE
+        """Why the evidence of a run is missing if it is nowhere."""
+
+    async def __aenter__(self) -> Self:
+        """Raises `EvalscribeError` for a folder that is no snapshot."""
+        if self._fetch or self._workspace.has_store:
+            try:
+                self.store = self._workspace.store.analyses
+            except EvalscribeError as error:
+                self._lacking = str(error)  # no reason to call a report wrong
+        async with AsyncExitStack() as opened:
+            for folder in self._folders:
+                self._sources.append(source := open_snapshot(folder, Links()))
+                opened.push_async_callback(source.close)
+            self._opened = opened.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.aclose()
+
+    @asynccontextmanager
+    async def of(self, run_id: str) -> AsyncIterator[RunEvidence | str]:
+        """The run's evidence, or why there is none; `run_id` as a report prints it."""
+        *given, shipped = self._sources
+        at_hand = await self._among(given, run_id) or self._stored(run_id) or await self._among([shipped], run_id)
+        if at_hand or not self._fetch:
+            yield at_hand or self._lacking
+            return
+        try:
+            source = self._deployed(run_id)
+        except EvalscribeError as error:
+            yield str(error)
+            return
+        try:
+            yield await _fetched(source, self.store)
+        finally:
+            await source.close()
+
+    def _deployed(self, run_id: str) -> RunSource:
+        """The run at the deployment. A report names it, so that nothing but an id may reach the source."""
+        if not _RUN.fullmatch(run_id):
+            raise UsageError("its run is no id of a deployment's")
+        from evalscribe.sources.convex import open_convex
+
+        access = self._workspace.settings.convex()
+        return open_convex(access.url, access.key, run_id, Links())
+
+    async def _among(self, sources: Sequence[RunSource], run_id: str) -> RunEvidence | None:
+        for source in sources:
+            if id(source) not in self._runs:
+                self._runs[id(source)] = await source.run()
+            run = self._runs[id(source)]
+            if printed(run.id) == run_id:
+                return RunEvidence(run, source, None)
+        return None
+
+    def _stored(self, run_id: str) -> RunEvidence | None:
+        run = self.store.get_run(run_id) if self.store else None
+        return RunEvidence(run, None, self.store) if run and (not self._fetch or self._whole(run)) else None
+
+    def _whole(self, run: Run) -> bool:
+        """Whether nothing is lacking that could be fetched."""
+        return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
+
+
+async def _fetched(source: RunSource, store: Store | None) -> RunEvidence | str:
+    try:
+        run = await source.run()
+    except EvalscribeError as error:
+        return str(error)
+    if store:
+        store.put_run(run)
+    return RunEvidence(run, source, store)
+
+
+async def check_reports(
+    workspace: Workspace,
+    names: Sequence[str] = (),
+    *,
+    evidence: Sequence[Path] = (),
+    fetch: bool = False,
+    shown_from: Path,
+) -> CheckResult:
+    """Check every report, or the named ones.
+
+    Args:
+        workspace: Its store is created only to keep what is fetched.
+        names: As `reading.found` takes them; none for all reports.
+        evidence: Snapshot folders to compare quotations with, too.
+        fetch: Whether evidence that is nowhere else is fetched from the deployment.
+        shown_from: The folder that printed paths are relative to.
+
+    Raises:
+        NotFoundError: No report, or more than one, has a given name.
+    """
+    library = workspace.reports
+    async with EvidenceFinder(workspace, evidence, fetch=fetch) as proofs:
+        files = [_named(library, name) for name in dict.fromkeys(names)] if names else library.all()
+        reports: list[CheckedReport] = []
+        problems: list[Problem] = []
+        runs: dict[str, str] = {}
+        for file in sorted(files, key=lambda file: file.name):
+            report, said = await _check(file, proofs, _shown(file.path, shown_from))
+            reports.append(report)
+            problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
+    order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
+    return CheckResult(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
+
+
+def _named(library: Library, name: str) -> ReportFile:
+    """By its name below the reports folder also where a path was given."""
+    file = find_report(library, name)
+    try:
+        below = file.path.resolve().relative_to(library.root.resolve()).as_posix()
+    except ValueError:
+        return file
+    return file.model_copy(update={"name": below})
+
+
+async def _check(file: ReportFile, proofs: EvidenceFinder, shown: str) -> tuple[CheckedReport, list[LineProblem]]:
+    if not is_ours(file.text):
+        return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
+    page = check_page(file.text, file.name, _exists(file), _written(proofs.store, file.text))
+    checked = CheckedReport(file=shown, name=file.name, ours=True)
+    if page.report is None:
+        return checked, list(page.problems)
+    count = sum(len(quotations(part)) for part in page.findings)
+    wrong, reason = await _quotations(proofs, page.report, page) if count else ([], None)
+    lines = tuple(line for line in summary.render(page.report.model_copy(update={"notes": ()})) if line)
+    update = {"summary": lines, "quotations": count, "not_compared": reason}
+    return checked.model_copy(update=update), [*page.problems, *wrong]
+
+
+def _free_form(file: ReportFile) -> Iterator[LineProblem]:
+    """A person's report has no format that it could break."""
+    yield from (one._replace(level="warning") for one in markers(file.text))
+    try:
+        read_report(file.text, file.name.rpartition("/")[2])
+    except DataError as error:
+        yield LineProblem(1, "notice", f"not read as a report: {error}")
+    yield from links(file.text, None, file.name, _exists(file))
+
+
+def _exists(file: ReportFile) -> Callable[[str], bool]:
+    """Whether a file is there, by a name below the folder that `file.name` is told from."""
+    root = file.path.parents[file.name.count("/")]
+
+    def there(name: str) -> bool:
+        try:
+            target = (root / name).resolve()
+            return target.is_relative_to(root.resolve()) and target.exists()
+        except (OSError, ValueError, RuntimeError):
+            return False
+
+    return there
+
+
+def _written(store: Store | None, text: str) -> Report | None:
+    """The report as evalscribe wrote it last, where the store knows the revision that people edited."""
+    run = run_of(text) if store else None
+    stored = store.get_report(run) if store and run else None
+    try:
+        written = parse(stored.text) if stored else None
+        now = parse(text, written) if written else None
+    except UnreadableReport:
+        return None
+    return written if written and now and now.revision == written.revision else None
+
+
+async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:
+    """What is wrong with the report's quotations, or why nobody knows."""
+    async with proofs.of(report.run.id) as proof:
+        if isinstance(proof, str):
+            return [], proof
+        wrong: list[LineProblem] = []
+        unread: list[str] = []
+        for entry, part in zip(report.entries, page.findings, strict=True):
+            quoted = quotations(part)
+            said = await _best(proof, entry, quoted, part.line) if quoted else []
+            if isinstance(said, str):
+                unread.append(said)
+            else:
+                wrong += said
+        wrong += await proof.other_than(report.evidence)
+        return wrong, f"in part, {unread[0]}" if unread else None
+
+
+async def _best(
+    proof: RunEvidence, entry: ReportEntry, quoted: Sequence[PrintedQuotation], line: int
+) -> list[LineProblem] | str:
+    """Of a group any member may be the one that was judged; why there is nothing to compare with, as text."""
+    if not proof.has(entry.paths):
+        return [LineProblem(line, "error", f"the run has no failed eval {entry.paths[0]}")]
+    best: list[LineProblem] | None = None
+    reason = ""
+    for path in entry.paths:
+        evidence = await proof.evidence(path)
+        if isinstance(evidence, str):
+            reason = evidence
+            continue
+        wrong = list(compare_quotation(quoted, evidence))
+        best = wrong if best is None or len(wrong) < len(best) else best
+        if not best:
+            break
+    return reason if best is None else best
+
+
+def _twice(file: ReportFile, runs: dict[str, str]) -> Iterator[LineProblem]:
+    run = run_of(file.text)
+    if run is not None and runs.setdefault(run, file.name) != file.name:
+        yield LineProblem(1, "warning", f"{runs[run]} is about the same run, {prose.name(run)}")
+
+
+def _notes(reports: Iterable[CheckedReport]) -> Iterator[str]:
+    why: Mapping[str, int] = Counter(one.not_compared for one in reports if one.not_compared)
+    for reason, count in why.items():
+        yield f"The quotations of {prose.pluralise(count, 'report')} were not compared with the evidence: {reason}"
+
+
+def _shown(path: Path, base: Path) -> str:
+    try:
+        return path.resolve().relative_to(base.resolve()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+MARK = "reports-check"
+FORK = "one from a fork has none. What the comment would say is in the step's summary"
+
+
+class CommentOutcome(Frozen):
+    url: str | None = None
+    """Where the comment is."""
+    why_not: str | None = None
+
+
+def changed_reports(
+    repository: Repository, base: str, checked: CheckResult, folder: Path
+) -> tuple[CheckedReport, ...] | None:
+    """The reports that differ from the commit; None where it is not there, as in a shallow clone.
+
+    `folder` is the one that the reports' paths are relative to.
+    """
+    try:
+        start = repository.common(base, repository.head())
+        if start is None:
+            return None
+        root = repository.root.resolve()
+        paths = {report: (folder / report.file).resolve() for report in checked.reports}
+        inside = {report: path for report, path in paths.items() if path.is_relative_to(root)}
+        return tuple(report for report, path in inside.items() if _differs(repository, start, path, root))
+    except EvalscribeError:
+        return None
+
+
+def _differs(repository: Repository, commit: str, path: Path, root: Path) -> bool:
+    before = repository.read(commit, path.relative_to(root).as_posix())
+    try:
+        return before is None or before.encode() != path.read_bytes()
+    except OSError:
+        return False
+
+
+def post_comment(open_forge: Callable[[], Forge], number: int, body: str) -> CommentOutcome:
+    """Write the comment, or the last one anew. What the check found does not depend on whether it can be."""
+    try:
+        with closing(open_forge()) as forge:
+            url = forge.comment(number, MARK, body)
+    except AccessError as error:
+        return CommentOutcome(why_not=f"{error}; a pull request needs a token that may write, {FORK}")
+    except EvalscribeError as error:
+        return CommentOutcome(why_not=str(error))
+    return (
+        CommentOutcome(url=url)
+        if url
+        else CommentOutcome(why_not=f"no GITHUB_TOKEN or GH_TOKEN for the server of this repository; {FORK}")
+    )

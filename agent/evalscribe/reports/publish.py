@@ -1,0 +1,313 @@
+"""Publish a report: commit it on a branch of its run, push, open a pull request."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from shlex import quote
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.ids import Frozen, model_folder, report_stems
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.protocols import Library, Repository
+from evalscribe.model.report import Report, replaced
+from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile
+from evalscribe.reports import pull_request_text
+from evalscribe.reports.markdown import summary
+from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_checks import linked_reports
+from evalscribe.reports.reading import find_report, read_report
+from evalscribe.reports.reconcile import reconcile
+from evalscribe.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class LocalReport:
+    """The local report, and where it belongs."""
+
+    remote: str
+    branch: str
+    path: str
+    """In the repository, with `/`."""
+    text: str
+    report: Report
+    last_written: Callable[[], str | None]
+    """The text that evalscribe wrote last for the run."""
+
+
+class BranchPlan(Frozen):
+    """One commit, made for the remote as it was seen."""
+
+    base: str
+    """Name of the main branch."""
+    main: str
+    """Its commit."""
+    tip: str | None
+    """Of the run's branch."""
+    parent: str
+    merging: str | None = None
+    text: str
+    there: str | None = None
+    """The file as it is on `parent`."""
+    merged: bool = False
+    """Whether the main branch has this text, and the run's branch nothing that differs."""
+
+    @property
+    def needed(self) -> bool:
+        return not self.merged and self.text != self.there
+
+
+def plan_branch(repository: Repository, ours: LocalReport) -> BranchPlan:
+    """On top of the run's branch; on top of the main one where that has all of it, or there is none.
+
+    Raises `UsageError` where there is no main branch, `DataError` where people's edits contradict ours.
+    """
+    main = repository.fetch(ours.remote)
+    if main is None:
+        raise UsageError(f"{ours.remote} has no main branch yet that a report could be merged into; push one first")
+    base, newest = main
+    branch = repository.fetch(ours.remote, ours.branch)
+    tip = branch[1] if branch else None
+    live = tip is not None and repository.common(tip, newest) != tip
+    parent = tip if live and tip else newest
+    there, on_main = _parse_remote(repository, ours, parent, ours.branch), _parse_remote(repository, ours, newest, base)
+    merging = newest if live and _moved_on(repository, ours, parent, newest, on_main) else None
+    text = _united(ours, {ours.branch: there, **({base: on_main} if merging else {})})
+    return BranchPlan(
+        base=base,
+        main=newest,
+        tip=tip,
+        parent=parent,
+        merging=merging,
+        text=text,
+        there=there,
+        merged=on_main == text and (not live or merging is not None),
+    )
+
+
+def _moved_on(repository: Repository, ours: LocalReport, tip: str, main: str, on_main: str | None) -> bool:
+    """Whether the main branch got another version of the report since the run's branch left it: by a squashed merge,
+    or an edit there. Then the commit is a merge, else the pull request would be in conflict."""
+    left = repository.common(tip, main)
+    return on_main is not None and on_main != (repository.read(left, ours.path) if left else None)
+
+
+def _parse_remote(repository: Repository, ours: LocalReport, commit: str, where: str) -> str | None:
+    text = repository.read(commit, ours.path)
+    if text is None and ours.path in repository.files(commit):
+        raise DataError(f"{ours.path} on {where} of {ours.remote} is no text; it is not overwritten")
+    return text
+
+
+def _united(ours: LocalReport, theirs: Mapping[str, str | None]) -> str:
+    """Our text with what people wrote into the others."""
+    text = ours.text
+    for where, other in theirs.items():
+        if other is not None and other != text:
+            try:
+                united = reconcile(text, other, ours.last_written())
+                text = other if parse(united) == parse(other) else united  # no commit for another order of lines
+            except UnreadableReport as error:
+                raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error
+    return text
+
+
+TRIES = 5
+"""How often the remote's branch may move under our hands."""
+PAUSE_S = 0.2
+
+
+class Publication(Frozen):
+    """What was published, or would be."""
+
+    report: Path
+    remote: str
+    branch: str
+    base: str
+    """The branch that it is to be merged into."""
+    files: tuple[str, ...]
+    """What the commit holds; none where the branch has it already."""
+    commit: str | None = None
+    title: str
+    body: str
+    pull_request: PullRequest | None = None
+    """None where nothing was asked of a forge: in a dry run, and where all is merged."""
+    merged: bool = False
+    """Whether the remote's main branch has this text."""
+    richer: bool = False
+    """Whether what is published holds edits of people that the local file has not."""
+    missing: tuple[str, ...] = ()
+    """Reports that this one links to and that the remote's main branch has not, as paths in the repository."""
+
+
+def publish_report(
+    workspace: Workspace, name: str, *, remote: str | None = None, draft: bool = False, dry_run: bool = False
+) -> Publication:
+    """Push a report on a branch of its own and open or update its pull request; nothing local changes.
+
+    Args:
+        workspace: Where the report is, and the token for the forge.
+        name: A path, a name below the reports folder, or the start of a run id.
+        remote: Name of the remote; None for the branch's own, else origin, else the only one.
+        draft: Whether the pull request is opened as a draft.
+        dry_run: Whether to work out what would be published, and push nothing.
+
+    Raises:
+        DataError: The report is not one of ours, or contradicts edits on the remote.
+        EvalscribeError: Repository, remote or forge cannot be used, with the reason.
+    """
+    file = find_report(workspace.reports, name)
+    text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
+    report = _read(file, text)
+    with closing(repository_of(file.path.resolve().parent)) as repository:
+        path = _inside(repository, file)
+        ours = LocalReport(
+            remote=repository.remote(remote),
+            branch=branch_of(report, path),
+            path=path,
+            text=text,
+            report=report,
+            last_written=partial(_last_written, workspace, report.run.id),
+        )
+        with closing(open_forge(workspace.settings, repository.remote_url(ours.remote))) as forge:
+            plan, pushed = (plan_branch(repository, ours), None) if dry_run else _pushed(repository, ours)
+            done = _told(workspace.reports, repository, file, ours, plan, pushed)
+            if plan.merged or dry_run:
+                return done
+            there = pushed or PushedBranch(branch=ours.branch, commit=plan.parent)
+            request = forge.propose(there, plan.base, done.title, done.body, draft=draft)
+            return replaced(done, pull_request=request)
+
+
+def _last_written(workspace: Workspace, run_id: str) -> str | None:
+    """The text that evalscribe wrote last for a run, if there is a store; publishing creates none."""
+    stored = workspace.store.analyses.get_report(run_id) if workspace.has_store else None
+    return stored.text if stored else None
+
+
+def _pushed(repository: Repository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
+    """The plan that held, and what was pushed for it, if anything had to be."""
+    for attempt in range(TRIES):
+        plan = plan_branch(repository, ours)
+        if not plan.needed:
+            return plan, None
+        commit = repository.commit(
+            {ours.path: plan.text},
+            parent=plan.parent,
+            merging=plan.merging,
+            message=pull_request_text.commit_message(ours.report),
+        )
+        try:
+            return plan, repository.push(ours.remote, ours.branch, commit)
+        except DataError:
+            now = repository.fetch(ours.remote, ours.branch)
+            if attempt and (now[1] if now else None) == plan.tip:
+                raise  # nobody was faster, nor is about to be: the remote does not want it
+            time.sleep(PAUSE_S)
+    raise DataError(f"the branch {ours.branch} of {ours.remote} keeps moving; try again")
+
+
+def _told(
+    library: Library,
+    repository: Repository,
+    file: ReportFile,
+    ours: LocalReport,
+    plan: BranchPlan,
+    pushed: PushedBranch | None,
+) -> Publication:
+    report = parse(plan.text) if plan.text != ours.text else ours.report
+    where = pull_request_text.PublishedReport(
+        branch=ours.branch,
+        path=ours.path,
+        summary=_first_lines(report),
+        previous=_previous(library, report),
+    )
+    return Publication(
+        report=file.path,
+        remote=ours.remote,
+        branch=ours.branch,
+        base=plan.base,
+        files=(ours.path,) if plan.needed else (),
+        commit=pushed.commit if pushed else None,
+        title=pull_request_text.pull_request_title(report),
+        body=pull_request_text.pull_request_body(report, where),
+        merged=plan.merged,
+        richer=report != ours.report,
+        missing=tuple(path for path in _linked(ours.path, report) if repository.read(plan.main, path) is None),
+    )
+
+
+def _linked(path: str, report: Report) -> list[str]:
+    """The earlier reports that it names, as paths in the repository."""
+    return sorted(normpath(str(PurePosixPath(path).parent / name)) for name in linked_reports(report))
+
+
+def branch_of(report: Report, path: str) -> str:
+    """`evalscribe/<provider>/<model>/<run>`; the run is called as in the file's name."""
+    run, name = report.run, PurePosixPath(path).name
+    stems = report_stems(run.id)
+    stem = next((stem for stem in reversed(stems) if name.startswith(f"{stem}_")), stems[0])
+    parts = (*model_folder(run.provider, run.model), stem)
+    return "/".join(("evalscribe", *map(_ref_part, parts)))
+
+
+def _ref_part(part: str) -> str:
+    """What git takes as a part of a branch's name: no `..`, no dot at its end, no `.lock`."""
+    part = re.sub(r"\.{2,}", ".", part).rstrip(".")
+    return re.sub(r"\.lock$", "-lock", part) or "unnamed"
+
+
+def _read(file: ReportFile, text: str) -> Report:
+    try:
+        return parse(text)
+    except ConflictingEdits as error:
+        raise DataError(f"{file.name} is not published: {error}") from error
+    except UnreadableReport as error:
+        if _by_people(file, text):
+            raise DataError(
+                f"{file.name} is a report that people wrote; evalscribe publishes its own.\n"
+                f"Commit it with git, so that links to it lead somewhere: git add {quote(str(file.path))}"
+            ) from error
+        raise DataError(
+            f"{file.name} is no report of evalscribe's that can be read, so it is not published: {error}"
+        ) from error
+
+
+def _by_people(file: ReportFile, text: str) -> bool:
+    try:
+        return read_report(text, file.name).revision is None
+    except DataError:
+        return False
+
+
+def _inside(repository: Repository, file: ReportFile) -> str:
+    """The report's path in its repository."""
+    try:
+        return file.path.resolve().relative_to(repository.root.resolve()).as_posix()
+    except ValueError as error:
+        raise UsageError(f"{file.path} is not inside {repository.root}") from error
+
+
+def _first_lines(report: Report) -> str:
+    """What stands between the title and the run's table, without notes of people."""
+    _title, *lines = summary.render(replaced(report, notes=()))
+    return "\n".join(lines).strip()
+
+
+def _previous(library: Library, report: Report) -> Analysis | None:
+    """What the newest earlier report says, where it is at hand."""
+    name = PurePosixPath(report.earlier[0]).name if report.earlier else None
+    files = library.of_model(report.run.provider, report.run.model) if name else ()
+    for file in files:
+        if PurePosixPath(file.name).name == name:
+            try:
+                return read_report(file.text, name)
+            except DataError:
+                return None
+    return None

@@ -1,0 +1,322 @@
+"""Collect corrections from merged reports as labels, and export them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
+from evalscribe.failures.human_labels import LabelledEval, disagreements
+from evalscribe.ids import Frozen
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.finding import Classification, HumanLabel
+from evalscribe.model.protocols import Library
+from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
+from evalscribe.model.storage import Store
+from evalscribe.reports.agreement import AgreementStats, JudgedFailure, agreement_stats, truths, verdicts
+from evalscribe.reports.corrections import LabelOrigin, labels_of_versions, run_of, words
+from evalscribe.reports.history import EvalPaths
+from evalscribe.reports.reading import read_report
+
+SHORTEST_PREFIX = 6
+"""People shorten run ids; a shorter word may begin any id."""
+
+
+class ReviewerLabel(Frozen):
+    reviewer: str
+    label: Classification
+    in_force: bool
+    date: str
+
+
+class Disagreement(Frozen):
+    """A failure that people labelled differently."""
+
+    run: str
+    eval: str
+    more: int
+    """Other evals of its group, of which the same people say the same."""
+    report: str
+    opinions: tuple[ReviewerLabel, ...]
+
+
+class PendingLabel(Frozen):
+    """Corrections that are no labels yet."""
+
+    report: str
+    branch: str | None
+    """None for the working tree."""
+    corrections: int
+
+
+class UnreadableVersion(Frozen):
+    report: str
+    problem: str
+
+
+class SyncResult(Frozen):
+    """What `review sync` found and changed."""
+
+    ref: str
+    commit: str
+    labels: int
+    """Those in force and those overruled."""
+    reviewers: tuple[str, ...]
+    reports: int
+    """How many reports have labels."""
+    new: int
+    changed: int
+    withdrawn: int
+    disagreements: tuple[Disagreement, ...] = ()
+    pending: tuple[PendingLabel, ...] = ()
+    unread: tuple[UnreadableVersion, ...] = ()
+    shallow: bool = False
+
+    @property
+    def unchanged(self) -> bool:
+        return not (self.new or self.changed or self.withdrawn)
+
+
+class ExportedLabels(Frozen):
+    path: str
+    subjects: int
+    alike: int
+    """Failures left out because the same verdict was given to one that is in it."""
+    contradicted: int
+    """Failures left out because two reports of their run give them different labels."""
+    elsewhere: int
+    """Failures left out because their run is not in the store."""
+
+
+def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncResult:
+    """Put what people said in merged reports into the store, in place of what was there.
+
+    Raises `UsageError` outside git, `DataError` where git cannot read its history.
+    """
+    merged = library.merged(ref)
+    before = store.labels()
+    reader = _Reader(store)
+    held = _held(reader, library, merged)
+    labels = _named_apart([label for told in held.values() for label in told])
+    _put(store, labels, before)
+    new, changed, withdrawn = _difference(before, labels)
+    return SyncResult(
+        ref=merged.ref,
+        commit=merged.commit,
+        labels=len(labels),
+        reviewers=tuple(sorted({label.reviewer for label in labels})),
+        reports=sum(map(bool, held.values())),
+        new=new,
+        changed=changed,
+        withdrawn=withdrawn,
+        disagreements=tuple(_disagreements(labels)),
+        pending=tuple(_pending(library.unmerged(ref), reader)),
+        unread=tuple(reader.unread),
+        shallow=merged.shallow,
+    )
+
+
+def current_labels(library: Library, store: Store) -> tuple[HumanLabel, ...]:
+    """What people say in merged reports, stored by nobody; outside of git what the last `sync_labels` stored.
+
+    Raises `NotFoundError` where there is nothing.
+    """
+    try:
+        held = _held(_Reader(store), library, library.merged(None))
+    except UsageError:
+        held = {}
+    return _named_apart([label for labels in held.values() for label in labels]) or _labels(store)
+
+
+def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
+    """The labels of every report, by its name."""
+    held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
+    for copy in reader.copies():
+        held.pop(copy)
+    return held
+
+
+def statistics(library: Library, store: Store) -> AgreementStats:
+    """How judges fare by the labels in the store. Raises `NotFoundError` without labels."""
+    labels = _labels(store)
+    return agreement_stats(labels, dict(_findings(library)))
+
+
+def export_labels(store: Store, path: Path) -> ExportedLabels:
+    """Labels in force as a dataset for `judge-eval`, of stored runs. Raises `NotFoundError` without such labels."""
+    labels = _labels(store)
+    agreed = truths(labels)
+    here = {run: store.get_run(run) for run in {label.run for label in agreed}}
+    stored = [one for one in agreed if (run := here[one.run]) and any(eval.path == one.eval for eval in run.failures)]
+    chosen = verdicts(stored)
+    if not chosen:
+        raise NotFoundError("no labelled failure is in the store; analyze the runs first: evalscribe analyze RUN")
+    lines = (json.dumps({"subject": {"run": one.run, "eval": one.eval}, "label": one.label}) for one in chosen)
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    except OSError as error:
+        raise write_error(f"cannot write {path}", error) from None
+    subjects = {(label.run, label.eval) for label in labels if label.in_force}
+    return ExportedLabels(
+        path=str(path),
+        subjects=len(chosen),
+        alike=len(stored) - len(chosen),
+        contradicted=len(subjects) - len(agreed),
+        elsewhere=len(agreed) - len(stored),
+    )
+
+
+def _labels(store: Store) -> tuple[HumanLabel, ...]:
+    labels = store.labels()
+    if not labels:
+        raise NotFoundError("no label of a person is known; merge corrected reports, then: evalscribe review sync")
+    return labels
+
+
+class _Reader:
+    """Reads versions of reports, each text once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.unread: list[UnreadableVersion] = []
+        self.newest: dict[str, Analysis] = {}
+        """By name what the merged report says, where it can be read."""
+        self._since: dict[str, int] = {}
+        """By name how old the file is, where it can still be read."""
+
+    def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
+        reading = cache(lambda text: self.read(text, name))
+        texts = [version.text for version in versions if version.text is not None]
+        if texts and is_of_another_kind(texts[-1]):
+            return ()
+        problems = [reading(text) for text in texts[-1:]]
+        self.unread.extend(UnreadableVersion(report=name, problem=one) for one in problems if isinstance(one, str))
+        said = next((found for text in reversed(texts) if (found := _readable(reading(text)))), None)
+        if said is None:
+            return ()
+        self.newest[name] = said
+        if not isinstance(problems[0], str):
+            self._since[name] = versions[0].age
+        if not any(finding.by_person for finding in said.findings):
+            return ()
+        about = self._about(said, name)
+        return self._placed(labels_of_versions(versions, lambda text: _readable(reading(text)), about))
+
+    def copies(self) -> Iterator[str]:
+        """Judges' reports of runs that have an older one: who copied its labels gave none; each is told as not read."""
+        first: dict[str, str] = {}
+        for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
+            if self.newest[name].revision is not None:
+                original = first.setdefault(self._run(run_of(self.newest[name], name)), name)
+                if original != name:
+                    problem = f"{original} is the report of this run; correct that one and remove this"
+                    self.unread.append(UnreadableVersion(report=name, problem=problem))
+                    yield name
+
+    @staticmethod
+    def read(text: str, name: str) -> Analysis | str:
+        """What a text says, or why it cannot be read."""
+        try:
+            return read_report(text, PurePosixPath(name).name)
+        except DataError as error:
+            return str(error).removeprefix(f"{PurePosixPath(name).name}: ")
+
+    def _about(self, said: Analysis, name: str) -> LabelOrigin:
+        folders = PurePosixPath(name).parts[:-1]
+        return LabelOrigin(
+            report=name,
+            run=self._run(run_of(said, name)),
+            provider=said.run.provider or next(iter(folders), ""),
+            model=said.run.model or "/".join(folders[1:]),
+            experiment=said.run.experiment or "default",
+        )
+
+    def _run(self, said: str) -> str:
+        """The stored run that is meant, where there is one; people shorten ids."""
+        if self._store.get_run(said) or len(said) < SHORTEST_PREFIX:
+            return said
+        known = self._store.run_ids(said)
+        return known[0] if len(known) == 1 else said
+
+    def _placed(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
+        """With the paths that their run has, where it is stored: people write bare names."""
+        run = self._store.get_run(labels[0].run) if labels else None
+        if run is None:
+            return labels
+        paths = EvalPaths(run, ())
+        return tuple(label.model_copy(update={"eval": path}) for label in labels for path in paths.of(label.eval))
+
+
+def _readable(said: Analysis | str) -> Analysis | None:
+    return said if isinstance(said, Analysis) else None
+
+
+def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
+    """Two people of one name with their addresses."""
+    emails: dict[str, set[str]] = {}
+    for label in labels:
+        emails.setdefault(label.reviewer, set()).add(label.email)
+    return tuple(
+        label
+        if len(emails[label.reviewer]) == 1
+        else label.model_copy(update={"reviewer": f"{label.reviewer} <{label.email}>"})
+        for label in labels
+    )
+
+
+def _put(store: Store, labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+    by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
+    for label in labels:
+        by_run.setdefault(label.run, []).append(label)
+    store.put_labels(by_run)
+
+
+def _difference(before: Iterable[HumanLabel], after: Iterable[HumanLabel]) -> tuple[int, int, int]:
+    """How many labels are new, changed and withdrawn."""
+    old, new = _by_giver(before), _by_giver(after)
+    changed = sum(key in old and old[key] != said for key, said in new.items())
+    return len(new.keys() - old.keys()), changed, len(old.keys() - new.keys())
+
+
+def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[object, ...]]:
+    return {
+        (one.run, one.eval, one.email, one.report): (one.label, one.cause_kind, one.note, one.in_force)
+        for one in labels
+    }
+
+
+def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
+    """One for all evals of a group."""
+    alike: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
+    for told in disagreements(labels):
+        opinions = tuple(
+            ReviewerLabel(**{name: getattr(one, name) for name in ReviewerLabel.model_fields}) for one in told
+        )
+        alike.setdefault((told[0].run, told[0].group or told[0].eval, opinions), []).append(told[0])
+    for (run, _, opinions), (first, *others) in alike.items():
+        yield Disagreement(run=run, eval=first.eval, more=len(others), report=first.report, opinions=opinions)
+
+
+def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
+    """Each correction once, however many branches have it."""
+    told: set[object] = set()
+    for one in unmerged:
+        said, base = (reader.read(text, one.name) if text else "" for text in (one.text, one.base))
+        known = [words(state) for state in (base, reader.newest.get(one.name)) if isinstance(state, Analysis)]
+        fresh = words(said) if isinstance(said, Analysis) else {}
+        own = {(one.name, eval, word) for eval, word in fresh.items() if all(k.get(eval) != word for k in known)}
+        if own - told and isinstance(said, Analysis):
+            group = {finding.eval: finding.group or finding.eval for finding in said.findings}
+            fresh_groups = {group[eval] for _, eval, _ in own - told}
+            yield PendingLabel(report=one.name, branch=one.branch, corrections=len(fresh_groups))
+        told |= own
+
+
+def _findings(library: Library) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
+    """Every failed eval in reports that a judge made."""
+    for file in library.all():
+        said = _Reader.read(file.text, file.name)
+        if isinstance(said, Analysis) and said.revision is not None:
+            for one in said.findings:
+                by, label = (one.judge.id, one.judge.classification) if one.judge else (None, None)
+                yield (said.run.id or "", one.eval), JudgedFailure(by, label, one.group)

@@ -1,0 +1,98 @@
+"""Find stored things by what a user calls them, and list the nearest when nothing fits."""
+
+import re
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from evalscribe.errors import NotFoundError
+from evalscribe.model.dataset import Dataset, DatasetVersion
+from evalscribe.model.experiment_storage import Datasets
+from evalscribe.text import join_last
+
+LATEST = "latest"
+MOST_NAMED = 10
+KINDS = {
+    "ds": "a dataset",
+    "dsv": "a dataset version",
+    "dep": "a deployment",
+    "prompt": "a prompt",
+    "pv": "a prompt version",
+    "scorer": "a scorer",
+    "scv": "a scorer version",
+    "exp": "an experiment",
+    "exv": "an experiment version",
+    "item": "a run item",
+    "score": "a score",
+}
+"""By how ids begin."""
+_ID = re.compile(r"([a-z]+)-[0-9a-f]+")
+
+
+class NumberedVersion(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+
+
+V = TypeVar("V", bound=NumberedVersion)
+
+
+def find_version(versions: Sequence[V], named: str) -> V | None:
+    """By id, by number (`2`, `v2`), or as `latest`. `versions`: in the order they were made."""
+    if named == LATEST:
+        return versions[-1] if versions else None
+    return next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None)
+
+
+def version_not_found(of: str, named: str, versions: Sequence[NumberedVersion]) -> NotFoundError:
+    """`of`: `prompt answer`. At least one of `versions` is there."""
+    there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
+    return NotFoundError(f"{of} has no version {named!r}; there is: {there}")
+
+
+def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
+    """`there`: names, the newest last; `maker`: the command that makes one."""
+    known = (
+        f"there is: {join_last(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
+    )
+    return NotFoundError(f"there is no {what} {named[:80]!r}{_of_another(what, named)}; {known}")
+
+
+def kind_of(named: str) -> str | None:
+    """`a dataset`, of what looks like the id of one."""
+    match = _ID.fullmatch(named)
+    return KINDS.get(match[1]) if match else None
+
+
+def _of_another(what: str, named: str) -> str:
+    """Ids are taken for one another."""
+    kind = kind_of(named)
+    return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""
+
+
+def find_dataset(datasets: Datasets, named: str) -> Dataset:
+    """By id or name. Raises `NotFoundError` naming what there is."""
+    if dataset := datasets.find(named):
+        return dataset
+    raise not_found("dataset", named, [one.name for one in datasets.all()], "datasets create")
+
+
+def find_dataset_version(datasets: Datasets, dataset: Dataset | None, named: str) -> DatasetVersion:
+    """By id; of a given dataset also by number (`2`, `v2`) or as `latest`.
+
+    Raises `NotFoundError` saying what there is.
+    """
+    if dataset is None:
+        if version := datasets.version(named):
+            return version
+        raise NotFoundError(
+            f"there is no version {named!r} of any dataset; `evalscribe datasets versions list NAME` shows their ids"
+        )
+    versions = datasets.versions(dataset.id)
+    if version := find_version(versions, named):
+        return version
+    if not versions:
+        makes = f"`evalscribe datasets publish {dataset.name}` makes one"
+        raise NotFoundError(f"dataset {dataset.name} has no version {named!r}; nothing was published yet: {makes}")
+    raise version_not_found(f"dataset {dataset.name}", named, versions)
