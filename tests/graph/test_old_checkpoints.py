@@ -6,10 +6,9 @@ from pathlib import Path
 
 import ormsgpack
 import pytest
-from evalscribe.graph.deps import Deps
-from evalscribe.graph.run import judge_groups
 
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, run_of
+from evalscribe.judging.verdicts import JudgeQueue
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 from graph.test_checkpoints import last_state
 from surfaces import paid_work
 
@@ -17,9 +16,9 @@ KILLED = "sent0run0of0paid0work00000000000"
 """The run whose analysis was killed while its lanes waited for answers."""
 
 
-def deps_of(judge: ScriptedJudge) -> Deps:
+def queue_of(judge: ScriptedJudge) -> JudgeQueue:
     run = run_of(3)
-    return Deps(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
+    return JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def test_those_of_29486c6_name_no_module_of_ours(old: Path) -> None:
 
 
 async def test_those_of_today_name_no_module_of_ours(tmp_path: Path) -> None:
-    await judge_groups(deps_of(ScriptedJudge()), tmp_path / "c.db")
+    await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     assert modules(tmp_path / "c.db") == {"langgraph.types"}
 
 
@@ -62,7 +61,7 @@ async def test_a_thread_that_an_earlier_graph_left_is_started_anew(old: Path) ->
         for table in ("checkpoints", "writes"):
             raw.execute(f"UPDATE {table} SET thread_id = 'run1' WHERE thread_id = ?", [KILLED])
     assert (await last_state(old))["status"] == "judging"
-    outcome = await judge_groups(deps_of(ScriptedJudge()), old)
+    outcome = await judge_groups(queue_of(ScriptedJudge()), old)
     assert outcome.counts.judged == 3
     assert (await last_state(old))["status"] == "done"
     with closing(sqlite3.connect(old)) as raw:

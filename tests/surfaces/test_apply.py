@@ -297,7 +297,7 @@ async def test_two_who_agree_at_once_make_one_commit(
                 assert [await ask_approval(workspace, offers[0]) for workspace in (one, other)] == [False, False]
                 first = await commit_patch(one, here, offers[0], yes=True)
                 second = await commit_patch(other, here, offers[0], yes=True)
-                with one.store.lock("smp7q2kax0d4m81v"), pytest.raises(UnavailableError):
+                with one.store.analyses.lock("smp7q2kax0d4m81v"), pytest.raises(UnavailableError):
                     await commit_patch(other, here, offers[0], yes=True)
     assert first is not None
     assert second is not None

@@ -152,7 +152,10 @@ def await_end(
     form: str,
     within: "Callable[[RunReport], BaseModel] | None" = None,
 ) -> int:
-    """Wait, and the exit code that the gate makes. Ctrl-C ends the waiting, not the run. `within`: as `print_run_result` has it."""
+    """Wait for the run and return the exit code of its gate. Ctrl-C ends the waiting, not the run.
+
+    `within` is passed on to `print_run_result`.
+    """
     from evalscribe.cli.progress import RunDisplay
     from evalscribe.errors import InterruptError, TerminatedError
     from evalscribe.experiments.control import wait_for_run

@@ -1,6 +1,6 @@
 """The process that a user's Python runs in: started by file, it calls functions as it is told over a socket.
 
-A line each way, JSON: `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}`, `{"id", "drop"}` in; `describe_function`,
+A line each way, JSON: `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}`, `{"id", "drop"}` in; `described`,
 `value`, `error` or `gone` with the same id out. Modules are imported in the main thread while no event loop runs, async
 functions share its loop, all others have threads. Where the parent goes away, the whole process group ends at once.
 """

@@ -163,7 +163,7 @@ class SubjectCascade:
     """One call of a cheap model tags a subject; only what is tagged or unsure goes to an expensive one."""
 
     def __init__(self, first: SubjectJudge, tagged: Mapping[str, SubjectJudge], judge: SubjectJudge) -> None:
-        """`first` judges by `first_pass_rubric(rubric, …)`; `tagged` has a judge for each tag, `judge` the rubric itself."""
+        """`first` judges by `first_pass_rubric(rubric, …)`; `tagged` has a judge for each tag."""
         self.id = f"{first.id} > {judge.id}"
         self.rubric = judge.rubric
         self._first = first

@@ -98,7 +98,7 @@ class Discussion:
         """The answer, heard by `on_text` as it comes, citations resolved.
 
         It is about the report as it is now: people correct one while they discuss it, and changes are told in it.
-        Raises `EvalscribeError` for what concerns every question; what concerns this one is `DiscussionAnswer.broken_off`.
+        Raises `EvalscribeError` for what concerns every question; `DiscussionAnswer.broken_off` for this one.
         """
         self._read_again()
         question = redact(question)

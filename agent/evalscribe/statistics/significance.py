@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import fsum, lcm
+from math import comb, fsum, lcm
 from statistics import NormalDist, mean
 from typing import NamedTuple, TypeVar
 
@@ -64,16 +64,15 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
 
     Differences of one size are a binomial, so that a step is a size and not a pair.
     """
-    from scipy.stats import binom
-
     sums, steps = {0: 1.0}, 0
     for size, number in sorted(sizes.items()):
         steps += len(sums) * (number + 1)
         if steps > MOST_STEPS:
             return None
-        positive = enumerate(binom.pmf(range(number + 1), number, 0.5).tolist())
-        sums = _convolved(sums, {size * (2 * count - number): probability for count, probability in positive})
-    # The sum of scipy's binomial probabilities is 1 only up to rounding: divided by it, p can be exactly 1.
+        # Quotients of integers, because the last digit of `scipy.stats.binom.pmf` is off even for 0.25.
+        shares = ((count, comb(number, count) / 2**number) for count in range(number + 1))
+        sums = _convolved(sums, {size * (2 * count - number): share for count, share in shares})
+    # Where many were added, the sum is 1 only up to rounding: divided by it, p can be exactly 1.
     p_value = fsum(probability for total, probability in sums.items() if abs(total) >= observed) / fsum(sums.values())
     return PermutationResult(min(1.0, p_value), exact=True)
 

@@ -74,3 +74,8 @@ def _next(path: Path) -> str:
     except OSError:
         full = False
     return "make room on its disk and try again" if full else "try again"
+
+
+def overdue(timeout_s: float) -> EvalscribeError:
+    """The error of a query that was ended after `timeout_s` seconds."""
+    return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more time")

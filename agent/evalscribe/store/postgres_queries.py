@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from evalscribe.errors import UsageError
 from evalscribe.model.storage import QueryRows
 from evalscribe.query.result import json_value
+from evalscribe.store.errors import overdue
 from evalscribe.store.postgres import options, translate_server_errors
-from evalscribe.store.queries import overdue
 from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
 
 READER = "pg_read_all_data"

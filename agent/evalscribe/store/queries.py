@@ -11,6 +11,7 @@ from typing import Any, Literal
 from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.model.storage import QueryRows, Tables
 from evalscribe.settings.database import without_password
+from evalscribe.store.errors import overdue
 from evalscribe.store.sqlite import FILE
 
 GRACE_S = 5.0
@@ -77,10 +78,6 @@ def _error(told: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
     if told["error"] == "unavailable":
         return UnavailableError(f"{told['message']}: ask for less, or for fewer rows at once")
     return UsageError(f"the query failed: {told['message']}")
-
-
-def overdue(timeout_s: float) -> EvalscribeError:
-    return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more time")
 
 
 def open_tables(place: Path | str) -> Tables:

@@ -114,7 +114,8 @@ def compared(sign: str, left: JsonValue, right: JsonValue) -> bool:
     if not any(is_of(left) and is_of(right) for is_of in (PREDICATES["is_number"], PREDICATES["is_string"])):
         raise CannotScore(
             "input_error",
-            f"{type_name(left)} and {type_name(right)} have no order: {render_value(left)} {sign} {render_value(right)}",
+            f"{type_name(left)} and {type_name(right)} have no order: "
+            f"{render_value(left)} {sign} {render_value(right)}",
         )
     return bool(_ORDERS[sign](left, right))
 

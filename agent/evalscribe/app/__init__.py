@@ -1,1 +1,0 @@
-"""Use cases: one a file, called by every surface."""
