@@ -137,7 +137,7 @@ class Git:
         return self.output(*arguments).decode("utf-8", "surrogateescape").strip()
 
 
-class Repository(Git):
+class ReportRepository(Git):
     """The repository around a folder, and its objects."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:

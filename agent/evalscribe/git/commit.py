@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evalscribe.errors import DataError, EvalscribeError, UsageError
-from evalscribe.git.command import GitError, Repository
+from evalscribe.git.command import GitError, ReportRepository
 
 _NAMED = ("-c", "user.useConfigOnly=true")
 IN_PROGRESS = {
@@ -33,20 +33,20 @@ def commit_only(path: Path, message: str) -> str:
         raise _not_committed(path, str(error)) from error
 
 
-def _repository(path: Path) -> Repository:
+def _repository(path: Path) -> ReportRepository:
     try:
-        return Repository(path.parent)
+        return ReportRepository(path.parent)
     except GitError as error:
         raise UsageError(f"{path} is in no git repository; the report is written, not committed") from error
 
 
-def _check(repo: Repository, path: Path) -> None:
+def _check(repo: ReportRepository, path: Path) -> None:
     reason = _reason_against(repo, path)
     if reason:
         raise UsageError(f"not committed: {reason}. {path.name} is written; commit it yourself or try again")
 
 
-def _reason_against(repo: Repository, path: Path) -> str | None:
+def _reason_against(repo: ReportRepository, path: Path) -> str | None:
     if repo.top is None:
         return "the repository is bare"
     for mark, what in IN_PROGRESS.items():
@@ -62,7 +62,7 @@ def _reason_against(repo: Repository, path: Path) -> str | None:
         return str(error)
 
 
-def _no_name(repo: Repository) -> str | None:
+def _no_name(repo: ReportRepository) -> str | None:
     """Git would make up a name from the machine's; nobody wants that in a history."""
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", who) is None:
@@ -70,7 +70,7 @@ def _no_name(repo: Repository) -> str | None:
     return None
 
 
-def _commit(repo: Repository, path: Path, message: str) -> None:
+def _commit(repo: ReportRepository, path: Path, message: str) -> None:
     """A file that git does not know yet must be announced first; that is taken back where the commit fails."""
     known = bool(repo.text("ls-files", "--", _only(path)))
     if not known:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evalscribe import text as prose
 from evalscribe.errors import DataError, UsageError
-from evalscribe.git.command import GitError, Repository
+from evalscribe.git.command import GitError, ReportRepository
 from evalscribe.model.repository import MAX_REPORT_BYTES, FileVersion, UnmergedReport, is_report
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
@@ -53,13 +53,13 @@ FileAtCommit = tuple[str, str]
 class GitHistory:
     """What is merged into one commit."""
 
-    def __init__(self, repo: Repository, tip: str) -> None:
+    def __init__(self, repo: ReportRepository, tip: str) -> None:
         self.tip = tip
         self._commits = {commit.id: commit for commit in _commits(repo, tip)}
         self._age = {commit: number for number, commit in enumerate(reversed(self._commits))}
         self._changes = _changes(repo, list(self._commits.values()))
 
-    def versions(self, repo: Repository, path: str) -> Iterator[FileVersion]:
+    def versions(self, repo: ReportRepository, path: str) -> Iterator[FileVersion]:
         """Oldest first; a merge is one where its text differs from that of each of its parents."""
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
@@ -73,7 +73,7 @@ class GitHistory:
         for place in sorted(before, key=lambda place: self._age[place[0]]):
             yield self._version(repo, place, before[place])
 
-    def _version(self, repo: Repository, place: FileAtCommit, before: Sequence[FileAtCommit]) -> FileVersion:
+    def _version(self, repo: ReportRepository, place: FileAtCommit, before: Sequence[FileAtCommit]) -> FileVersion:
         commit = self._commits[place[0]]
         blob = next(change.blob for change in self._beside_parents(place) if change)
         return FileVersion(
@@ -117,11 +117,11 @@ class GitHistory:
 
 
 @contextmanager
-def open_git(folder: Path) -> Iterator[Repository]:
+def open_git(folder: Path) -> Iterator[ReportRepository]:
     """The repository around a folder. Raises `UsageError` outside of one and for what git refuses."""
     try:
         # Reading must not lock the index against the user's own commands.
-        repo = Repository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
+        repo = ReportRepository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
     except GitError as error:
         if "not a git repository" not in str(error):
             raise DataError(f"git cannot read the history of {folder}: {error}") from error
@@ -142,7 +142,7 @@ def _existing(folder: Path) -> Path:
     return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
 
 
-def resolve_ref(repo: Repository, ref: str | None) -> tuple[str, str]:
+def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
     """What `ref` is called in full, and its commit. Raises `UsageError` where there is none."""
     if not ref:
         listed = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
@@ -155,19 +155,19 @@ def resolve_ref(repo: Repository, ref: str | None) -> tuple[str, str]:
     return ref, commit
 
 
-def read_blob(repo: Repository, blob: str) -> str | None:
+def read_blob(repo: ReportRepository, blob: str) -> str | None:
     """None for what is too large to be a report. Bytes that are no UTF-8 are replaced."""
     content = repo.blob(blob)
     return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
 
 
-def path_in_repository(repo: Repository, folder: Path) -> str:
+def path_in_repository(repo: ReportRepository, folder: Path) -> str:
     """The folder's path in the repository with `/` at its end; empty for the repository's own."""
     path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
     return "" if path == "." else f"{path}/"
 
 
-def list_reports(repo: Repository, commit: str, folder: str) -> tuple[str, ...]:
+def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str, ...]:
     """Markdown files of a commit below a folder (as `path_in_repository` calls it), relative to it."""
     command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
     out = repo.output(*command, *([folder] if folder else []))
@@ -175,7 +175,7 @@ def list_reports(repo: Repository, commit: str, folder: str) -> tuple[str, ...]:
     return tuple(path for path in paths if is_report(path))
 
 
-def _commits(repo: Repository, tip: str) -> Iterator[Commit]:
+def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
     """Every commit that touches markdown, and merges between them, children before parents."""
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
     command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
@@ -199,7 +199,7 @@ def _person(author: str, email: str, others: str) -> tuple[str, str]:
     return prose.name(author or email), email.lower() or author
 
 
-def _changes(repo: Repository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
+def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
     """What each commit did beside each of its parents."""
     pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
     command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
@@ -233,7 +233,7 @@ MOST_BRANCHES = 100
 """Those with the newest commits; an old repository may have thousands."""
 
 
-def find_unmerged(repo: Repository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
+def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
     """Reports below `folder` that are changed in the working tree or on a branch since it left `tip`."""
     below = path_in_repository(repo, folder)
     yield from _in_working_tree(repo, folder, below, tip)
@@ -245,7 +245,7 @@ def find_unmerged(repo: Repository, folder: Path, tip: str) -> Iterator[Unmerged
                 yield UnmergedReport(branch=branch, name=path, text=text, base=read_blob(repo, was) if was else None)
 
 
-def _in_working_tree(repo: Repository, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
+def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
     base = _parting(repo, tip, "HEAD")
     for path, was, _ in _changed(repo, base, None, below):
         file = folder / path
@@ -256,19 +256,19 @@ def _in_working_tree(repo: Repository, folder: Path, below: str, tip: str) -> It
                 yield UnmergedReport(branch=None, name=path, text=text, base=before)
 
 
-def _branches(repo: Repository, tip: str) -> list[str]:
+def _branches(repo: ReportRepository, tip: str) -> list[str]:
     where = ("refs/heads", "refs/remotes")
     options = ("--sort=-committerdate", f"--count={MOST_BRANCHES}", "--format=%(refname)")
     return repo.text("for-each-ref", f"--no-merged={tip}", *options, *where).split()
 
 
-def _parting(repo: Repository, tip: str, branch: str) -> str | None:
+def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
     """Where they parted; None where they never met."""
     return repo.ask("merge-base", tip, branch) or None
 
 
 def _changed(
-    repo: Repository, base: str | None, branch: str | None, below: str
+    repo: ReportRepository, base: str | None, branch: str | None, below: str
 ) -> Iterator[tuple[str, str | None, str]]:
     """Names below the folder, and the blobs of then and now, the latter of no meaning in the working tree."""
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
@@ -297,7 +297,7 @@ def _changed(
         yield from ((path, None, "") for path in _unknown(repo, below) if is_report(path))
 
 
-def _unknown(repo: Repository, below: str) -> Iterator[str]:
+def _unknown(repo: ReportRepository, below: str) -> Iterator[str]:
     """Files that git does not know yet."""
     out = repo.output("ls-files", "--others", "--exclude-standard", "-z", "--", _only(below))
     return (os.fsdecode(path).removeprefix(below) for path in out.split(b"\0") if path)

@@ -7,12 +7,13 @@ from evalscribe.errors import UsageError
 from evalscribe.git import command
 from evalscribe.git.forge import ManualForge
 from evalscribe.git.remotes import parse_address
-from evalscribe.model.protocols import Forge, Repository
+from evalscribe.git.repository import GitRepository
+from evalscribe.model.protocols import Forge
 from evalscribe.settings import Settings
 from evalscribe.settings.access import GITHUB_API, Access
 
 
-def repository_of(folder: Path) -> Repository:
+def repository_of(folder: Path) -> GitRepository:
     """The git repository that a folder belongs to; the caller closes it.
 
     Raises:

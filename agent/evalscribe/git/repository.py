@@ -138,7 +138,10 @@ def open_repository(folder: Path) -> "GitRepository":
 
 
 class GitRepository:
-    """`Repository` over a folder with a working tree."""
+    """A git repository with a working tree.
+
+    Its working tree, index, HEAD and every branch but the named one stay as they are.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root

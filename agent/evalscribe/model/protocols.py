@@ -10,7 +10,6 @@ from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.finding import Failure, Unclassified, Verdict
 from evalscribe.model.repository import (
-    BranchTip,
     FileVersion,
     MergedReports,
     PullRequest,
@@ -203,69 +202,6 @@ class Library(Protocol):
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
         """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
-
-
-class Repository(Protocol):
-    """A git repository. Its working tree, index, HEAD and every branch but the named one stay as they are."""
-
-    root: Path
-
-    def head(self) -> str:
-        """Id of the commit that is checked out. Raises `UsageError` where there is none."""
-
-    def files(self, commit: str) -> tuple[str, ...]:
-        """Paths of the regular files of a commit, relative to the root, with `/`; no links, no submodules."""
-
-    def links(self, commit: str) -> tuple[str, ...]:
-        """Paths of a commit that are no regular files: symbolic links and submodules."""
-
-    def tip(self, branch: str) -> BranchTip | None:
-        """The newest commit of a local branch; None where there is no such branch."""
-
-    def read(self, commit: str, path: str) -> str | None:
-        """The file's text with its own line ends; None where there is none or it is no UTF-8 text."""
-
-    def changed(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Those of the paths whose file in the working tree or index differs from HEAD."""
-
-    def commit(
-        self,
-        files: Mapping[str, str],
-        *,
-        parent: str,
-        branch: str | None = None,
-        message: str,
-        merging: str | None = None,
-    ) -> str:
-        """One commit with these files on top of `parent`, which becomes the tip of `branch` if given; its id.
-
-        With `merging` it is a merge of that commit into `parent`: the given files, and every other one as the side has
-        it that changed it. Raises `DataError` where both did, `UsageError` where the branch is checked out somewhere,
-        has commits that `parent` has not, or git does not know who commits; then nothing was changed.
-        """
-
-    def common(self, a: str, b: str) -> str | None:
-        """The best common ancestor of two commits; None where there is none, or a shallow clone does not show it."""
-
-    def remote(self, name: str | None = None) -> str:
-        """The named remote; else the one of the branch's upstream, `origin`, or the only one. Raises `UsageError`."""
-
-    def remote_url(self, remote: str) -> str | None:
-        """Without a login."""
-
-    def fetch(self, remote: str, branch: str | None = None) -> tuple[str, str] | None:
-        """Name and newest commit of a branch of the remote, its main one by default; None where there is none.
-
-        Raises `UnavailableError`, `AccessError`.
-        """
-
-    def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
-        """The commit as that branch; never by force.
-
-        Raises `UnavailableError`, `AccessError`, or `DataError` where the remote refuses.
-        """
-
-    def close(self) -> None: ...
 
 
 class Forge(Protocol):

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.git.hosts import repository_of
+from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Recommendation
-from evalscribe.model.protocols import Library, Model, Repository
+from evalscribe.model.protocols import Library, Model
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import Patch
 from evalscribe.model.storage import Store
@@ -139,7 +140,7 @@ STAGE = "propose"
 class SuiteFolder:
     """The git repository of an eval suite, or a folder in it."""
 
-    repository: Repository
+    repository: GitRepository
     within: str = ""
     """The folder relative to the repository's root; empty for the root."""
 

@@ -11,9 +11,10 @@ from typing import Self
 from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
 from evalscribe.failures.prepare import summarise_evidence
+from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.model.protocols import Forge, Library, Repository, RunSource
+from evalscribe.model.protocols import Forge, Library, RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
@@ -360,7 +361,7 @@ class CommentOutcome(Frozen):
 
 
 def changed_reports(
-    repository: Repository, base: str, checked: CheckResult, folder: Path
+    repository: GitRepository, base: str, checked: CheckResult, folder: Path
 ) -> tuple[CheckedReport, ...] | None:
     """The reports that differ from the commit; None where it is not there, as in a shallow clone.
 
@@ -378,7 +379,7 @@ def changed_reports(
         return None
 
 
-def _differs(repository: Repository, commit: str, path: Path, root: Path) -> bool:
+def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> bool:
     before = repository.read(commit, path.relative_to(root).as_posix())
     try:
         return before is None or before.encode() != path.read_bytes()

@@ -12,9 +12,10 @@ from shlex import quote
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, model_folder, report_stems
 from evalscribe.model.analysis import Analysis
-from evalscribe.model.protocols import Library, Repository
+from evalscribe.model.protocols import Library
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile
 from evalscribe.reports import pull_request_text
@@ -63,7 +64,7 @@ class BranchPlan(Frozen):
         return not self.merged and self.text != self.there
 
 
-def plan_branch(repository: Repository, ours: LocalReport) -> BranchPlan:
+def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
     """On top of the run's branch; on top of the main one where that has all of it, or there is none.
 
     Raises `UsageError` where there is no main branch, `DataError` where people's edits contradict ours.
@@ -91,14 +92,14 @@ def plan_branch(repository: Repository, ours: LocalReport) -> BranchPlan:
     )
 
 
-def _moved_on(repository: Repository, ours: LocalReport, tip: str, main: str, on_main: str | None) -> bool:
+def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: str | None) -> bool:
     """Whether the main branch got another version of the report since the run's branch left it: by a squashed merge,
     or an edit there. Then the commit is a merge, else the pull request would be in conflict."""
     left = repository.common(tip, main)
     return on_main is not None and on_main != (repository.read(left, ours.path) if left else None)
 
 
-def _parse_remote(repository: Repository, ours: LocalReport, commit: str, where: str) -> str | None:
+def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, where: str) -> str | None:
     text = repository.read(commit, ours.path)
     if text is None and ours.path in repository.files(commit):
         raise DataError(f"{ours.path} on {where} of {ours.remote} is no text; it is not overwritten")
@@ -160,7 +161,7 @@ def publish_report(
 
     Raises:
         DataError: The report is not one of ours, or contradicts edits on the remote.
-        EvalscribeError: Repository, remote or forge cannot be used, with the reason.
+        EvalscribeError: GitRepository, remote or forge cannot be used, with the reason.
     """
     file = find_report(workspace.reports, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -191,7 +192,7 @@ def _last_written(workspace: Workspace, run_id: str) -> str | None:
     return stored.text if stored else None
 
 
-def _pushed(repository: Repository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
+def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
     """The plan that held, and what was pushed for it, if anything had to be."""
     for attempt in range(TRIES):
         plan = plan_branch(repository, ours)
@@ -215,7 +216,7 @@ def _pushed(repository: Repository, ours: LocalReport) -> tuple[BranchPlan, Push
 
 def _told(
     library: Library,
-    repository: Repository,
+    repository: GitRepository,
     file: ReportFile,
     ours: LocalReport,
     plan: BranchPlan,
@@ -286,7 +287,7 @@ def _by_people(file: ReportFile, text: str) -> bool:
         return False
 
 
-def _inside(repository: Repository, file: ReportFile) -> str:
+def _inside(repository: GitRepository, file: ReportFile) -> str:
     """The report's path in its repository."""
     try:
         return file.path.resolve().relative_to(repository.root.resolve()).as_posix()
