@@ -12,13 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from evalscribe.prompts.templates import Prompts
 from evalscribe.settings import Options, Settings, load
 
 if TYPE_CHECKING:
     from evalscribe.llm.budget import Budget
     from evalscribe.model.protocols import Engine, Library, Models
     from evalscribe.model.storage import Tables
-    from evalscribe.prompts.templates import Prompts
     from evalscribe.store.store import Storage
 
 DATABASE = "store.db"
@@ -72,7 +72,6 @@ class Workspace:
     @cached_property
     def prompts(self) -> "Prompts":
         """Templates; the workspace's own come before the shipped ones."""
-        from evalscribe.prompts.templates import Prompts
 
         return Prompts(self.settings.root)
 

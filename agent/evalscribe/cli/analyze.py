@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.cli.output import in_terminal
+from evalscribe.cli.progress import Display
+from evalscribe.errors import UsageError
+from evalscribe.interrupts import run_until_signal
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.analysis.estimates import AnalysisResult
-    from evalscribe.settings import Options
 
 
 def analyze(
@@ -52,12 +57,6 @@ def analyze(
     from evalscribe.analysis.analyze import analyze as use_case
     from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
     from evalscribe.analysis.write import commit_report
-    from evalscribe.cli import output
-    from evalscribe.cli.progress import Display
-    from evalscribe.errors import UsageError
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
@@ -108,7 +107,6 @@ def analyze(
 
 def _a_person_waits() -> bool:
     """Whether this is a terminal and no machine's."""
-    from evalscribe.cli.output import in_terminal
 
     return in_terminal() and not os.environ.get("CI")
 

@@ -18,6 +18,7 @@ from evalscribe.cli.output import in_terminal, say, usage_line
 from evalscribe.cli.reports import Name
 from evalscribe.cli.terminal import console
 from evalscribe.errors import InterruptError, TerminatedError, UsageError
+from evalscribe.interrupts import run_until_signal
 from evalscribe.reports.apply import AppliedPatch, PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
 from evalscribe.reports.outline import spent_summary
 from evalscribe.settings import Options
@@ -225,8 +226,6 @@ def apply(
     env_file: options.EnvFile = None,
 ) -> int:
     """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file, fresh=fresh)
     return apply_recommendation(given, repo, report, recommendation, yes=yes, run=run_until_signal)

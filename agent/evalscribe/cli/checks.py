@@ -11,7 +11,7 @@ from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.remote.engine import LOCAL
 from evalscribe.settings import RULES, Settings
 from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Provider
-from evalscribe.sources.convex import check_deployment
+from evalscribe.sources.convex import ConvexHttp, ConvexRetryPolicy, check_deployment
 from evalscribe.store.database import open_database
 from evalscribe.workspace import Workspace
 
@@ -105,7 +105,6 @@ async def _store_opens(settings: Settings) -> str:
 
 async def _convex_answers(settings: Settings) -> str | NotConfigured:
     """Check that the key may run both functions, with ids that cannot exist."""
-    from evalscribe.sources.convex import ConvexHttp, ConvexRetryPolicy
 
     try:
         access = settings.convex()

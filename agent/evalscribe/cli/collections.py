@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.cli import output as finish
+from evalscribe.cli.output import write_lines
+from evalscribe.errors import UsageError
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.collections.choice import DeletedCounts
@@ -22,11 +27,8 @@ Named = Annotated[
 @app.command("list")
 def list_all(as_json: options.Json = False) -> int:
     """List the collections with what they hold."""
-    from evalscribe.cli import output
     from evalscribe.cli.importing import collection_line
     from evalscribe.collections.choice import Collections, CollectionSummary
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         collections = workspace.store.collections.collections()
@@ -49,7 +51,6 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
     from evalscribe.cli import importing, output
     from evalscribe.collections.choice import CollectionSummary, choose_collection
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
@@ -73,10 +74,7 @@ def remove(
     every: Annotated[bool, typer.Option("--all", help="All of its runs.")] = False,
 ) -> int:
     """Take runs out of a collection. Their reports stay, and so do the runs in other collections."""
-    from evalscribe.cli import output
     from evalscribe.collections.choice import choose_collection, one_run
-    from evalscribe.errors import UsageError
-    from evalscribe.workspace import Workspace
 
     if every == bool(run):
         raise UsageError("name the runs to take out, or give --all")
@@ -97,9 +95,7 @@ def delete(
     collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
 ) -> int:
     """Delete a collection that has no runs, rubrics, label sets or result sets."""
-    from evalscribe.cli import output
     from evalscribe.collections.choice import choose_collection
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
@@ -119,10 +115,7 @@ def export(
     ] = None,
 ) -> int:
     """Write runs of a collection as JSON lines, which `import` reads again."""
-    from evalscribe.cli import output as finish
-    from evalscribe.cli.output import write_lines
     from evalscribe.collections.choice import choose_collection, export_run_lines
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
@@ -141,9 +134,7 @@ def gc(
     A run that was analysed, judged or labelled stays, and so do reports, verdicts, results, labels and rubrics. Other
     commands may work meanwhile.
     """
-    from evalscribe.cli import output
     from evalscribe.collections import choice as use_case
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         done = use_case.collect_garbage(workspace.store.runs, dry_run=dry_run)

@@ -6,10 +6,17 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
+from evalscribe.cli.progress import Display
 from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
+from evalscribe.collections.comparisons import compare as use_case
+from evalscribe.errors import UsageError
+from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 
 def compare(
@@ -44,12 +51,6 @@ def compare(
     as_json: options.Json = False,
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
-    from evalscribe.cli.judge import print_spent
-    from evalscribe.cli.progress import Display
-    from evalscribe.collections.comparisons import compare as use_case
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     given = Options(
@@ -81,7 +82,6 @@ def compare(
 
 
 def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> None:
-    from evalscribe.errors import UsageError
 
     if within and len(sides) != 1:
         raise UsageError("--within takes one run: `evalscribe compare --within RUN`")

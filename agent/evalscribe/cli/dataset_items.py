@@ -4,12 +4,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output, tables
 from evalscribe.cli.tables import Format
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.json_data import to_text
+from evalscribe.settings import Options
+from evalscribe.text import join_first, one_line, pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.datasets import AddedItem, Duplicates, ListedItem, UploadResult
@@ -87,10 +94,8 @@ def add_example(
     form: Format = "table",
 ) -> int:
     """Put one item into the draft. Its key is printed; an item with that key is replaced."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import NewItem, add_item
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.workspace import Workspace
 
     example = NewItem(input, expected_output, metadata, events, split, cluster, key)
     with Workspace() as workspace:
@@ -130,11 +135,9 @@ def add_run(
     form: Format = "table",
 ) -> int:
     """Put evals of a run that was imported, analysed or an experiment's into the draft."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import json_or_text
     from evalscribe.experiments.items_of_runs import add_run_items
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.workspace import Workspace
 
     expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
     with Workspace() as workspace:
@@ -238,11 +241,8 @@ def upload_csv(
 
 def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool, form: str) -> int:
     """Exit code 65 where the file was not read to its end."""
-    from evalscribe.cli import output, tables
-    from evalscribe.errors import DataError
     from evalscribe.experiments.datasets import upload_items, upload_problems
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.workspace import Workspace
 
     tables.validate_format(form)
     with Workspace() as workspace, _item_file(file, columns) as (name, opened):
@@ -257,8 +257,6 @@ def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool
 @contextmanager
 def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
     """What a file is called, and how to read it, as often as wanted; `-` is standard input, copied to a file."""
-    from shutil import copyfileobj
-    from tempfile import TemporaryDirectory
 
     from evalscribe.sources.items import open_csv, open_items
 
@@ -278,7 +276,6 @@ def _is_text(done: "AddedItem") -> bool:
 
 def _delimiter(text: str) -> str:
     """Raises `UsageError` for what cannot stand between cells."""
-    from evalscribe.errors import UsageError
 
     one = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
@@ -287,7 +284,6 @@ def _delimiter(text: str) -> str:
 
 
 def _uploaded(done: "UploadResult") -> str:
-    from evalscribe.text import pluralise
 
     states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
     told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
@@ -296,7 +292,6 @@ def _uploaded(done: "UploadResult") -> str:
 
 
 def _taken(done: "AddedRunItems") -> str:
-    from evalscribe.text import pluralise
 
     states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
     told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number) or "none"
@@ -305,8 +300,6 @@ def _taken(done: "AddedRunItems") -> str:
 
 
 def _taken_notes(done: "AddedRunItems") -> None:
-    from evalscribe.cli import output
-    from evalscribe.text import pluralise
 
     if done.unknown:
         told = (
@@ -319,7 +312,6 @@ def _taken_notes(done: "AddedRunItems") -> None:
 
 
 def _secrets(hidden: int) -> str:
-    from evalscribe.text import pluralise
 
     return f" {pluralise(hidden, 'secret')} hidden." if hidden else ""
 
@@ -342,10 +334,8 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the items of the draft, or of a version."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import item_excerpts, list_items
     from evalscribe.store.lookup import find_dataset, find_dataset_version
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -367,11 +357,8 @@ def remove(
     form: Format = "table",
 ) -> int:
     """Take items out of the draft. Versions keep theirs."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import remove_items
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     tables.validate_format(form)
     with Workspace() as workspace:
@@ -387,8 +374,6 @@ def _short(one: "ListedItem") -> tuple[object, ...]:
 
 
 def _whole(one: "Item") -> tuple[object, ...]:
-    from evalscribe.json_data import to_text
-    from evalscribe.text import one_line
 
     expected = None if one.expected_output is None else one_line(to_text(one.expected_output))
     metadata = one_line(to_text(one.metadata)) if one.metadata else None
@@ -401,13 +386,9 @@ dedup_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_
 @dedup_app.command()
 def preview(dataset: Named, form: Format = "table") -> int:
     """Show which items of the draft ask and expect the same; nothing is changed."""
-    import sys
 
-    from evalscribe.cli import output, tables
     from evalscribe.experiments.datasets import find_duplicates
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -428,11 +409,8 @@ def apply(
     form: Format = "table",
 ) -> int:
     """Take duplicates out of the draft; the first of each stays."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import remove_duplicates
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     tables.validate_format(form)
     with Workspace() as workspace:
@@ -474,14 +452,9 @@ def from_reviews(
     Each labelled failure is an item: its evidence as it is now, and the label. All items of one eval are in one split.
     With --publish the version's id is printed, else the dataset's.
     """
-    import sys
 
-    from evalscribe.cli import output, tables
-    from evalscribe.errors import NotFoundError
     from evalscribe.experiments.dataset_versions import checked_shares
     from evalscribe.experiments.reviewed_failures import from_reviews as use_case
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
@@ -494,7 +467,6 @@ def from_reviews(
 
 
 def _told(done: "FromReviews") -> str:
-    from evalscribe.text import pluralise
 
     number = sum(done.labels.values())
     labels = ", ".join(f"{label} {count:,}" for label, count in sorted(done.labels.items())) or "none"
@@ -504,7 +476,6 @@ def _told(done: "FromReviews") -> str:
 
 
 def _left_out(done: "FromReviews") -> "Iterator[str]":
-    from evalscribe.text import join_first, pluralise
 
     if done.unreviewed:
         yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"

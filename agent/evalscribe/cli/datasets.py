@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import dataset_items
+from evalscribe.cli import dataset_items, tables
+from evalscribe.cli import output as finish
 from evalscribe.cli.dataset_items import Dev, Named, Seed, Test, Train
+from evalscribe.cli.output import write_lines
 from evalscribe.cli.tables import Format
+from evalscribe.text import one_line, pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +35,8 @@ def publish(
     form: Format = "table",
 ) -> int:
     """Freeze the draft as the next version. Its id is printed; where a version has this content already, that one's."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.dataset_versions import publish_version
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -50,9 +51,7 @@ def publish(
 @versions_app.command("list")
 def list_versions(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
-    from evalscribe.cli import tables
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -68,10 +67,8 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
 @versions_app.command()
 def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> int:
     """Show which items were added, removed or changed from one version to another."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.dataset_versions import compare_versions
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -83,10 +80,7 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
 @versions_app.command("restore-draft")
 def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
     """Make the draft what a version is. What the draft holds and no version has is gone."""
-    from evalscribe.cli import tables
     from evalscribe.store.lookup import find_dataset, find_dataset_version
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     tables.validate_format(form)
     with Workspace() as workspace:
@@ -114,11 +108,8 @@ def export(
     ] = "jsonl",
 ) -> int:
     """Write the items of a version."""
-    from evalscribe.cli import output as finish
-    from evalscribe.cli.output import write_lines
     from evalscribe.experiments.dataset_versions import version_lines
     from evalscribe.store.lookup import find_dataset, find_dataset_version
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -132,7 +123,6 @@ def export(
 
 def line(version: "DatasetVersion") -> str:
     """`version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
-    from evalscribe.text import one_line, pluralise
 
     told = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
     return f"{told}  {one_line(version.description)}".rstrip()
@@ -169,9 +159,7 @@ def create(
     form: Format = "table",
 ) -> int:
     """Make a dataset with an empty draft. Its id is printed, alone on standard output."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import create_dataset
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -190,9 +178,7 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the datasets with what they hold."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import list_datasets
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -206,10 +192,8 @@ def list_all(
 @app.command()
 def show(dataset: Named, form: Format = "table") -> int:
     """Show a dataset: its draft in numbers, and its versions."""
-    from evalscribe.cli import tables
     from evalscribe.experiments.datasets import summarise_dataset
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -232,11 +216,8 @@ def split(
     No cluster is in two splits, and items that are added later move none. Where some shares are given, the others are
     0.
     """
-    from evalscribe.cli import tables
     from evalscribe.experiments.dataset_versions import checked_shares, split_draft
     from evalscribe.store.lookup import find_dataset
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
@@ -254,7 +235,6 @@ def _cells(one: "ListedDataset") -> tuple[object, ...]:
 
 
 def _lines(one: "DatasetSummary") -> "Iterator[str]":
-    from evalscribe.text import one_line, pluralise
 
     yield f"{one.name}  {one.id}  made {one.created_at[:10]}"
     if one.description:

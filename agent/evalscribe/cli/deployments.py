@@ -3,11 +3,18 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from evalscribe.cli.tables import Format
+from evalscribe.cli import output
+from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
+from evalscribe.errors import DataError, UsageError
+from evalscribe.ids import canonical_json
+from evalscribe.interrupts import run_until_signal
+from evalscribe.json_data import StrictJson
+from evalscribe.text import cut
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -68,11 +75,7 @@ def create(
 
     A function is imported, a program looked for, an address asked. The same build again has the same id.
     """
-    from evalscribe.cli import output
-    from evalscribe.cli.tables import print_id, validate_format
     from evalscribe.experiments.deployments import create_deployment, parse_components
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     wanted = parse_components(component or (), type, header or (), model)
@@ -91,8 +94,6 @@ def create(
 @app.command("list", short_help="List the deployments.")
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
-    from evalscribe.cli.tables import print_list
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         there = workspace.store.experiments.deployments()
@@ -110,9 +111,7 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a deployment: its components, the build, the folder."""
-    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.deployments import find_deployment
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         one = find_deployment(workspace.store.experiments, deployment)
@@ -121,10 +120,6 @@ def show(
 
 
 def _json(text: str) -> "JsonValue":
-    from typing import cast
-
-    from evalscribe.errors import DataError, UsageError
-    from evalscribe.json_data import StrictJson
 
     try:
         return cast("JsonValue", StrictJson().decode(text))
@@ -133,8 +128,6 @@ def _json(text: str) -> "JsonValue":
 
 
 def _seen(done: "CreatedDeployment") -> Iterator[str]:
-    from evalscribe.ids import canonical_json
-    from evalscribe.text import cut
 
     for one in done.seen:
         yield f"{one.component}: {one.said}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from evalscribe.cli import options, output
+from evalscribe.cli.apply import apply_recommendation
 from evalscribe.cli.reports import Name
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.llm.budget import Budget
@@ -170,7 +171,6 @@ class _Talk:
             output.say(which)
             return
         self._repo = repo
-        from evalscribe.cli.apply import apply_recommendation
 
         report = str(self._discussion.report.path)
         for id in ids:
@@ -208,7 +208,7 @@ def _lines() -> Iterator[str]:
         yield from sys.stdin
         return
     with suppress(ImportError):
-        import readline  # noqa: F401  (gives the prompt its editing and history)
+        pass
     with suppress(EOFError, KeyboardInterrupt):
         while line := input(PROMPT).strip():
             yield line
@@ -268,7 +268,6 @@ def discuss(
 
     Questions come from --ask, from the terminal, or line by line from a pipe.
     """
-    from evalscribe.settings import Options
 
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file)
     return run_session(given, report, ask=ask, repo=repo, as_json=as_json)

@@ -1,6 +1,10 @@
 """`evalscribe doctor`."""
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.cli.checks import Check, exit_code, list_checks, run_checks
+from evalscribe.interrupts import run_until_signal
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 
 def doctor(
@@ -13,11 +17,6 @@ def doctor(
 
     Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
     """
-    from evalscribe.cli import output
-    from evalscribe.cli.checks import Check, exit_code, list_checks, run_checks
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
     workspace = Workspace(given)

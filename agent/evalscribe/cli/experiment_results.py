@@ -16,8 +16,16 @@ from evalscribe.cli.experiment_runs import (
     RunOfExperiment,
     Timeout,
     Wait,
+    await_end,
 )
-from evalscribe.cli.tables import Format
+from evalscribe.cli.options import seconds
+from evalscribe.cli.tables import Format, print_document, print_list, validate_format
+from evalscribe.errors import UsageError
+from evalscribe.interrupts import run_until_signal
+from evalscribe.model.finding import CLASSIFICATIONS
+from evalscribe.settings import Options
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.regression import RegressionMade
@@ -32,10 +40,8 @@ HEADS = ("id", "name", "state", "version", "dataset", "pass rate", "gate", "star
 
 def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
     """List the runs of an experiment, oldest first: state, pass rate over all tries, and whether the gate passed."""
-    from evalscribe.cli.tables import print_list, validate_format
     from evalscribe.experiments.lookup import experiment_named
     from evalscribe.experiments.results import listed_runs
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -58,10 +64,8 @@ def _cells(one: "ListedRun") -> tuple[object, ...]:
 
 def show_run(run: RunOfExperiment, form: Format = "table") -> int:
     """Show a run of an experiment: state, pass rate, scorers, gate, and the config of the version that it ran."""
-    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.lookup import run_of_experiment, version_of_run
     from evalscribe.experiments.results import report_run
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         found = run_of_experiment(workspace, run)
@@ -107,10 +111,8 @@ def compare(
 
     Exits 65 where the runs cannot be compared.
     """
-    from evalscribe.cli.tables import print_document, validate_format
     from evalscribe.experiments.compare import compare_runs
     from evalscribe.experiments.run_text import comparison_lines
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -153,13 +155,8 @@ def rescore(
     """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
     place."""
     from evalscribe.cli.progress import RunDisplay
-    from evalscribe.cli.tables import print_document, validate_format
     from evalscribe.experiments.lookup import run_of_experiment
     from evalscribe.experiments.worker import rescore_run
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     given = Options(budget=budget, max_tokens=max_tokens, env_file=env_file)
@@ -212,14 +209,8 @@ def regression_dataset(
 
     RUN may also be a run that was imported or analysed: then a dataset is all that is made.
     """
-    from evalscribe.cli.experiment_runs import await_end
-    from evalscribe.cli.options import seconds
-    from evalscribe.cli.tables import print_document, validate_format
-    from evalscribe.errors import UsageError
     from evalscribe.experiments.control import start_run as start_worker
     from evalscribe.experiments.regression import create_regression_dataset
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     if wait and not start_run:
@@ -256,8 +247,6 @@ def regression_dataset(
 
 
 def _classifications(text: str | None) -> "tuple[Classification, ...]":
-    from evalscribe.errors import UsageError
-    from evalscribe.model.finding import CLASSIFICATIONS
 
     given = [part.strip() for part in (text or "").split(",") if part.strip()]
     for one in given:
@@ -269,7 +258,6 @@ def _classifications(text: str | None) -> "tuple[Classification, ...]":
 
 
 def _dataset_lines(made: "RegressionMade", name: str) -> Iterator[str]:
-    from evalscribe.text import pluralise
 
     if made.dataset_id is None:
         what = "none of its failures is to be taken" if made.left_out else "nothing failed"

@@ -1,5 +1,6 @@
 """`evalscribe experiments run`, and `experiments runs work|cancel|resume`: their options and exit codes."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -10,8 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from evalscribe.cli import options
-from evalscribe.cli.tables import Format
+from evalscribe.cli import options, output
+from evalscribe.cli.options import seconds
+from evalscribe.cli.tables import Format, print_document, print_id, validate_format
+from evalscribe.errors import InterruptError, TerminatedError, UnavailableError
+from evalscribe.interrupts import run_until_signal
+from evalscribe.settings import Options
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
-    from evalscribe.workspace import Workspace
 
 
 ExperimentArgument = Annotated[
@@ -66,7 +72,6 @@ LEAST = 20_000
 
 def append_step_summary(workspace: "Workspace", run: "ExperimentRun", report: "RunReport") -> None:
     """Nothing without such a file. One that cannot be written is told, and changes nothing else."""
-    from evalscribe.cli import output
 
     named = os.environ.get(VARIABLE)
     if not named:
@@ -124,7 +129,6 @@ def print_run_result(
     """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
     report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
     code, which a reader that went away (`head`, `grep -q`) does not change."""
-    from evalscribe.cli import output
     from evalscribe.experiments.results import report_run
     from evalscribe.experiments.run_text import gate_lines
 
@@ -157,10 +161,8 @@ def await_end(
     `within` is passed on to `print_run_result`.
     """
     from evalscribe.cli.progress import RunDisplay
-    from evalscribe.errors import InterruptError, TerminatedError
     from evalscribe.experiments.control import wait_for_run
     from evalscribe.experiments.lookup import run_named
-    from evalscribe.interrupts import run_until_signal
 
     try:
         with RunDisplay() as display:
@@ -224,14 +226,8 @@ def run(
 
     With --wait: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
     """
-    from evalscribe.cli import output
-    from evalscribe.cli.options import seconds
-    from evalscribe.cli.tables import validate_format
     from evalscribe.experiments.control import launch_run, plan_run, start_run
     from evalscribe.experiments.lookup import experiment_named
-    from evalscribe.settings import Options
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
@@ -267,8 +263,6 @@ def print_started(
     form: str,
 ) -> int:
     """What is said of a run whose worker was just started: its id, and with `wait` how it ended."""
-    from evalscribe.cli import output
-    from evalscribe.cli.tables import print_id
 
     if not wait:
         print_id(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
@@ -294,11 +288,8 @@ T = TypeVar("T")
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Do what is left of a run, in this process."""
-    from evalscribe.cli import output
     from evalscribe.experiments.lookup import run_named
     from evalscribe.experiments.worker import work_on_run
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     with Workspace(Options(max_tokens=max_tokens, env_file=env_file)) as workspace:
         found = run_named(workspace, run)
@@ -310,9 +301,6 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
     """Ctrl-C, SIGTERM and SIGHUP cancel it; it ends its children, which takes it two seconds at most."""
-    import asyncio  # takes a fifth of what `--help` does
-
-    from evalscribe.errors import TerminatedError
 
     async def watched() -> T:
         task = asyncio.current_task()
@@ -329,14 +317,9 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
     """Cancel a run: what is under way is ended, what was done is kept."""
-    import asyncio
 
-    from evalscribe.cli.tables import print_document, validate_format
-    from evalscribe.errors import UnavailableError
     from evalscribe.experiments.control import cancel_run
     from evalscribe.experiments.lookup import run_of_experiment
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -360,13 +343,8 @@ def resume(
     form: Format = "table",
 ) -> int:
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
-    from evalscribe.cli.options import seconds
-    from evalscribe.cli.tables import validate_format
     from evalscribe.experiments.control import resume_run, start_run
     from evalscribe.experiments.lookup import run_of_experiment
-    from evalscribe.settings import Options
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)

@@ -7,13 +7,14 @@ import typer
 
 from evalscribe.cli.experiment_results import compare, list_runs, regression_dataset, rescore, show_run
 from evalscribe.cli.experiment_runs import ExperimentArgument, cancel, resume, run, work
-from evalscribe.cli.tables import Format
+from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
+from evalscribe.interrupts import run_until_signal
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.definitions import ExperimentOptions
     from evalscribe.experiments.results import ListedExperiment
     from evalscribe.model.experiment import Experiment, ExperimentVersion
-    from evalscribe.workspace import Workspace
 
 
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
@@ -96,9 +97,7 @@ def create(
 ) -> int:
     """Make an experiment of a target, a version of a dataset, and scorers. Its id is printed."""
     asked = _asked(locals())
-    from evalscribe.cli.tables import print_id, validate_format
     from evalscribe.experiments.definitions import create_experiment, resolve_options
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -148,10 +147,8 @@ def _asked(options: dict[str, Any]) -> "ExperimentOptions":
 
 
 def _update(named: str, asked: "ExperimentOptions", form: str) -> int:
-    from evalscribe.cli.tables import print_id, validate_format
     from evalscribe.experiments.definitions import apply_options, update_experiment, version_options
     from evalscribe.experiments.lookup import experiment_named, version_named
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -186,9 +183,7 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the experiments, oldest first."""
-    from evalscribe.cli.tables import print_list, validate_format
     from evalscribe.experiments.results import list_experiments
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -213,9 +208,7 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show what an experiment tries, on what, and how it is scored. As JSON: the whole version."""
-    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.lookup import experiment_named, version_named
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
@@ -247,9 +240,7 @@ def archive(
     form: Format = "table",
 ) -> int:
     """Put an experiment aside: `list --status active` leaves it out. Its runs stay."""
-    from evalscribe.cli.tables import print_document, validate_format
     from evalscribe.experiments.lookup import experiment_named
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -265,10 +256,7 @@ def sample(form: Format = "table") -> int:
     """Make an experiment to try things on: a dataset of 20 questions, and two builds of a small agent that answers
     them without a model. Its id is printed.
     """
-    from evalscribe.cli.tables import print_id, validate_format
     from evalscribe.experiments.sample import create_sample
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:

@@ -4,7 +4,12 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.cli.progress import Display
+from evalscribe.errors import UsageError
+from evalscribe.interrupts import run_until_signal
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 
 def explain(
@@ -29,13 +34,7 @@ def explain(
 ) -> int:
     """Explain one failure in full: the same analysis, every quotation, nothing written."""
     from evalscribe.analysis.explain import explain as use_case
-    from evalscribe.cli import output
-    from evalscribe.cli.progress import Display
     from evalscribe.collections.runs import eval_named
-    from evalscribe.errors import UsageError
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     name = eval or eval_named(run)
     if name is None:

@@ -6,9 +6,15 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
+from evalscribe.cli.progress import Display
 from evalscribe.collections.explorations import Explored
+from evalscribe.collections.explorations import explore as use_case
+from evalscribe.interrupts import run_until_signal
 from evalscribe.model.protocols import Estimate
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 
 def explore(
@@ -34,12 +40,6 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
-    from evalscribe.cli.judge import print_spent
-    from evalscribe.cli.progress import Display
-    from evalscribe.collections.explorations import explore as use_case
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     given = Options(
         judge=judge,

@@ -10,15 +10,23 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options, output
+from evalscribe.cli import output as finish
+from evalscribe.cli.progress import Display, ImportDisplay
 from evalscribe.collections.choice import CollectionSummary
-from evalscribe.collections.import_all import ImportedAll
+from evalscribe.collections.import_all import ImportedAll, import_all
 from evalscribe.collections.importing import FileImport
+from evalscribe.collections.runs import fetch_run as use_case
+from evalscribe.collections.runs import open_source
 from evalscribe.errors import DataError
 from evalscribe.ids import model_folder
+from evalscribe.interrupts import run_until_signal
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import UNKNOWN, Run
 from evalscribe.model.storage import AddedCounts
+from evalscribe.settings import Options
+from evalscribe.sources.snapshot import SnapshotWriter
 from evalscribe.text import one_line, pluralise
+from evalscribe.workspace import Workspace
 
 MOST_RUNS = 20
 MOST_LEFT = 12
@@ -126,11 +134,6 @@ def import_runs(
     as_json: options.Json = False,
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
-    from evalscribe.cli.progress import ImportDisplay
-    from evalscribe.collections.import_all import import_all
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     given = Options(engine=engine, ray_address=ray_address, deployment=deployment, key_file=key_file, env_file=env_file)
 
@@ -162,14 +165,6 @@ def fetch(
     convex_dir: options.ConvexDir = None,
 ) -> int:
     """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
-    from evalscribe.cli import output as finish
-    from evalscribe.cli.progress import Display
-    from evalscribe.collections.runs import fetch_run as use_case
-    from evalscribe.collections.runs import open_source
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.sources.snapshot import SnapshotWriter
-    from evalscribe.workspace import Workspace
 
     given = Options(deployment=deployment, key_file=key_file, env_file=env_file, via=via, convex_dir=convex_dir)
 

@@ -7,11 +7,13 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
 
 from evalscribe import __version__
+from evalscribe.cli.output import say
 from evalscribe.git.report_folder import NewFiles
 from evalscribe.ids import Frozen
 from evalscribe.prompts.templates import Prompts, shipped_folder
@@ -179,7 +181,6 @@ def init(
 
 
 def _show(done: "InitResult") -> None:
-    from evalscribe.cli.output import say
 
     for title, state in (("Wrote", "written"), ("There already", "unchanged"), ("Kept as they are", "kept")):
         some = [one for one in done.files if one.state == state]
@@ -192,9 +193,6 @@ def _show(done: "InitResult") -> None:
 
 
 def _show_next(done: "InitResult", *, for_editors: bool) -> None:
-    from shlex import quote
-
-    from evalscribe.cli.output import say
 
     say()
     if for_editors:

@@ -9,12 +9,19 @@ from pydantic import RootModel
 
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, say, usage_line
+from evalscribe.cli.progress import Display
 from evalscribe.collections.judge import Judgement, Judgements
-from evalscribe.errors import DataError
+from evalscribe.collections.judge import judge as use_case
+from evalscribe.errors import DataError, UsageError
+from evalscribe.interrupts import run_until_signal
+from evalscribe.judging.builder import CASCADE
+from evalscribe.judging.calibration_text import confusion, side_by_side
 from evalscribe.judging.result_text import citations_line, result_text
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
-from evalscribe.text import one_line
+from evalscribe.settings import Options
+from evalscribe.text import one_line, pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.collections.judge_eval import JudgeEval
@@ -117,13 +124,6 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
-    from evalscribe.cli.progress import Display
-    from evalscribe.collections.judge import judge as use_case
-    from evalscribe.errors import UsageError
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.judging.builder import CASCADE
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
@@ -164,7 +164,6 @@ def judge(
 
 def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
     """The rubric and the subjects. Raises `UsageError` where one is missing."""
-    from evalscribe.errors import UsageError
 
     if rubric is None and not names:
         raise UsageError("judge by which rubric? `evalscribe rubric list` shows what there is")
@@ -211,13 +210,7 @@ def judge_eval(
     as_json: options.Json = False,
 ) -> int:
     """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
-    from evalscribe.cli.output import print_json
-    from evalscribe.cli.progress import Display
     from evalscribe.collections.judge_eval import judge_eval as use_case
-    from evalscribe.errors import DataError
-    from evalscribe.interrupts import run_until_signal
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     given = Options(
         engine=engine,
@@ -254,9 +247,6 @@ def judge_eval(
 
 
 def _show(found: "JudgeEval") -> None:
-    from evalscribe.cli.output import say
-    from evalscribe.judging.calibration_text import confusion, side_by_side
-    from evalscribe.text import pluralise
 
     number = pluralise(found.judges[0].subjects, "subject")
     say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")

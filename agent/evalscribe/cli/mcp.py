@@ -1,11 +1,16 @@
 """`evalscribe mcp`."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options
+from evalscribe.errors import NotFoundError
+from evalscribe.mcp import serve
+from evalscribe.mcp.context import ServerWorkspace
 
 
 def mcp(
@@ -16,12 +21,6 @@ def mcp(
     ] = None,
 ) -> int:
     """Serve this workspace to a coding agent over MCP, on standard input and output."""
-    import os
-    import sys
-
-    from evalscribe.errors import NotFoundError
-    from evalscribe.mcp import serve
-    from evalscribe.mcp.context import ServerWorkspace
 
     if folder is not None:
         try:

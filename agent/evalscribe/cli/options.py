@@ -1,11 +1,13 @@
 """Options that several commands share, and times as people write them."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from evalscribe.errors import UsageError
 
 RunArgument = Annotated[
     str,
@@ -91,9 +93,6 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 def checked_date(text: str | None) -> str | None:
     """The date as given. Raises `UsageError` for what is no date."""
-    from datetime import date
-
-    from evalscribe.errors import UsageError
 
     try:
         return None if text is None else date.fromisoformat(text).isoformat()
@@ -109,7 +108,6 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def seconds(text: str) -> float:
     """`15m`, `1h30m`, `90s`, `500ms`; a number alone is seconds. Raises `UsageError`."""
-    from evalscribe.errors import UsageError
 
     given = text.strip().lower()
     if _NUMBER.fullmatch(given):
@@ -121,7 +119,6 @@ def seconds(text: str) -> float:
 
 def moment(text: str, option: str) -> str:
     """ISO 8601 in UTC, as the store has it; what names no zone is UTC. Raises `UsageError` naming the option."""
-    from evalscribe.errors import UsageError
 
     try:
         found = datetime.fromisoformat(text.strip())

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from evalscribe.cli import streams
 from evalscribe.errors import write_error
+from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.text import dollars, visible
 
 if TYPE_CHECKING:
@@ -126,8 +127,6 @@ def print_explanation(explained: "ExplainedFailure", *, as_json: bool) -> None:
     if as_json:
         print_json(explained.analysis)
     else:
-        from evalscribe.reports.explanation import explanation as explained_text
-
         say(explained_text(explained.finding, explained.case, explained.reviewed))
 
 

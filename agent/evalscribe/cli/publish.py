@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
 from evalscribe.cli.reports import Name
+from evalscribe.git.hosts import advice
+from evalscribe.reports.publish import publish_report as use_case
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.reports.publish import Publication
@@ -38,11 +42,6 @@ def publish(
     The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
     GITHUB_TOKEN or GH_TOKEN for the pull request.
     """
-    from evalscribe.cli import output
-    from evalscribe.git.hosts import advice
-    from evalscribe.reports.publish import publish_report as use_case
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     with Workspace(Options(reports=reports, env_file=env_file, api_url=api_url)) as workspace:
         settings = workspace.settings

@@ -7,6 +7,7 @@ import typer
 
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, print_notes, say
+from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.reports.recurring import (
     AffectedModel,
     RecordedAction,
@@ -14,8 +15,12 @@ from evalscribe.reports.recurring import (
     RecurringRow,
     SharedFailure,
     SharedFailures,
+    alike_evals,
+    recurring_evals,
 )
+from evalscribe.settings import Options
 from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 
 def recurring(
@@ -38,10 +43,6 @@ def recurring(
     With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
     experiment, and of equal task and grader, are counted together; only runs that were analysed here are known.
     """
-    from evalscribe.errors import NotFoundError, UsageError
-    from evalscribe.reports.recurring import alike_evals, recurring_evals
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")

@@ -21,6 +21,7 @@ from evalscribe.model.report import CheckedReport, CheckResult
 from evalscribe.reports.check import CommentOutcome, changed_reports, post_comment
 from evalscribe.reports.check import check_reports as use_case
 from evalscribe.reports.problems import check_annotations, check_comment, check_lines, check_table, notice
+from evalscribe.reports.reading import find_report, load_analysis
 from evalscribe.settings import Options, Settings
 from evalscribe.workspace import Workspace
 
@@ -169,7 +170,6 @@ Name = Annotated[
 @app.command("list")
 def list_reports(model: Model = None, reports: options.Reports = None) -> int:
     """List the reports of analyses: run, model, and how many evals failed."""
-    from evalscribe.cli import output as finish
     from evalscribe.reports.reading import list_reports
 
     finish.print_reports(list_reports(_library(reports), model))
@@ -179,8 +179,6 @@ def list_reports(model: Model = None, reports: options.Reports = None) -> int:
 @app.command()
 def show(report: Name, reports: options.Reports = None) -> int:
     """Show one report of an analysis."""
-    from evalscribe.cli import output as finish
-    from evalscribe.reports.reading import find_report
 
     finish.page(find_report(_library(reports), report).text)
     return 0
@@ -218,7 +216,6 @@ def check(
 
     Exit code 65 for errors; warnings and notices are only told.
     """
-    from evalscribe.settings import Options
 
     given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
     return print_check(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
@@ -227,8 +224,6 @@ def check(
 @app.command(short_help="Read any report, ours or free-form, as one document.")
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read any report, ours or free-form, as one document: null where it does not say."""
-    from evalscribe.cli import output as finish
-    from evalscribe.reports.reading import find_report, load_analysis
 
     finish.document(load_analysis(find_report(_library(reports), report)), as_json=as_json)
     return 0
@@ -242,7 +237,5 @@ app.command(short_help="Write a run of an experiment as csv, json, jsonl, junit,
 
 
 def _library(reports: Path | None) -> "Library":
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     return Workspace(Options(reports=reports)).reports

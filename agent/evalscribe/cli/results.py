@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.model.result import Result, ResultSetSummary
+from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -20,12 +22,9 @@ def list_sets(
     """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
     from pydantic import RootModel
 
-    from evalscribe.cli import output
     from evalscribe.collections.choice import choose_collection
     from evalscribe.collections.requests import list_result_sets
     from evalscribe.judging.result_text import set_line
-    from evalscribe.model.result import ResultSetSummary
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
@@ -49,12 +48,9 @@ def show(
     """Show the results of a set: what was answered, and whether what it cites holds."""
     from pydantic import RootModel
 
-    from evalscribe.cli import output
     from evalscribe.collections.choice import choose_collection
     from evalscribe.collections.requests import complete_results, result_set_named
     from evalscribe.judging.result_text import stored_result_text
-    from evalscribe.model.result import Result
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)

@@ -4,21 +4,23 @@ from collections.abc import Iterator
 from os.path import relpath
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
 from evalscribe.cli.output import print_json, say
 from evalscribe.cli.reports import Name
+from evalscribe.errors import UsageError
 from evalscribe.judging.calibration_text import NONE, confusion, share, side_by_side, span
+from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
 from evalscribe.reports.agreement import AgreementStats, ReviewerRow, calibration
-from evalscribe.reports.review import Disagreement, ExportedLabels, PendingLabel, ReviewerLabel, SyncResult
+from evalscribe.reports.corrections import correct_label
+from evalscribe.reports.review import Disagreement, ExportedLabels, PendingLabel, ReviewerLabel, SyncResult, statistics
+from evalscribe.reports.review import sync_labels as use_case
+from evalscribe.settings import Options
 from evalscribe.text import pluralise
-
-if TYPE_CHECKING:
-    from evalscribe.workspace import Workspace
-
+from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Number = Annotated[int, typer.Argument(metavar="N", help="The finding's number in the report.")]
@@ -47,11 +49,6 @@ def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
     """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
-    from evalscribe.cli import output
-    from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
-    from evalscribe.reports.corrections import correct_label
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
@@ -71,7 +68,6 @@ def label(
 @app.command(short_help="Read corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read who corrected or confirmed what in merged reports; later analyses use it. Done twice, nothing changes."""
-    from evalscribe.reports.review import sync_labels as use_case
 
     with _opened(reports) as workspace:
         print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
@@ -81,7 +77,6 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
 @app.command(short_help="Show how well judges agree with reviewers.")
 def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
-    from evalscribe.reports.review import statistics
 
     with _opened(reports) as workspace:
         print_agreement(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
@@ -99,14 +94,11 @@ def export(file: File, reports: options.Reports = None) -> int:
 
 
 def _opened(reports: Path | None) -> "Workspace":
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     return Workspace(Options(reports=reports))
 
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
-    from evalscribe.errors import UsageError
 
     if word not in known:
         raise UsageError(f"{word!r} is no {what}; it is one of {', '.join(known)}")

@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli import options
+from evalscribe.cli import options, output
+from evalscribe.errors import DataError
+from evalscribe.judging.rubrics import create_rubric, diff_rubrics, find_rubric, to_yaml, validate_rubrics
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.judging.rubrics import ListedRubric
@@ -21,9 +25,6 @@ def create(
     collection: Collection = "default",
 ) -> int:
     """Make the next version of a rubric from its file; nothing where the latest version says the same."""
-    from evalscribe.cli import output
-    from evalscribe.judging.rubrics import create_rubric
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         done = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
@@ -35,9 +36,7 @@ def create(
 @app.command("list", short_help="List the rubrics and their latest versions.")
 def list_rubrics(collection: Collection = "default", as_json: options.Json = False) -> int:
     """List the rubrics: shipped, in the workspace, and stored versions."""
-    from evalscribe.cli import output
     from evalscribe.judging.rubrics import list_rubrics
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         listing = list_rubrics(workspace.store.collections, workspace.prompts, collection)
@@ -48,9 +47,6 @@ def list_rubrics(collection: Collection = "default", as_json: options.Json = Fal
 @app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
-    from evalscribe.cli import output
-    from evalscribe.judging.rubrics import find_rubric, to_yaml
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
@@ -61,11 +57,6 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
 @app.command(short_help="Check that files are rubrics; exit code 65 if not.")
 def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
     """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
-    from evalscribe.cli import output
-    from evalscribe.errors import DataError
-    from evalscribe.judging.rubrics import validate_rubrics
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     done = validate_rubrics(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
@@ -82,9 +73,6 @@ def diff(
     collection: Collection = "default",
 ) -> int:
     """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
-    from evalscribe.cli import output
-    from evalscribe.judging.rubrics import diff_rubrics
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)

@@ -10,17 +10,20 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli.experiment_runs import FailOnGate, RunArgument, Timeout
-from evalscribe.cli.tables import Format
+from evalscribe.cli import output as finish
+from evalscribe.cli.experiment_runs import FailOnGate, RunArgument, Timeout, await_end, print_run_result
+from evalscribe.cli.options import seconds
+from evalscribe.cli.output import write_lines
+from evalscribe.cli.tables import Format, print_document, print_list, validate_format
+from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 
 def summary(run: RunArgument, form: Format = "table") -> int:
     """Show what a run of an experiment came to: pass rate with its interval, scorers, cost, and its gate."""
-    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.lookup import run_named
     from evalscribe.experiments.results import report_run
     from evalscribe.experiments.run_text import summary_lines
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         report = report_run(workspace, run_named(workspace, run))
@@ -39,13 +42,9 @@ def failures(
     form: Format = "table",
 ) -> int:
     """Show the tries of a run that failed, gave no answer (error) or could not be scored (unscored), and why."""
-    from evalscribe.cli import output as finish
-    from evalscribe.cli.tables import print_list, validate_format
     from evalscribe.experiments.lookup import run_named
     from evalscribe.experiments.results import failed_trials as use_case
     from evalscribe.experiments.run_text import failure_lines
-    from evalscribe.text import pluralise
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -73,11 +72,7 @@ def wait(
 ) -> int:
     """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
     timed out."""
-    from evalscribe.cli.experiment_runs import await_end
-    from evalscribe.cli.options import seconds
-    from evalscribe.cli.tables import validate_format
     from evalscribe.experiments.lookup import run_named
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
@@ -89,10 +84,7 @@ def wait(
 def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
-    from evalscribe.cli.experiment_runs import print_run_result
-    from evalscribe.cli.tables import validate_format
     from evalscribe.experiments.lookup import require_ended, run_named
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     with Workspace() as workspace:
@@ -121,12 +113,9 @@ def export(
     ] = None,
 ) -> int:
     """Write every try of a run of an experiment, with its scores, for other programs or for people."""
-    from evalscribe.cli import output as finish
-    from evalscribe.cli.output import write_lines
     from evalscribe.experiments.lookup import run_named
     from evalscribe.experiments.results import export_trials, report_run
     from evalscribe.experiments.run_export import export_lines
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         found = run_named(workspace, run)

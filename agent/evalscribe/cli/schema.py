@@ -5,10 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+from evalscribe.errors import UsageError
+from evalscribe.judging.rubrics import file_schema
+from evalscribe.model.analysis import Analysis
+from evalscribe.model.exploration import Exploration
+
 
 def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Which schema.")]) -> int:
     """Print the JSON Schema of a document: `report` for what --json prints, `rubric` for a YAML file of one."""
-    from evalscribe.errors import UsageError
 
     schemas = {"report": _report, "rubric": _rubric, "exploration": _exploration}
     if name not in schemas:
@@ -18,19 +22,16 @@ def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploratio
 
 
 def _report() -> dict[str, Any]:
-    from evalscribe.model.analysis import Analysis
 
     return Analysis.model_json_schema(mode="serialization")
 
 
 def _rubric() -> dict[str, Any]:
     """With the meta-schema of its `output_schema` in it."""
-    from evalscribe.judging.rubrics import file_schema
 
     return file_schema()
 
 
 def _exploration() -> dict[str, Any]:
-    from evalscribe.model.exploration import Exploration
 
     return Exploration.model_json_schema(mode="serialization")

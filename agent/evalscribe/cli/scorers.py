@@ -1,18 +1,22 @@
 """`evalscribe scorers create|list|show`."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.tables import Format
+from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
+from evalscribe.errors import UsageError
+from evalscribe.interrupts import run_until_signal
+from evalscribe.text import cut
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.scorers.catalogue import ScorerInfo
     from evalscribe.experiments.scorers.stored import CreatedScorer
     from evalscribe.model.score import Scorer
-    from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
@@ -46,9 +50,6 @@ def create(
 
     A function is imported once, so that an id is only given to what can run.
     """
-    from evalscribe.cli.tables import print_id, validate_format
-    from evalscribe.errors import UsageError
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     if (function is None) == (builtin is None):
@@ -73,7 +74,6 @@ def list_scorers(
     form: Format = "table",
 ) -> int:
     """List the scorers that were made, or with --builtin those that are there from the start."""
-    from evalscribe.cli.tables import print_list
 
     if builtin:
         from evalscribe.experiments.scorers.catalogue import list_scorers
@@ -82,7 +82,6 @@ def list_scorers(
             list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
         )
         return 0
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         rows = workspace.store.experiments.scorers()
@@ -100,10 +99,8 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
-    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.scorers.catalogue import list_scorers
     from evalscribe.experiments.scorers.stored import find_scorer
-    from evalscribe.workspace import Workspace
 
     there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
@@ -119,7 +116,6 @@ def _of_function(
     workspace: "Workspace", name: str | None, function: str, folder: Path, config: str | None, description: str | None
 ) -> "CreatedScorer":
     from evalscribe.experiments.scorers.stored import create_scorer, function_spec, parse_config
-    from evalscribe.interrupts import run_until_signal
 
     at = folder.resolve()
     spec, said = run_until_signal(function_spec(name, function, at, parse_config(config)))
@@ -147,7 +143,6 @@ def _keys(one: "ScorerInfo") -> str:
 
 
 def _cells(one: "Scorer") -> tuple[object, ...]:
-    from evalscribe.text import cut
 
     return one.id, one.name, one.number, _of(one), cut(_config(one), SHOWN_KEYS)
 
@@ -157,7 +152,6 @@ def _of(one: "Scorer") -> str:
 
 
 def _config(one: "Scorer") -> str:
-    import json
 
     return json.dumps({key: value for key, value in one.spec.config.items() if value is not None}, ensure_ascii=False)
 
@@ -179,7 +173,6 @@ def _of_scorer(one: "Scorer") -> Iterator[str]:
 
 
 def _of_listed(one: "ScorerInfo") -> Iterator[str]:
-    import json
 
     model = "; it asks a model" if one.needs_model else ""
     yield f"{one.name}: {_line(one)}{model}"

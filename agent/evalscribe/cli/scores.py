@@ -1,11 +1,19 @@
 """`evalscribe scores list|evidence`."""
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from evalscribe.cli.tables import Format
+from evalscribe.cli.options import moment
+from evalscribe.cli.tables import Format, print_document, print_list, validate_format
+from evalscribe.errors import UsageError
+from evalscribe.experiments.run_text import score_line, word
+from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreStatus
+from evalscribe.text import one_line
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.scores import ShownScore
@@ -45,15 +53,8 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List scores by run, item and try: what each scorer said, with why."""
-    from typing import get_args
 
-    from evalscribe.cli.options import moment
-    from evalscribe.cli.tables import print_list, validate_format
-    from evalscribe.errors import UsageError
     from evalscribe.experiments.scores import list_scores
-    from evalscribe.model.experiment_storage import ScoreQuery
-    from evalscribe.model.score import ScoreStatus
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     if status is not None and status not in get_args(ScoreStatus):
@@ -84,9 +85,7 @@ def evidence(
     form: Format = "table",
 ) -> int:
     """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
-    from evalscribe.cli.tables import print_document
     from evalscribe.experiments.scores import score_evidence as use_case
-    from evalscribe.workspace import Workspace
 
     wanted = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:
@@ -96,8 +95,6 @@ def evidence(
 
 
 def _cells(score: "Score") -> tuple[object, ...]:
-    from evalscribe.experiments.run_text import word
-    from evalscribe.text import one_line
 
     said = word(score) if score.current else f"{word(score)} (replaced)"
     value = None if score.value is None else f"{score.value:.3f}"
@@ -107,9 +104,6 @@ def _cells(score: "Score") -> tuple[object, ...]:
 
 
 def _told(found: "ShownScore") -> Iterator[str]:
-    import json
-
-    from evalscribe.experiments.run_text import score_line
 
     score = found.score
     yield score_line(score)

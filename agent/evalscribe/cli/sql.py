@@ -1,11 +1,16 @@
 """`evalscribe sql "SELECT …"`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli import tables as rows
+from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 
 def sql(
@@ -33,12 +38,8 @@ def sql(
     as_json: options.Json = False,
 ) -> int:
     """Ask a collection in SQL: one SELECT over its runs, transcripts, findings and results. It only reads."""
-    from evalscribe.cli import tables as rows
     from evalscribe.collections.choice import choose_collection
     from evalscribe.collections.query import MOST_ROWS, TIMEOUT_S, run_query
-    from evalscribe.errors import UsageError
-    from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
     form = "json" if as_json else how or "table"
     if form not in rows.QUERY_FORMATS:
@@ -59,9 +60,6 @@ def sql(
 
 
 def _query(query: str | None, file: str | None) -> str:
-    import sys
-
-    from evalscribe.errors import DataError, NotFoundError, UsageError
 
     if (query is None) == (file is None):
         raise UsageError('give one query, "SELECT …" or --file FILE; see `evalscribe sql --tables`')

@@ -11,6 +11,7 @@ import typer
 from pydantic import JsonValue
 
 from evalscribe.cli import output
+from evalscribe.errors import UsageError
 from evalscribe.text import visible
 
 if TYPE_CHECKING:
@@ -127,7 +128,6 @@ T = TypeVar("T", bound="BaseModel")
 
 def validate_format(form: str) -> str:
     """Raises `UsageError` for a format that there is not."""
-    from evalscribe.errors import UsageError
 
     if form not in LIST_FORMATS:
         raise UsageError(f"--format {form!r} is none of {', '.join(LIST_FORMATS)}")
@@ -138,7 +138,6 @@ def print_list(
     rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str, none: str
 ) -> None:
     """A table with these heads, one JSON array, or one JSON document a line. `none`: said in place of no rows."""
-    from evalscribe.cli import output
 
     if validate_format(form) == "jsonl":
         for row in rows:
@@ -155,7 +154,6 @@ def print_list(
 
 def print_document(row: "BaseModel", told: Callable[[], Iterable[str]], form: str) -> None:
     """One noun: as lines for people, or as JSON."""
-    from evalscribe.cli import output
 
     if validate_format(form) == "table":
         for line in told():
@@ -166,7 +164,6 @@ def print_document(row: "BaseModel", told: Callable[[], Iterable[str]], form: st
 
 def print_id(id: str, row: "BaseModel", told: str, form: str) -> None:
     """What a command made: its id alone on standard output, for the next command; the words on standard error."""
-    from evalscribe.cli import output
 
     if validate_format(form) == "table":
         output.say(told, file=sys.stderr)

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalscribe.cli.tables import Format
+from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
+from evalscribe.experiments.prompts import create_prompt, find_prompt, read_prompt
+from evalscribe.ids import canonical_json
+from evalscribe.text import cut, one_line
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.model.target import TargetPrompt, TargetPromptVersion
@@ -30,9 +34,6 @@ def create(
     A file has `model`, `messages` or `text`, `system`, `max_tokens`, `effort` and `output_schema`. {{input}} and
     {{input.NAME}} are filled in with an item's input, and nothing else.
     """
-    from evalscribe.cli.tables import print_id, validate_format
-    from evalscribe.experiments.prompts import create_prompt, read_prompt
-    from evalscribe.workspace import Workspace
 
     validate_format(form)
     wanted = read_prompt(file)
@@ -46,8 +47,6 @@ def create(
 @app.command("list", short_help="List the prompts with their latest versions.")
 def list_prompts(form: Format = "table") -> int:
     """List the prompts with their latest versions."""
-    from evalscribe.cli.tables import print_list
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         there = workspace.store.experiments.prompts()
@@ -62,9 +61,6 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a version of a prompt: its messages and parameters."""
-    from evalscribe.cli.tables import print_document
-    from evalscribe.experiments.prompts import find_prompt
-    from evalscribe.workspace import Workspace
 
     with Workspace() as workspace:
         one, version = find_prompt(workspace.store.experiments, prompt)
@@ -73,14 +69,12 @@ def show(
 
 
 def _cells(one: "TargetPrompt") -> tuple[object, ...]:
-    from evalscribe.text import cut, one_line
 
     latest = one.versions[-1]
     return one.id, one.name, latest.number, latest.model, cut(one_line(latest.messages[0].content), 60)
 
 
 def _told(one: "TargetPrompt", version: "TargetPromptVersion") -> Iterator[str]:
-    from evalscribe.ids import canonical_json
 
     yield f"prompt {one.name} ({one.id}), version {version.number} of {len(one.versions)} ({version.id})"
     yield f"model      {version.model}, at most {version.max_tokens:,} tokens"

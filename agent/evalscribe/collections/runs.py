@@ -25,7 +25,7 @@ from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
 from evalscribe.sources.formats import open_records, run_files
-from evalscribe.sources.snapshot import StoredSource
+from evalscribe.sources.snapshot import StoredSource, open_snapshot
 from evalscribe.store.lookup import kind_of
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
@@ -282,8 +282,6 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     named = parse_run_address(run)
     links = named.links(settings.visualizer.value)
     if named.folder is not None:
-        from evalscribe.sources.snapshot import open_snapshot
-
         return open_snapshot(named.folder, links)
     run_id = named.run_id or ""
     if named.kind == "id" and (why := _not_a_run(workspace, run_id)):

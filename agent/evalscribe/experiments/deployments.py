@@ -11,6 +11,7 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.experiments.http_target import HttpTarget, header_values
 from evalscribe.experiments.python_host import PythonHost, PythonTarget, describe
 from evalscribe.experiments.targets import CommandTarget, find_program, split_command
+from evalscribe.git.repository import source_state
 from evalscribe.ids import Frozen
 from evalscribe.model.experiment_storage import Definitions, Target
 from evalscribe.model.target import (
@@ -97,7 +98,6 @@ async def create_deployment(
 
 def source_of(folder: Path, *, without: Sequence[Path] = ()) -> SourceState:
     """What is in the folder, but for some folders in it."""
-    from evalscribe.git.repository import source_state  # GitPython cannot be imported without git.
 
     return source_state(folder, without)
 

@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 from evalscribe.errors import UsageError
 from evalscribe.git import command
-from evalscribe.git.forge import ManualForge
+from evalscribe.git.forge import GitHubForge, ManualForge
 from evalscribe.git.remotes import parse_address
-from evalscribe.git.repository import GitRepository
+from evalscribe.git.repository import GitRepository, open_repository
 from evalscribe.model.protocols import Forge
 from evalscribe.settings import Settings
 from evalscribe.settings.access import GITHUB_API, Access
@@ -20,7 +20,6 @@ def repository_of(folder: Path) -> GitRepository:
         UsageError: git is missing, or the folder is in no repository with a working tree.
     """
     command.require_git()
-    from evalscribe.git.repository import open_repository  # GitPython cannot be imported without git.
 
     return open_repository(folder)
 
@@ -35,7 +34,7 @@ def open_forge(settings: Settings, remote_url: str | None) -> Forge:
     if there is None or access.key is None or not _belongs(there.host, access):
         return ManualForge(remote_url)
     try:
-        from evalscribe.git.forge import GitHubForge
+        pass
     except ImportError as error:
         raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
     return GitHubForge(access.url, access.key.get_secret_value(), there.path, remote_url)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from evalscribe.errors import DataError, write_error
 from evalscribe.git import command
+from evalscribe.git import history as git
+from evalscribe.git.commit import commit_only
+from evalscribe.git.history import find_unmerged
 from evalscribe.ids import ROUTING_PROVIDERS, folder_fit, report_stems, same_model
 from evalscribe.model.repository import (
     MAX_REPORT_BYTES,
@@ -74,14 +77,12 @@ class ReportsFolder:
     def commit(self, path: Path, message: str) -> str:
         """One commit with only this file on the current branch; its id. Raises `UsageError`, `DataError`."""
         command.require_git()
-        from evalscribe.git.commit import commit_only
 
         return commit_only(path, message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
         """Every merged version of a report. Raises `UsageError`, `DataError` at once."""
         command.require_git()
-        from evalscribe.git import history as git
 
         with git.open_git(self.root) as repo:
             _, tip = git.resolve_ref(repo, ref)
@@ -92,7 +93,6 @@ class ReportsFolder:
     def merged(self, ref: str | None = None) -> MergedReports:
         """What is merged into `ref`. Raises `UsageError`, `DataError`."""
         command.require_git()
-        from evalscribe.git import history as git
 
         with git.open_git(self.root) as repo:
             name, tip = git.resolve_ref(repo, ref)
@@ -102,8 +102,6 @@ class ReportsFolder:
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
         """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
         command.require_git()
-        from evalscribe.git import history as git
-        from evalscribe.git.history import find_unmerged
 
         with git.open_git(self.root) as repo:
             return iter(list(find_unmerged(repo, self.root, git.resolve_ref(repo, ref)[1])))

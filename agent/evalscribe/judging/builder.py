@@ -27,7 +27,8 @@ from evalscribe.judging.rubrics import DEFAULT_RUBRIC, default_rubric, load_rubr
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.subjects import Subject
 from evalscribe.judging.verdicts import JudgeRemotely, RemoteJudge
-from evalscribe.llm.budget import cost_of
+from evalscribe.llm.budget import RemoteBudget, cost_of, serve_budget
+from evalscribe.llm.service import ModelService
 from evalscribe.model.cascade import Tag
 from evalscribe.model.finding import Failure, Unclassified, Verdict
 from evalscribe.model.protocols import AskParent, Judge, LostWork, Model, Models, Worker, WorkerPool
@@ -96,8 +97,6 @@ class JudgeRecipe:
     @asynccontextmanager
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[Piece, WorkerAnswer]]:
         """Raises `UsageError` where this process has another version of the package."""
-        from evalscribe.llm.budget import RemoteBudget
-        from evalscribe.llm.service import ModelService
 
         if self.version != __version__:
             raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
@@ -189,7 +188,6 @@ async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge |
 
     Raises `UsageError` where batches are asked for too: they wait in one place.
     """
-    from evalscribe.llm.budget import serve_budget
 
     engine = workspace.open_engine()
     if engine.name == LOCAL:

@@ -5,12 +5,22 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from evalscribe.errors import EvalscribeError, UnavailableError
-from evalscribe.llm.attempt import CONNECT_S, TextForwarder, attempt, host_of, sendable, stream_text, without_key
+from evalscribe.llm.attempt import (
+    CONNECT_S,
+    CallTarget,
+    PromptTooLong,
+    TextForwarder,
+    attempt,
+    host_of,
+    sendable,
+    stream_text,
+    without_key,
+)
 from evalscribe.llm.budget import Price
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, StopReason, ToolCall, Usage
 from evalscribe.model.protocols import OnText
 from evalscribe.settings.access import ANTHROPIC
-from evalscribe.settings.http import explain_connection_errors
+from evalscribe.settings.http import explain_connection_errors, limit_answers, model_limits
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
@@ -151,7 +161,6 @@ class AnthropicModel:
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.attempt import PromptTooLong
 
         try:
             if on_text:
@@ -219,7 +228,6 @@ class AnthropicModel:
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
         """What an exception of the SDK means, without the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
-        from evalscribe.llm.attempt import CallTarget
 
         return without_key(
             map_anthropic_error(error, CallTarget(provider=ANTHROPIC, model=self._name, host=self.host)), self._key
@@ -228,8 +236,6 @@ class AnthropicModel:
     def client(self) -> "AsyncAnthropic":
         """The one client of this process, made on the first call; explicit about all that it would else look up."""
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
-
-        from evalscribe.settings.http import limit_answers, model_limits
 
         if self._client is None:
             with explain_connection_errors():

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.ids import Frozen
 from evalscribe.llm.anthropic import AnthropicModel, reply_of
-from evalscribe.llm.attempt import CONNECT_S
+from evalscribe.llm.attempt import CONNECT_S, AnswerNotRead
 from evalscribe.llm.budget import Price
 from evalscribe.model.chat import CallFailed, Reply, TransientFailure
 from evalscribe.model.storage import UnansweredQuestion
@@ -136,8 +136,6 @@ class BatchApi:
     async def _asked(self) -> AsyncIterator[None]:
         """Nothing inside costs anything, so whatever fails may be tried again, but for what concerns all calls."""
         from anthropic import NotFoundError
-
-        from evalscribe.llm.attempt import AnswerNotRead
 
         try:
             yield

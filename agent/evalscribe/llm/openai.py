@@ -5,7 +5,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
-from evalscribe.llm.attempt import CONNECT_S, TextForwarder, attempt, host_of, stream_text, without_key
+from evalscribe.llm.attempt import (
+    CONNECT_S,
+    CallTarget,
+    PromptTooLong,
+    TextForwarder,
+    attempt,
+    host_of,
+    stream_text,
+    without_key,
+)
 from evalscribe.llm.budget import Price
 from evalscribe.llm.completion import (
     Dialect,
@@ -26,7 +35,6 @@ from evalscribe.settings.access import OPENAI, Provider
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-    from evalscribe.llm.attempt import CallTarget
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
 """What is asked for where a model refuses the degree; else none."""
@@ -79,7 +87,6 @@ class OpenAIModel:
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
-        from evalscribe.llm.attempt import PromptTooLong
 
         try:
             if on_text and self._streams:
@@ -213,7 +220,6 @@ class OpenAIModel:
         raise without_key(map_stream_error(error, self._asked(), usage), self._key)
 
     def _asked(self) -> "CallTarget":
-        from evalscribe.llm.attempt import CallTarget
 
         return CallTarget(provider=self._provider, model=self._name, host=self.host)
 

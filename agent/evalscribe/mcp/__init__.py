@@ -1,5 +1,6 @@
 """What coding agents see of a workspace: an MCP server on standard input and output."""
 
+from evalscribe.errors import UsageError
 from evalscribe.mcp.context import ServerWorkspace
 
 __all__ = ["ServerWorkspace", "serve"]
@@ -7,7 +8,6 @@ __all__ = ["ServerWorkspace", "serve"]
 
 def serve(place: ServerWorkspace) -> None:
     """Until standard input ends. Raises `UsageError` where the MCP SDK is not installed."""
-    from evalscribe.errors import UsageError
 
     try:
         from mcp.server import MCPServer  # noqa: F401

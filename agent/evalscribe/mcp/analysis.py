@@ -26,12 +26,13 @@ from evalscribe.model.analysis import (
     RecommendationSummary,
 )
 from evalscribe.model.protocols import Estimate
+from evalscribe.reports.explanation import explanation
 from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
     from evalscribe.settings import Options
-    from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
 """Of the findings in one answer."""
@@ -170,7 +171,6 @@ async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
 
     The store knows what is left to do, so checkpoints are of no use afterwards.
     """
-    from evalscribe.workspace import Workspace
 
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:
@@ -234,7 +234,6 @@ async def _explained(
     options: "Options", run: str, eval: str, told: ProgressReporter, *, rubric: str | None
 ) -> ExplainAnswer:
     from evalscribe.analysis.explain import explain
-    from evalscribe.reports.explanation import explanation
 
     async with _workspace(options) as workspace:
         found = await explain(workspace, run, eval, told, rubric=rubric)

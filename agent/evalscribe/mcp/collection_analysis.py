@@ -25,6 +25,7 @@ from evalscribe.model.comparison import (
 )
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.result import CitationCounts
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.collections.comparisons import WrittenComparison
@@ -97,7 +98,6 @@ class JudgeTools:
         rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
         is told. Results are kept: table `judge_results` in SQL."""
         from evalscribe.collections.judge import judge as use_case
-        from evalscribe.workspace import Workspace
 
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._subject(name) for name in subjects or ()]
@@ -261,7 +261,6 @@ async def _compared(
     writes: bool,
 ) -> ComparedRuns:
     from evalscribe.collections.comparisons import compare
-    from evalscribe.workspace import Workspace
 
     async with Workspace(options) as workspace:
         done = await compare(workspace, names, told, collection=collection, dry_run=asked.only_plans, writes=writes)
@@ -361,7 +360,6 @@ class ExploreTools:
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
         is read in batches and the question is answered; without a budget the estimate is told."""
         from evalscribe.collections.explorations import explore
-        from evalscribe.workspace import Workspace
 
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         with self.place.collection_of(collection) as (_, chosen):

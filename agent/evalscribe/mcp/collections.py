@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from json import dumps
 from typing import TYPE_CHECKING, Annotated
 
 from mcp.server.mcpserver import Context
@@ -16,6 +17,8 @@ from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
 from evalscribe.remote.engine import LOCAL
+from evalscribe.settings import Options
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.collections.import_all import ImportedAll
@@ -80,8 +83,6 @@ class ImportTools:
         """Bring a file of runs into a collection: tau-bench trajectories, Inspect logs, JUnit XML, JSON lines, agent
         runs. Without write=true it is only read and counted. Importing twice adds nothing."""
         from evalscribe.collections.import_all import import_all
-        from evalscribe.settings import Options
-        from evalscribe.workspace import Workspace
 
         if "://" in path:
             raise UsageError("a URL is not imported for an agent: ask a person to run `evalscribe import URL`")
@@ -484,7 +485,6 @@ def _cell(value: JsonValue) -> JsonValue:
 
 
 def _spelled(value: JsonValue) -> str:
-    from json import dumps
 
     return dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else ""
 

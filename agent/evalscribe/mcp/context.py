@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.model.protocols import Library
     from evalscribe.model.rubric import Collection
     from evalscribe.settings import Options, Settings
-    from evalscribe.workspace import Workspace
 
 NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
 NO_EXPERIMENT = (
@@ -31,24 +31,20 @@ class ServerWorkspace:
     """The collection that is meant where a call names none."""
 
     def settings(self, options: "Options | None" = None) -> "Settings":
-        from evalscribe.workspace import Workspace
 
         return Workspace(options).settings
 
     def library(self) -> "Library":
-        from evalscribe.workspace import Workspace
 
         return Workspace().reports
 
     def has_store(self) -> bool:
-        from evalscribe.workspace import Workspace
 
         return Workspace().has_store
 
     @contextmanager
     def stored(self) -> Iterator["Workspace"]:
         """The workspace, to be read. Raises `NotFoundError` where nothing was stored yet: reading makes no store."""
-        from evalscribe.workspace import Workspace
 
         with Workspace() as workspace:
             if not workspace.has_store:
@@ -58,7 +54,6 @@ class ServerWorkspace:
     @contextmanager
     def experiments(self, options: "Options | None" = None) -> Iterator["Workspace"]:
         """The workspace, to work with experiments. Raises `NotFoundError` where nothing was stored yet."""
-        from evalscribe.workspace import Workspace
 
         with Workspace(options) as workspace:
             if not workspace.has_store:

@@ -13,6 +13,7 @@ from evalscribe.mcp.context import NO_EXPERIMENT, ServerWorkspace
 from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, page_of
 from evalscribe.model.dataset import DatasetVersion, Item
 from evalscribe.model.finding import Classification
+from evalscribe.store.lookup import LATEST, find_dataset, find_dataset_version
 
 if TYPE_CHECKING:
     from evalscribe.experiments.regression import RegressionMade
@@ -130,7 +131,6 @@ class DatasetTools:
     ) -> DatasetDetails:
         """Read a dataset: its versions, and the items of one of them, what is asked and what is expected."""
         from evalscribe.experiments.datasets import list_items, summarise_dataset
-        from evalscribe.store.lookup import find_dataset
 
         with self.place.experiments() as workspace:
             one = find_dataset(workspace.store.datasets, dataset)
@@ -198,7 +198,6 @@ class DatasetTools:
 
 def _held(datasets: "Datasets", one: "Dataset", version: str | None) -> tuple[str, Iterator[Item]]:
     """The latest version, where one was published; else the draft."""
-    from evalscribe.store.lookup import LATEST, find_dataset_version
 
     if version == DRAFT or (version is None and not datasets.versions(one.id)):
         return DRAFT, datasets.draft(one.id)

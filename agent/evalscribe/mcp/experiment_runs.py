@@ -11,6 +11,8 @@ from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiments.gate import headline
+from evalscribe.experiments.run_text import explains_failure, word
 from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import NO_EXPERIMENT, SAMPLE, ServerWorkspace
@@ -20,13 +22,13 @@ from evalscribe.model.experiment import Gate, RunReport, RunSummary, TrialCounts
 from evalscribe.model.run_comparison import RunComparison
 from evalscribe.settings import Options
 from evalscribe.text import pluralise
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.control import PlannedRun
     from evalscribe.experiments.results import TrialPage
     from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
     from evalscribe.model.score import Score
-    from evalscribe.workspace import Workspace
 
 
 MOST_CHARACTERS = 40_000
@@ -182,7 +184,6 @@ async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: P
 
 def run_status(run: "ExperimentRun", report: RunReport) -> str:
     """In a sentence, with what to do next."""
-    from evalscribe.experiments.gate import headline
 
     why = replace_commands(report.summary.reason or "")
     if report.gate is None:
@@ -242,7 +243,6 @@ def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
 
 
 def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
-    from evalscribe.experiments.run_text import explains_failure, word
 
     seen = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
     return ScoreLine(
@@ -382,7 +382,6 @@ async def _ran(
     from evalscribe.experiments.control import launch_run, start_run
     from evalscribe.experiments.lookup import experiment_named
     from evalscribe.experiments.sample import create_sample
-    from evalscribe.workspace import Workspace
 
     with Workspace(asked.options) as workspace:
         require_within(asked.budget_usd, workspace.settings)

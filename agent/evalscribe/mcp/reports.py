@@ -13,6 +13,7 @@ from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
 from evalscribe.model.result import ResultSetSummary
 from evalscribe.redaction.redact import redact
+from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.reports.recurring import RecordedAction, RecurringRow, SharedFailure
@@ -189,7 +190,6 @@ class ReportTools:
 
     def _again(self, models: list[str] | None) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
         from evalscribe.reports.recurring import recurring_evals
-        from evalscribe.workspace import Workspace
 
         with Workspace() as workspace:
             store = workspace.store.analyses if workspace.has_store else None
@@ -198,7 +198,6 @@ class ReportTools:
 
     def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
         from evalscribe.reports.recurring import alike_evals
-        from evalscribe.workspace import Workspace
 
         with Workspace() as workspace:
             if not workspace.has_store:

@@ -12,6 +12,8 @@ from pydantic import Field
 from evalscribe.errors import EvalscribeError
 from evalscribe.mcp.collections import QueryTools
 from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.model.analysis import Analysis
+from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.redaction.redact import redact
 
 MARKDOWN, JSON = "text/markdown", "application/json"
@@ -81,18 +83,15 @@ class _Page:
 
     @property
     def there(self) -> bool:
-        from evalscribe.prompts.templates import shipped_folder
 
         return (shipped_folder("docs") / f"{self.name}.md").is_file()
 
     def __call__(self) -> str:
-        from evalscribe.prompts.templates import shipped_folder
 
         return (shipped_folder("docs") / f"{self.name}.md").read_text("utf-8")
 
 
 def _report_schema() -> str:
-    from evalscribe.model.analysis import Analysis
 
     return _json(Analysis.model_json_schema(mode="serialization"))
 
@@ -172,6 +171,5 @@ class WorkflowPrompts:
         )
 
     def _page(self, template: str, **values: str) -> str:
-        from evalscribe.prompts.templates import Prompts
 
         return Prompts(self.place.settings().root).render(template, **values)

@@ -11,6 +11,7 @@ from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import Resource
 
 from evalscribe import __version__
+from evalscribe.interrupts import run_until_signal
 from evalscribe.mcp import stdio
 from evalscribe.mcp.analysis import AnalysisTools
 from evalscribe.mcp.collection_analysis import CompareTools, ExploreTools, JudgeTools
@@ -122,7 +123,6 @@ def prompts(place: ServerWorkspace) -> Iterator[Prompt]:
 
 def run(place: ServerWorkspace) -> None:
     """Serve standard input and output until the input ends. What is logged goes to standard error."""
-    from evalscribe.interrupts import run_until_signal
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
     run_until_signal(Server(place).run_stdio_async())

@@ -20,10 +20,11 @@ from evalscribe.ids import Frozen, canonical_json
 from evalscribe.mcp.progress import run_in_thread
 from evalscribe.model.result import describe_validation_error
 from evalscribe.redaction.redact import redact
+from evalscribe.settings import Options
 from evalscribe.text import visible
 
 if TYPE_CHECKING:
-    from evalscribe.settings import Options, Settings
+    from evalscribe.settings import Settings
 
 
 Collection = Annotated[
@@ -106,7 +107,6 @@ class JudgeOptions(Frozen):
         return not self.by_rules and not self.budget_usd
 
     def options(self, reports: Path | None = None) -> "Options":
-        from evalscribe.settings import Options
 
         budget = None if self.only_plans or self.by_rules else self.budget_usd
         return Options(judge=self.judge, budget=budget, max_tokens=self.max_tokens, reports=reports)

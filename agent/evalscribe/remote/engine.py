@@ -2,6 +2,8 @@
 
 from evalscribe.errors import UsageError
 from evalscribe.model.protocols import Engine
+from evalscribe.remote.local import LocalEngine
+from evalscribe.remote.ray import RayEngine
 from evalscribe.settings import Settings
 from evalscribe.settings.config import ENVIRONMENT, Origin
 
@@ -13,13 +15,10 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
     chosen = name or settings.engine.value
     lanes = settings.concurrency.value
     if chosen == RAY:
-        from evalscribe.remote.ray import RayEngine
-
         _check_cluster(settings.ray_address.origin)
         return RayEngine(lanes, settings.ray_address.value)
     if chosen != LOCAL:
         raise UsageError(f"--engine {chosen} is not known: {LOCAL} or {RAY}")
-    from evalscribe.remote.local import LocalEngine
 
     return LocalEngine(lanes)
 

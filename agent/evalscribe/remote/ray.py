@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -278,7 +279,6 @@ class RayEngine:
 
         Raises `UsageError` without the package, or for an address of another kind.
         """
-        from importlib.util import find_spec
 
         if find_spec("ray") is None:
             raise UsageError(MISSING_PACKAGE)

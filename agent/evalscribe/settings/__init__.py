@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
+from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.settings import access, database
 from evalscribe.settings import access as github
 from evalscribe.settings import access as providers
@@ -148,7 +149,6 @@ class Settings(Frozen):
     @property
     def judge_name(self) -> str:
         """`rules` or `provider/name`. Raises `UsageError` for anything else."""
-        from evalscribe.model.rubric import DEFAULT_MODEL
 
         name = self.judge.value or (DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES)
         provider, _, model = name.partition("/")

@@ -10,8 +10,13 @@ from evalscribe.model.record import Record
 from evalscribe.model.run import Run
 from evalscribe.model.storage import Records
 from evalscribe.sources.address import SUMMARY, RunOverrides
-from evalscribe.sources.files import ZIP_MAGIC, FileReader, open_members
-from evalscribe.sources.streams import JsonStream, decode_json
+from evalscribe.sources.agent_runs import AgentRuns
+from evalscribe.sources.export import ExportFile, is_export_line
+from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, open_members
+from evalscribe.sources.inspect_log import HEADER, SAMPLES, START, EvalFile, JsonFile
+from evalscribe.sources.junit import JUnit
+from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_xml
+from evalscribe.sources.tau_bench import Tau2Bench, TauBench
 
 SUPPORTED = (
     "Understood are tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, "
@@ -40,7 +45,6 @@ def open_format(path: Path, overrides: RunOverrides) -> Records:
 
 
 def _zipped(path: Path, overrides: RunOverrides) -> Records:
-    from evalscribe.sources.inspect_log import HEADER, SAMPLES, START, EvalFile
 
     with closing(open_members(path)) as members:
         if any(name in (HEADER, START) or name.startswith(SAMPLES) for name in members.names):
@@ -49,8 +53,6 @@ def _zipped(path: Path, overrides: RunOverrides) -> Records:
 
 
 def _xml(path: Path, overrides: RunOverrides, _: JsonStream) -> Records | None:
-    from evalscribe.sources.junit import JUnit
-    from evalscribe.sources.streams import StartTag, read_xml
 
     with FileReader(path) as reading:
         root = next(read_xml(reading, str(path)), None)
@@ -62,8 +64,6 @@ def _listed(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
     if not isinstance(first, dict):
         return None
     if "traj" in first or ("task_id" in first and "reward" in first):
-        from evalscribe.sources.tau_bench import TauBench
-
         return TauBench(path, overrides)
     return _agent_runs(path, overrides, first, by_line=False)
 
@@ -74,8 +74,6 @@ def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
     if "eval" in names and names.keys() & {"samples", "plan", "status"}:
         return _inspect(path, overrides)
     if "simulations" in names:
-        from evalscribe.sources.tau_bench import Tau2Bench
-
         return Tau2Bench(path, overrides)
     if "run" in names and "failedEvals" in names:
         raise DataError(f"{path} is part of a snapshot: name its folder")
@@ -84,8 +82,6 @@ def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
 
 def _by_line(path: Path, overrides: RunOverrides) -> Records | None:
     """None where the first line is no whole object."""
-    from evalscribe.sources.export import ExportFile, is_export_line
-    from evalscribe.sources.files import first_line
 
     try:
         first = decode_json(first_line(path) or "")
@@ -97,13 +93,11 @@ def _by_line(path: Path, overrides: RunOverrides) -> Records | None:
 
 
 def _inspect(path: Path, overrides: RunOverrides) -> Records:
-    from evalscribe.sources.inspect_log import JsonFile
 
     return JsonFile(path, overrides)
 
 
 def _agent_runs(path: Path, overrides: RunOverrides, names: Container[str], *, by_line: bool) -> Records | None:
-    from evalscribe.sources.agent_runs import AgentRuns
 
     return AgentRuns(path, overrides, by_line=by_line) if "transcripts" in names or "messages" in names else None
 

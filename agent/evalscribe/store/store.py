@@ -4,6 +4,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalscribe.store.analyses import SqlStore
+from evalscribe.store.collections import SqlCollections
 from evalscribe.store.database import Database, open_database
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ class Storage:
     @cached_property
     def analyses(self) -> "Store":
         """Analysed runs with their evidence, verdicts, reports and labels."""
-        from evalscribe.store.analyses import SqlStore
 
         return SqlStore(self._database)
 
@@ -35,7 +36,6 @@ class Storage:
     @cached_property
     def collections(self) -> "CollectionStore":
         """Collections with their rubrics and label sets, and what judges answered."""
-        from evalscribe.store.collections import SqlCollections
 
         return SqlCollections(self._database)
 
