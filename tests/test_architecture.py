@@ -83,7 +83,7 @@ def test_a_list_loads_nothing_that_judges_fetches_or_migrates(command: str, tmp_
     assert "evalscribe.settings" in loaded, ended.stderr
     unneeded = {
         "evalscribe.llm",
-        "evalscribe.graph",
+        "evalscribe.analysis.graph",
         "evalscribe.sources",
         "evalscribe.judging",
         "evalscribe.redaction",

@@ -277,7 +277,7 @@ def served(desk: Desk) -> ModelService:
 async def test_with_intents_every_model_that_is_opened_asks_in_batches(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalscribe.llm.batch.Pace", lambda: QUICK)
+    monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: QUICK)
     desk.server.looks = 1
     models = served(desk)
     calls = [models.open(f"anthropic/{NAME}", stage).complete(ask(f"q{stage}")) for stage in ("tag", "judge")]

@@ -22,9 +22,9 @@ MAKER = """
 import sys
 from pathlib import Path
 from evalscribe.model.rubric import Collection, Rubric
-from evalscribe.store.collections import open_shelf
+from evalscribe.store.collections import open_collections
 place, name = sys.argv[1], sys.argv[2]
-shelf = open_shelf(place if "://" in place else Path(place))
+shelf = open_collections(place if "://" in place else Path(place))
 shelf.add_collection(Collection(id="c1", name="here"))
 for number in range(8):
     made = shelf.add_rubric("c1", Rubric(id="r", rubric_text=f"{name} {number}"))

@@ -162,15 +162,15 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
 
 KILLED = """
 import os, sys
-from evalscribe.store import sweeping
-from evalscribe.store.records import open_archive
+from evalscribe.store import gc as sweeping
+from evalscribe.store.records import open_collection_records
 sweeping.AT_ONCE, forget = 2, sweeping._forget
 def dying(database, table, unneeded):
     if table is sweeping.transcripts:
         os.kill(os.getpid(), 9)
     return forget(database, table, unneeded)
 sweeping._forget = dying
-open_archive(__import__("pathlib").Path(sys.argv[1])).sweep(dry_run=False)
+open_collection_records(__import__("pathlib").Path(sys.argv[1])).sweep(dry_run=False)
 """
 
 

@@ -18,7 +18,7 @@ FAILURES = 10
 
 @pytest.fixture
 def analysing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
-    monkeypatch.setattr("evalscribe.llm.batch.Pace", lambda: BatchPacing(quiet_s=0.3, poll_s=0.05))
+    monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=0.3, poll_s=0.05))
     return Inside(workspace.folder, monkeypatch, capsys)
 
 

@@ -20,7 +20,8 @@ import asyncio, sys
 from pathlib import Path
 from evalscribe.collections.importing import import_file
 from evalscribe.model.rubric import Collection
-from evalscribe.sources.formats import RunOverrides, open_records
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 from evalscribe.workspace import Workspace
 
 class Waits:

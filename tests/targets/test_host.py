@@ -192,10 +192,10 @@ def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path
     program = f"""
 import asyncio
 from pathlib import Path
-from evalscribe.experiments.python_host import Host
+from evalscribe.experiments.python_host import PythonHost
 
 async def main():
-    host = Host(Path({str(tmp_path)!r}), 2)
+    host = PythonHost(Path({str(tmp_path)!r}), 2)
     reply = await host.call("user:starts", "component", {{"input": 1, "context": {{}}}}, 20)
     print(*reply.value, flush=True)
     await host.call("user:holds_up", "component", {{"input": 1, "context": {{}}}}, 60)

@@ -104,7 +104,7 @@ def export(
         typer.Option("-o", "--output", metavar="FILE", help="Default: standard output. FILE.gz is packed."),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="jsonl|csv", help="`upload` reads JSON version_lines again, as they are.")
+        str, typer.Option("--format", metavar="jsonl|csv", help="`upload` reads JSON lines again, as they are.")
     ] = "jsonl",
 ) -> int:
     """Write the items of a version."""

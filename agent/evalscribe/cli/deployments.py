@@ -37,9 +37,7 @@ def create(
             show_default=False,
         ),
     ] = None,
-    type: Annotated[
-        Literal["agent", "function", "workflow"], typer.Option(help="What the parse_components are.")
-    ] = "agent",
+    type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
     name: Annotated[
         str,
         typer.Option(

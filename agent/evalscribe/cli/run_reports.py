@@ -34,7 +34,7 @@ def summary(run: RunArgument, form: Format = "table") -> int:
 def failures(
     run: RunArgument,
     flaky: Annotated[
-        bool, typer.Option("--flaky", help="Only export_trials of items that passed in another repetition.")
+        bool, typer.Option("--flaky", help="Only tries of items that passed in another repetition.")
     ] = False,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="At most so many. Default: all.", show_default=False)
@@ -101,7 +101,7 @@ def export(
             "-f",
             "--artifact-format",
             metavar="csv|json|jsonl|junit|md|html",
-            help="What to write_lines.",
+            help="What to write.",
             show_default=False,
         ),
     ],

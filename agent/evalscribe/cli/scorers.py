@@ -94,7 +94,7 @@ def list_scorers(
 @app.command(short_help="Show a scorer: what it asks, its config, its version.")
 def show(
     scorer: Annotated[
-        str, typer.Argument(metavar="SCORER", help="One that was create_scorer, by id or name, or a built-in one.")
+        str, typer.Argument(metavar="SCORER", help="One that was made, by id or name, or a built-in one.")
     ],
     form: Format = "table",
 ) -> int:

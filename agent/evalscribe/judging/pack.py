@@ -66,7 +66,7 @@ def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | Non
     """
     diagnosis = diagnosis or diagnose(evidence)
     both = at_positions(evidence, diagnosis.pairs)
-    told = code_differences(both, diagnosis.errors, int(budget * SHARES["code_differences"]))
+    told = code_differences(both, diagnosis.errors, int(budget * SHARES["differences"]))
     chosen, cut = _within(
         _chosen(evidence, diagnosis, both, told, budget), budget - prompt_text.estimate_tokens(told.text)
     )

@@ -123,9 +123,7 @@ class ReportTools:
 
     def get_report(
         self,
-        name: Annotated[
-            str, Field(min_length=1, description="A name find_stored_report the reports folder, or a run id's start.")
-        ],
+        name: Annotated[str, Field(min_length=1, description="A name below the reports folder, or a run id's start.")],
         offset: tool.At = 0,
         characters: tool.Characters = 20_000,
     ) -> ReportText:
@@ -154,9 +152,7 @@ class ReportTools:
     def list_result_sets(
         self,
         collection: tool.Collection = None,
-        prefix: Annotated[
-            str | None, Field(description="Only sets find_stored_report this name; names are paths.")
-        ] = None,
+        prefix: Annotated[str | None, Field(description="Only sets below this name; names are paths.")] = None,
     ) -> ResultSetList:
         """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
         from evalscribe.collections.requests import list_result_sets

@@ -13,7 +13,9 @@ ROOM = 14 * 1024 * 1024
 CHILD = f"""
 import resource, sys
 from pathlib import Path
-from evalscribe.sources.formats import RunOverrides, exported, open_records, tau_bench
+from evalscribe.sources import export, tau_bench
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + {ROOM},) * 2)
 print(sum(1 for _ in open_records(Path(sys.argv[1]), RunOverrides()).read()))
