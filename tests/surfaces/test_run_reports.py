@@ -239,7 +239,7 @@ def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_c
 
     worked_out = []
     monkeypatch.setattr(
-        results, "summary", lambda desk, run, **told: worked_out.append(run.name) or run_summary(desk, run)
+        results, "run_summary", lambda desk, run, **told: worked_out.append(run.name) or run_summary(desk, run)
     )
     assert (listed(), listed(), worked_out) == ([False, True], [False, True], ["main", "pr-1"])
     item = RunItem.id_of(run.id, "a", 1)

@@ -30,7 +30,7 @@ def values(path: Path, text: str | bytes) -> list[object]:
 def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     read = FileReader.read
     monkeypatch.setattr(FileReader, "read", lambda self, size=3: read(self, min(size, 3)))
-    monkeypatch.setattr(streams, "PIECE", 3)
+    monkeypatch.setattr(streams, "CHUNK_BYTES", 3)
 
 
 @pytest.mark.usefixtures("in_small_pieces")

@@ -21,8 +21,6 @@ from evalscribe.reports.markdown import (
     snippets,
     summary,
 )
-from evalscribe.reports.markdown import classification as steps
-from evalscribe.reports.markdown import notes as actions
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 
 MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
@@ -65,7 +63,7 @@ def missing_parts(what: str, heading: str, page: Sequence[PageBlock], following:
 
 
 SECTIONS: dict[str, Section] = {
-    steps.STEPS_HEADING: "steps",
+    classification.STEPS_HEADING: "steps",
     classification.HEADING: "classification",
     findings.HEADING: "findings",
     patterns.HEADING: "patterns",
@@ -77,10 +75,18 @@ NOTHING = "None."
 
 def render(report: Report) -> str:
     """The report's markdown, ending with one line end."""
-    sections = (steps, classification, findings, patterns, recommendations, net_impact, actions)
+    sections = (
+        classification.render_steps,
+        classification.render,
+        findings.render,
+        patterns.render,
+        recommendations.render,
+        net_impact.render,
+        notes.render_actions,
+    )
     lines = [*front_matter.render(report), *summary.render(report), "", *run_table.render(report)]
-    for section in sections:
-        lines += ["", *section.render(report)]
+    for render_section in sections:
+        lines += ["", *render_section(report)]
     return "\n".join(lines) + "\n"
 
 
@@ -109,14 +115,14 @@ class PageParser:
         refuse_markers(page)
         self.headings: dict[Section, int] = {}
         self.front = front_matter.parse(page[0] if page else None)
-        self.actions = actions.parse_actions(text, self._split(page[1:]))
+        self.actions = notes.parse_actions(text, self._split(page[1:]))
 
     def _split(self, page: Sequence[PageBlock]) -> PageBlock | None:
         """Fill `sections`; the heading of the last one, which is read as plain text."""
         section: Section = "summary"
         for block in page:
             if block.kind == "heading" and block.level == 2:
-                if block.text.strip().casefold() == actions.ACTIONS_HEADING.casefold():
+                if block.text.strip().casefold() == notes.ACTIONS_HEADING.casefold():
                     return block
                 section = self._start(block)
             else:
