@@ -139,6 +139,30 @@ def test_every_environment_variable_is_documented() -> None:
     assert [name for name in (*ConfigFile().named(), *access.PROVIDER_NAMES) if f"`{name}`" not in page] == []
 
 
+DEVELOPMENT = (ROOT / "agent/docs/development.md").read_text("utf-8")
+
+
+def code_paths(text: str) -> list[Path]:
+    """Files and folders in inline code: below the package or the root. One that does not exist comes as it is."""
+    paths = re.findall(r"`([\w./-]+(?:\.py|\.md|\.toml|/))`", text)
+    tops = (ROOT / "agent/evalscribe", ROOT)
+    return [next((top / path for top in tops if (top / path).exists()), Path(path)) for path in paths]
+
+
+def test_files_named_to_developers_exist() -> None:
+    paths = code_paths(DEVELOPMENT)
+    assert len(paths) > 50
+    assert [str(path) for path in paths if not path.is_absolute()] == []
+
+
+@pytest.mark.parametrize("line", [line for line in DEVELOPMENT.splitlines() if ".py`" in line])
+def test_names_for_developers_are_in_the_files_beside_them(line: str) -> None:
+    """In one of the files of the same line."""
+    texts = [path.read_text("utf-8") for path in code_paths(line) if path.suffix == ".py"]
+    names = re.findall(r"`(?:[A-Z]\w+\.)?([A-Za-z_]\w*)`", line)
+    assert [name for name in names if not any(re.search(rf"\b{name}\b", text) for text in texts)] == []
+
+
 def templates() -> list[str]:
     folder = shipped_folder("prompts")
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.j2"))
