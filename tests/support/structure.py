@@ -2,17 +2,19 @@
 
 import ast
 import functools
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agent/evalscribe"
 FRAGMENT = 40
 """A module of fewer lines is a fragment (`__init__` excepted)."""
-REPORT_BLOCK = ("report_markdown", "publish", "proofread", "recall")
-"""Code for two-way report documents, which is going to be replaced: its class names are not counted."""
 
 
 class Module(NamedTuple):
@@ -53,14 +55,12 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 def repeated_class_names() -> dict[str, list[str]]:
     """Public class names that several modules define, each with the modules."""
-    homes: dict[str, list[str]] = {}
+    homes: dict[str, set[str]] = {}
     for module in modules():
-        if module.name.split(".")[0] in REPORT_BLOCK:
-            continue
         for node in statements(module.tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(module.name)
-    return {name: where for name, where in sorted(homes.items()) if len(where) > 1}
+                homes.setdefault(node.name, set()).add(module.name)
+    return {name: sorted(where) for name, where in sorted(homes.items()) if len(where) > 1}
 
 
 def fragments() -> list[str]:
@@ -89,20 +89,27 @@ def root_entries() -> list[str]:
 
 
 def protocols() -> dict[str, list[str]]:
-    """Every Protocol with the classes that have all its members: of the package, and of the tests (fakes)."""
+    """Every Protocol of the package with the classes that have all its members, those of the tests (fakes) included."""
     shapes: dict[str, set[str]] = {}
     classes: list[tuple[str, set[str]]] = []
-    trees = [module.tree for module in modules()]
-    trees += [ast.parse(path.read_text("utf-8")) for path in sorted((ROOT / "tests").rglob("*.py"))]
-    for tree in trees:
-        for node in statements(tree):
-            if not isinstance(node, ast.ClassDef):
-                continue
-            if any(ast.unparse(base).split("[")[0].split(".")[-1] == "Protocol" for base in node.bases):
+    for module in modules():
+        for node in _classes(module.tree):
+            if _is_protocol(node):
                 shapes[node.name] = _members(node)
             else:
                 classes.append((node.name, _members(node)))
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        found = _classes(ast.parse(path.read_text("utf-8")))
+        classes += [(node.name, _members(node)) for node in found if not _is_protocol(node)]
     return {name: [other for other, has in classes if members and members <= has] for name, members in shapes.items()}
+
+
+def _classes(tree: ast.Module) -> Iterator[ast.ClassDef]:
+    return (node for node in statements(tree) if isinstance(node, ast.ClassDef))
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).split("[")[0].split(".")[-1] == "Protocol" for base in node.bases)
 
 
 def _members(node: ast.ClassDef) -> set[str]:
@@ -136,6 +143,38 @@ def longest_import_path(start: str = "cli") -> list[str]:
 
     starts = [name for name in known if name == start or name.startswith(f"{start}.")]
     return list(max(map(chain, starts), key=len))
+
+
+_RUN = """
+import sys
+from pathlib import Path
+from evalscribe.cli import run
+code = run(sys.argv[2:])
+names = [name for name in sys.modules if name == "evalscribe" or name.startswith("evalscribe.")]
+Path(sys.argv[1]).write_text("\\n".join(sorted(names)))
+sys.exit(code)
+"""
+
+
+def modules_of_command(*arguments: str) -> list[str]:
+    """Modules of the package that a command imports, counted when it ends. It runs in a temporary folder.
+
+    Raises:
+        RuntimeError: The command failed; its output is in the message.
+    """
+    with TemporaryDirectory() as folder:
+        names = Path(folder, "modules")
+        done = subprocess.run(
+            [sys.executable, "-c", _RUN, str(names), *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"evalscribe {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
+        return names.read_text("utf-8").splitlines()
 
 
 def _imported(module: Module, known: set[str]) -> set[str]:
