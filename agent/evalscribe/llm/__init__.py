@@ -1,10 +1,10 @@
-"""Models behind `Model`, each layer of one kind of care.
+"""Clients for language models, in layers that all implement `Model`.
 
-    Persistent(Budgeted(AnthropicModel))            # what `service` opens, by name
-    Budgeted(Batched(AnthropicModel))               # with it beside, for what a batch leaves: `--batch`
+`service` opens a model by name and wraps the adapter in retries and a budget. With `--batch`, calls go through a
+Message Batch first, and those that it does not answer are asked one by one.
 
-`anthropic` and `openai` (for whatever speaks its chat completions, each in its dialect) make one attempt and say what
-a failure means, `streaming` lets an answer be heard while it is written, `budget` lets a call start only if its worst
-case still fits, `retry` tries again within a bound, and `pause` holds all calls to a provider that keeps limiting the
-rate. `scripted` plays prepared replies, offline.
+`anthropic` and `openai` (for every service with OpenAI's chat completions, each in its dialect) make one attempt and
+map its failures. `attempt` has the time limit and streaming that both share. `service` retries transient failures and
+pauses all calls to a provider that limits the rate. `budget` starts a call only if its worst case still fits. `batch`
+sends many requests at once. `scripted` plays prepared replies, offline.
 """

@@ -35,22 +35,25 @@ GROWN = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""What a delta makes longer, by its type."""
+"""Field that a delta extends, by the delta's type."""
 
 
 class StreamedMessage:
-    """A `streaming.Written`. Events and deltas of other types are left out, as the vendor asks of its readers."""
+    """A `StreamedBody` for the Messages API. Unknown event and delta types are ignored, as the vendor requires."""
 
     def __init__(self) -> None:
         self.whole = False
         self._message: dict[str, Any] = {}
         self.counted = False
-        """Whether the length of the answer was told: what a message begins with is no count of it."""
+        """Whether the output tokens were reported; the count in the first event is not final."""
         self._blocks: list[dict[str, Any]] = []
         self._grown: dict[tuple[int, str], list[str]] = {}
 
     def take(self, event: dict[str, Any]) -> str:
-        """Raises `KeyError`, `IndexError`, `TypeError` or `ValueError` for what is no event, or has no place here."""
+        """Process one event and return its text.
+
+        Raises `KeyError`, `IndexError`, `TypeError` or `ValueError` if it is not an event or is out of place.
+        """
         match event["type"]:
             case "message_start":
                 self._start(event["message"])
@@ -70,7 +73,7 @@ class StreamedMessage:
         return ""
 
     def body(self) -> dict[str, Any]:
-        """The message as it would have come whole."""
+        """Return the message as a call without streaming would return it."""
         for (index, field), parts in self._grown.items():
             block, text = self._blocks[index], "".join(parts)
             if field == "partial_json":
@@ -109,14 +112,14 @@ class StreamedMessage:
         return text if field == "text" else ""
 
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
-        """Counts are totals so far; those that are not told stay as they were."""
+        """Update the usage. Counts are totals so far; counts that are missing stay unchanged."""
         self._message.update(delta)
         self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
 
 
 def _input(text: str) -> Any:
-    """Of a call of a tool; text where it was cut off."""
+    """Parse the input of a tool call; return the text itself if it was cut off."""
     if not text:
         return {}
     try:
@@ -126,7 +129,7 @@ def _input(text: str) -> Any:
 
 
 CONTEXT_TOKENS = 1_000_000
-"""Of every current model of the vendor."""
+"""Context window of every current model of the vendor."""
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -139,7 +142,7 @@ STOPS: dict[str, StopReason] = {
 
 
 class AnthropicModel:
-    """A `Model` that tries once: repeating and budgets are for the models that wrap it."""
+    """A `Model` that makes one attempt; retries and budgets belong to the models that wrap it."""
 
     def __init__(
         self,
@@ -160,7 +163,10 @@ class AnthropicModel:
         self._client: AsyncAnthropic | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
+        """Send the request once.
+
+        Raises `TransientFailure`, `CallFailed`, or `EvalscribeError` for what affects all calls.
+        """
 
         try:
             if on_text:
@@ -180,10 +186,10 @@ class AnthropicModel:
         return reply
 
     def forget(self, request: Request) -> None:
-        """Every call is answered anew."""
+        """Do nothing: no answers are cached."""
 
     async def check(self) -> None:
-        """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
+        """Check the host and the key with a free request. Raises `EvalscribeError` if either does not work."""
         try:
             answer: object = await attempt(self.client().models.retrieve(self._name), self._timeout_s, self.failure)
         except CallFailed as failure:
@@ -209,7 +215,7 @@ class AnthropicModel:
         return await self.client().messages.create(**params, timeout=timeout)
 
     def params(self, request: Request) -> "MessageCreateParamsNonStreaming":
-        """The body of the call, on its own or in a batch."""
+        """Return the body of the call, for a single call or for a batch."""
         params: MessageCreateParamsNonStreaming = {
             "model": self._name,
             "max_tokens": request.max_tokens,
@@ -226,7 +232,7 @@ class AnthropicModel:
         return params
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """What an exception of the SDK means, without the key."""
+        """Map an exception of the SDK to one of ours, without the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
 
         return without_key(
@@ -234,12 +240,15 @@ class AnthropicModel:
         )
 
     def client(self) -> "AsyncAnthropic":
-        """The one client of this process, made on the first call; explicit about all that it would else look up."""
+        """Return the client of this process, created on the first call.
+
+        All its settings are passed explicitly, so that it reads none from the environment.
+        """
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         if self._client is None:
             with explain_connection_errors():
-                # A redirect would carry the evidence to a host that nobody chose.
+                # A redirect would send the evidence to a host that nobody chose.
                 connections = DefaultAsyncHttpxClient(
                     follow_redirects=False, event_hooks={"response": [limit_answers(model_limits)]}
                 )
@@ -253,7 +262,7 @@ class AnthropicModel:
         return self._client
 
     def _reply(self, answer: object) -> Reply:
-        """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
+        """Convert the answer to a `Reply`. Raises `CallFailed` if it is HTML, incomplete or has another shape."""
         from anthropic.types import Message as Answer
 
         try:
@@ -265,9 +274,11 @@ class AnthropicModel:
 
 
 def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> Reply:
-    """No call in its usage where it was not `counted`: a stream ended without telling it.
+    """Convert a message to a `Reply`.
 
-    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` where the answer has another shape.
+    `counted` is False for a stream that ended without reporting its usage; the usage then has no calls.
+
+    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` if the answer has another shape.
     """
     blocks = _echoable([block.to_dict(mode="json", warnings=False) for block in answer.content])
     if answer.stop_reason is None:
@@ -282,7 +293,7 @@ def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> 
 
 
 def _usage(answer: "Answer", price: Price | None) -> Usage:
-    """Anthropic's input tokens leave out what went through the cache; ours are whole."""
+    """Convert the usage. Anthropic's input tokens exclude cached tokens; ours include them."""
     read = answer.usage.cache_read_input_tokens or 0
     written = answer.usage.cache_creation_input_tokens or 0
     usage = Usage(
@@ -296,13 +307,14 @@ def _usage(answer: "Answer", price: Price | None) -> Usage:
 
 
 def _call(block: dict[str, Any]) -> ToolCall:
-    # Half an object comes as text where the answer was cut off; then no field of it is there.
+    # Arguments that were cut off come as text; the call then has no fields.
     fields = block["input"] if isinstance(block["input"], dict) else {}
     return ToolCall(id=block["id"], name=block["name"], input=fields)
 
 
 def _system(text: str) -> "list[TextBlockParam]":
-    """With a cache entry of its own, which every conversation with the same tools and instructions shares."""
+    """Return the system prompt with its own cache entry, shared by all conversations with the same tools and
+    instructions."""
     return [{"type": "text", "text": sendable(text), "cache_control": {"type": "ephemeral"}}]
 
 
@@ -325,7 +337,7 @@ def _message(message: Message) -> "MessageParam":
 def _output_config(request: Request) -> "OutputConfigParam":
     config: OutputConfigParam = {}
     if request.effort:
-        # The vendor's scale begins at low.
+        # The vendor's scale starts at low.
         config["effort"] = "low" if request.effort == "minimal" else request.effort
     if request.answer_schema is not None:
         config["format"] = {"type": "json_schema", "schema": request.answer_schema}
@@ -337,6 +349,6 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same content, without lone surrogates: JSON can spell them, but they can neither be sent nor stored."""
+    """Remove lone surrogates from the content: JSON can spell them, but they can neither be sent nor stored."""
     cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned

@@ -1,4 +1,4 @@
-"""What each failure of the Anthropic SDK means (`failures`)."""
+"""Map errors of the Anthropic SDK to our exceptions."""
 
 import anthropic
 import httpx2
@@ -28,11 +28,11 @@ IN_A_STREAM = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The status that an error would have had, had it not come in the middle of an answer."""
+"""HTTP status for errors that arrive in the middle of a stream, by their type."""
 
 
 def map_anthropic_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
-    """Nothing of the request is kept in it."""
+    """Map an error of the SDK to one of ours that contains nothing of the request."""
     if refused := map_size_error(error, asked):
         return refused
     if isinstance(error, anthropic.APIStatusError):
@@ -44,7 +44,7 @@ def map_anthropic_error(error: Exception, asked: CallTarget) -> CallFailed | Eva
     if isinstance(error, anthropic.RetryableError):
         return TransientFailure(f"{asked.host} asked to try again")
     if isinstance(error, httpx2.TransportError):
-        # The SDK gives what breaks a stream as it came.
+        # The SDK does not wrap errors that interrupt a stream.
         return map_connection_error(error, asked, late=isinstance(error, httpx2.TimeoutException))
     return unreadable_answer(error, asked)
 

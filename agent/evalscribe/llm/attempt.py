@@ -1,4 +1,4 @@
-"""One attempt at an answer: time limit, streaming, and what a provider's failure means."""
+"""Make one attempt at an answer: time limit, streaming and the mapping of provider failures."""
 
 import asyncio
 import json
@@ -23,7 +23,10 @@ CONNECT_S = 10.0
 
 
 async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Exception], Exception]) -> T:
-    """The one place where an SDK's exception becomes ours: raises what `mapped` makes of it."""
+    """Await a call within a time limit.
+
+    The only place where SDK exceptions become ours: raises what `mapped` returns.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             return await work
@@ -40,7 +43,7 @@ def without_key(failure: F, key: str) -> F:
 
 
 def host_of(base_url: str, name: str) -> str:
-    """Host and port as they may be shown. Raises `UsageError` where the URL is none, or holds a password."""
+    """Return host and port for display. Raises `UsageError` if the URL is invalid or contains a password."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise UsageError(f"{name} must be https://host[:port][/path], without user or password")
@@ -48,7 +51,7 @@ def host_of(base_url: str, name: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Without lone surrogates, which no JSON body in UTF-8 can hold; two that make a character are that character."""
+    """Remove lone surrogates, which UTF-8 cannot encode; join two that form a character."""
     if text.isascii():
         return text
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -57,7 +60,7 @@ def sendable(text: str) -> str:
 
 RETRIED_STATUSES = frozenset({408, 409, 429, 499})
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""Causes that leave no connection to send anything over."""
+"""Causes without a connection: the request was not sent."""
 MAX_MESSAGE = 200
 TOO_LONG = (
     "prompt is too long",
@@ -70,7 +73,7 @@ TOO_LONG = (
     "exceeds the maximum number of tokens",
     "string_above_max_length",
 )
-"""How services word a 400 for a prompt beyond the context; few have a code of their own for it."""
+"""Phrases in a 400 response for a prompt that exceeds the context; few services have an error code for it."""
 UNPAID = ("insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active")
 WRONG_KEY = ("invalid_api_key", "api_key_invalid", "api key not valid")
 NO_MODEL = ("model_not_found", "is not a valid model id")
@@ -78,34 +81,34 @@ FLAGGED = ("flagged", "requires moderation")
 
 
 class PromptTooLong(CallFailed):
-    """The prompt does not fit the model, and never will."""
+    """The prompt exceeds the model's context window; retrying cannot help."""
 
     cause = "answer"
 
 
 class AnswerNotRead(CallFailed):
-    """The answer is too large to read; asking again would return just as much."""
+    """The answer is too large to read; another attempt would return as much."""
 
 
 class CallTarget(Frozen):
-    """Who was asked for what."""
+    """Host, model and provider of a call, for error messages."""
 
     provider: Provider
     model: str
-    """The provider's own name of it."""
+    """The provider's name of the model."""
     host: str
 
 
 class ErrorResponse(Frozen):
-    """An error that came as an answer."""
+    """An error response of a service."""
 
     status: int
     words: str = ""
-    """The service's own, in one short line; nothing where it sent a page instead."""
+    """The service's message on one short line; empty if it returned HTML."""
     code: str = ""
-    """Kinds and codes that the service gave beside its words, in one line."""
+    """Error types and codes from the response, on one line."""
     after: float | None = None
-    """Seconds that it asks to wait."""
+    """Seconds that the service asks to wait."""
 
     @property
     def said(self) -> str:
@@ -117,7 +120,7 @@ class ErrorResponse(Frozen):
 
 
 def map_response(refusal: ErrorResponse, asked: CallTarget) -> CallFailed | EvalscribeError:
-    """What an error that came as an answer means. Where it came before any work was done, it is free."""
+    """Map an error response to an exception, marked as free if the service did no work."""
     told = f"({refusal.status}{refusal.said})"
     ended = _ends_all(refusal, asked, told)
     if ended is not None:
@@ -147,7 +150,7 @@ def _ends_all(refusal: ErrorResponse, asked: CallTarget, told: str) -> Evalscrib
 
 
 def map_connection_error(error: Exception, asked: CallTarget, *, late: bool) -> TransientFailure:
-    """`late`: nothing came in time."""
+    """Map a connection error. `late`: the call timed out."""
     host = asked.host
     if isinstance(error.__cause__, NEVER_SENT):
         ends_all = UnavailableError(f"{host} cannot be reached. Check the network and {asked.provider.url_name}.")
@@ -172,7 +175,7 @@ def one_short_line(words: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after` in seconds or as a date; None where there is none that can be read."""
+    """Return the seconds to wait from `retry-after`, given in seconds or as a date; None if missing or invalid."""
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value))
@@ -186,11 +189,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 MAX_STREAM_FACTOR = 10
-"""Times the bound of one event that a whole stream may take."""
+"""Time limit of a whole stream, as a multiple of the limit of one event."""
 
 
 class EventStream(Protocol):
-    """What the streams of both SDKs share; keep-alives are none of their events."""
+    """The interface that the streams of both SDKs share. Keep-alives are not events."""
 
     @property
     def response(self) -> Any: ...
@@ -200,23 +203,23 @@ class EventStream(Protocol):
 
 
 class StreamedBody(Protocol):
-    """A body as its events build it."""
+    """A response body that is built from stream events."""
 
     whole: bool
-    """Whether the event came that says how the answer ended."""
+    """Whether the event that ends the answer has arrived."""
 
     def take(self, event: dict[str, Any]) -> str:
-        """The text that came with the next event. Raises any exception for what is no event."""
+        """Process one event and return its text. Raises any exception if it is not an event."""
 
 
 class TextForwarder:
-    """Tells pieces of a text as text that can be kept and sent back."""
+    """Forwards pieces of text without lone surrogates, so that they can be stored and sent back."""
 
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
         self._heard: list[str] = []
         self._half = ""
-        """A character's first half, which the end of a piece cut off from its second."""
+        """First half of a surrogate pair that was split between two pieces."""
 
     def say(self, piece: str) -> None:
         text = self._half + piece
@@ -224,7 +227,7 @@ class TextForwarder:
         self._tell(sendable(text.removesuffix(self._half)))
 
     def end(self, text: str) -> None:
-        """Tell what is left of the whole text. Raises `CallFailed` where something else was heard."""
+        """Forward the rest of the whole text. Raises `CallFailed` if other text was forwarded before."""
         heard = "".join(self._heard)
         if not text.startswith(heard):
             raise CallFailed("the pieces of an answer came in no order")
@@ -243,9 +246,9 @@ async def stream_text(
     timeout_s: float,
     mapped: Callable[[Exception], Exception],
 ) -> AsyncGenerator[str]:
-    """The text that comes with each event, to the end of the stream. Each event has `timeout_s` to come.
+    """Yield the text of each event until the stream ends. Each event may take `timeout_s`.
 
-    Raises what `mapped` makes of a failure, and `CallFailed` instead once there was text.
+    Raises what `mapped` returns for a failure, and `CallFailed` instead once text was yielded.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + MAX_STREAM_FACTOR * timeout_s
@@ -269,7 +272,7 @@ async def stream_text(
 
 
 async def _bodies(stream: EventStream) -> AsyncIterator[dict[str, Any]]:
-    """The stream's events as plain objects, or the one body of a server that does not stream."""
+    """Yield the stream's events as plain objects, or the single body of a server that does not stream."""
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())
         return
@@ -287,9 +290,10 @@ async def _next(events: AsyncIterator[dict[str, Any]], written: StreamedBody) ->
 
 
 def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
-    """Of a service that had begun to answer: it is not free, and not repeated once somebody has heard of it.
+    """Convert a failure after the service began to answer: it is not free, and is not retried once text was forwarded.
 
-    What ends all calls is told by the next one: here something may have been consumed, which no such error counts.
+    An error that affects all calls becomes a failure of this call, because only that counts the usage. The next call
+    raises it again.
     """
     if heard or (begun and not isinstance(failure, CallFailed)):
         usage = failure.usage if isinstance(failure, CallFailed) else None

@@ -1,4 +1,4 @@
-"""Send many requests in one Message Batch, and find it again after a kill."""
+"""Send many requests in one Message Batch, and find the batch again after the process was killed."""
 
 import asyncio
 import copy
@@ -27,33 +27,34 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOCK_SKEW = timedelta(hours=1)
-"""How far the service's clock may be from ours."""
+"""Largest expected difference between the service's clock and ours."""
 RESULTS_KEPT = timedelta(days=29)
-"""How long the service keeps results."""
+"""How long the service stores results."""
 
 
 class BatchPacing(Frozen):
-    """How long to wait for what."""
+    """Waiting times and limits for batches."""
 
     quiet_s: float = 2.0
-    """A wave goes out when no call has joined it for so long."""
+    """Seconds without a new call after which a wave is sent."""
     most: int = 1000
-    """Questions of one batch."""
+    """Maximum questions of one batch."""
     most_bytes: int = 32_000_000
     poll_s: float = 5.0
     longest_poll_s: float = 60.0
     settle_s: float = 30.0
-    """A submission that was cut off may reach the service so much later."""
+    """Seconds after which an interrupted submission may still reach the service."""
     failures: int = 8
-    """How often in a row the service may fail to answer."""
+    """Maximum consecutive failures of the service."""
 
     def wait(self, times: int, asked: float | None = None) -> float:
-        """Seconds before trying again, after so many times and where the service asks for so much."""
+        """Return the seconds before the next attempt, given the number of attempts and the wait that the service asks
+        for."""
         return min(self.longest_poll_s, max(asked or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 
 class BatchDelivery:
-    """What becomes of intents at the service."""
+    """Submits intents to the service, recovers their batches and fetches the results."""
 
     def __init__(self, api: BatchApi, intents: BatchStore, pace: BatchPacing) -> None:
         self._api = api
@@ -61,10 +62,12 @@ class BatchDelivery:
         self._pace = pace
 
     async def submit(self, intent: BatchIntent, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """The id of the batch, stored. To be called by who has claimed the intent, once.
+        """Submit the intent, store the batch's id and return it.
 
-        Where a batch may have been made unseen, it is looked for before the next attempt. Raises `CallFailed` and
-        `EvalscribeError`; the intent is then dropped, unless there may be a batch of it.
+        Call it once, from the process that claimed the intent.
+
+        If a batch may have been created without a response, search for it before the next attempt. Raises `CallFailed`
+        and `EvalscribeError`; the intent is then dropped, unless a batch of it may exist.
         """
         for failures in count(1):
             try:
@@ -81,7 +84,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def recovered(self, intent: BatchIntent) -> str | None:
-        """The batch of an intent that an earlier or another process has stored. None: there is none, it is dropped."""
+        """Return the batch of an intent stored by another process; None if there is none, and the intent is dropped."""
         while True:
             with self._intents.claim(intent.id) as mine:
                 now = self._intents.of(intent.keys[0])
@@ -92,9 +95,9 @@ class BatchDelivery:
             await asyncio.sleep(self._pace.wait(0))
 
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """What the batch says in the end, stored before it is told, some at a time; after a failure from the start.
+        """Yield the results in chunks, each stored first; restart from the beginning after a failure.
 
-        Raises `BatchGone` where the results are too old to be there.
+        Raises `BatchGone` if the results have expired.
         """
         try:
             await self._ended(batch_id)
@@ -132,7 +135,7 @@ class BatchDelivery:
         return found
 
     async def _found(self, intent: BatchIntent) -> str | None:
-        """Looked for twice: what was cut off may still be on its way."""
+        """Search twice, because an interrupted submission may still be on its way."""
         found = await self._match(intent)
         if found is None:
             await asyncio.sleep(self._pace.settle_s)
@@ -140,7 +143,7 @@ class BatchDelivery:
         return found
 
     async def _match(self, intent: BatchIntent) -> str | None:
-        """The batch with the intent's questions among those that nobody knows; it names them only at its end."""
+        """Find the batch with the intent's questions among unknown batches; only results name the questions."""
         known = self._intents.batch_ids()
         listed = await self._patiently(lambda: self._api.since(intent.created - CLOCK_SKEW))
         for one in listed:
@@ -180,7 +183,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def _pause(self, error: CallFailed, failures: int) -> None:
-        """Wait until the next attempt; raises `UnavailableError` where there is none."""
+        """Wait until the next attempt. Raises `UnavailableError` after too many failures."""
         if failures >= self._pace.failures:
             raise UnavailableError(
                 f"{error.reason} (tried {failures} times).\nRun the same again: what was sent is found, not sent again."
@@ -192,12 +195,12 @@ BatchFailure = CallFailed | EvalscribeError
 
 
 class BatchNotAnswered(CallFailed):
-    """The batch did not answer this question: ask it by itself."""
+    """The batch did not answer this question; ask it in a single call."""
 
 
 @dataclass
 class PendingQuestion:
-    """A question that somebody waits for."""
+    """A question with callers that wait for its answer."""
 
     params: "MessageCreateParamsNonStreaming"
     answer: "asyncio.Future[BatchOutcome | BatchFailure]"
@@ -205,7 +208,7 @@ class PendingQuestion:
 
 
 class BatchModel:
-    """A `Model` whose calls go out together."""
+    """A `Model` whose calls are sent together in batches."""
 
     def __init__(
         self,
@@ -216,9 +219,14 @@ class BatchModel:
         pace: BatchPacing | None = None,
         fresh: bool = False,
     ) -> None:
-        """`price`: of a single call; what comes through a batch is counted at the batch's.
+        """Initialise without sending anything.
 
-        `fresh`: what was answered and taken once is asked anew; an answer that a killed process left is still used.
+        Args:
+            adapter: The model to ask.
+            intents: Stores what is submitted.
+            price: Price of a single call; batches are counted at the batch price.
+            pace: Waiting times; None for the defaults.
+            fresh: Ask again for answers that were used before; an answer that a killed process left is still used.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
@@ -232,13 +240,15 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Questions whose batch a task waits for."""
+        """Questions whose batch is followed by a task."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Raises `BatchNotAnswered` where the batch has no answer, `EvalscribeError` for what concerns all calls.
+        """Wait for the batch's answer.
 
-        `on_text` hears the whole text at once: a batch writes no answer while anybody waits.
+        Raises `BatchNotAnswered` if it has none, `EvalscribeError` for what affects all calls.
+
+        `on_text` receives the whole text at once: batches do not stream.
         """
         params = self._adapter.params(request)
         key = question_key(params, request.rollout)
@@ -259,7 +269,7 @@ class BatchModel:
         self._intents.release(question_key(self._adapter.params(request), request.rollout))
 
     async def close(self) -> None:
-        """A batch under way goes on without us."""
+        """Stop waiting. Batches in progress continue at the service."""
         if self._quiet:
             self._quiet.cancel()
         for task in self._tasks:
@@ -284,11 +294,11 @@ class BatchModel:
         if isinstance(outcome, UnansweredQuestion):
             free = not (outcome.charged and self._intents.take(key))
             raise BatchNotAnswered(f"the batch did not answer ({outcome.reason})", free=free)
-        # Whoever catches one may change it, and many wait for the same.
+        # Callers may modify the exception, and several wait for the same question.
         raise copy.copy(outcome)
 
     def _pursue(self, key: str) -> None:
-        """Take the answer from where it is or will be, or let the question join the wave."""
+        """Take the answer from the store or a running batch, or add the question to the next wave."""
         known = self._intents.outcome(key)
         if known:
             self._answer(key, known)
@@ -326,7 +336,8 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]], keys: Iterable[str]) -> None:
-        """Whatever goes wrong reaches those who wait for these answers: the one place that catches everything."""
+        """Run `work` and pass any exception to the callers that wait for these answers: the one place that catches
+        everything."""
         try:
             await work()
         except Exception as error:
@@ -336,7 +347,7 @@ class BatchModel:
                 self._answer(key, error)
 
     async def _send(self, wave: Mapping[str, PendingQuestion]) -> None:
-        """Store the intent, and only then send the questions that are in no other process's."""
+        """Store the intent, then send the questions that no other process has sent."""
         intent_id = secrets.token_hex(16)
         with self._intents.claim(intent_id):
             wanted = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
@@ -350,7 +361,7 @@ class BatchModel:
                 await self._guarded(lambda: self._deliver(intent, sent), intent.keys)
 
     async def _deliver(self, intent: BatchIntent, sent: Callable[[], Awaitable[str | None]]) -> None:
-        """Answer everybody who asked what is in the intent; what turns out to be in no batch is asked anew."""
+        """Deliver the answers of an intent; questions that turn out to be in no batch are asked again."""
         try:
             batch_id = await sent()
             if batch_id is not None:
@@ -372,7 +383,7 @@ class BatchModel:
 
 
 class BatchOrSingleModel:
-    """A `Model` that asks by itself what the batch did not answer."""
+    """A `Model` that asks in a single call what the batch did not answer."""
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id
@@ -403,13 +414,13 @@ class BatchOrSingleModel:
 
 
 def with_batches(waves: BatchModel, single: Model, budget: SpendingLimit, price: Price | None, stage: str) -> Model:
-    """Through the batch at its price, and what that did not answer by a single call, which is budgeted on its own.
+    """Combine batched calls with budgeted single calls for questions that the batch did not answer.
 
-    Each holds its own worst case of the budget, one after the other: calls that do not fit join the next wave.
+    Each holds its own worst case in the budget, one after the other; calls that do not fit join the next wave.
     """
     return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)
 
 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:
-    """64 hex digits, as a batch may name a question: equal for equal questions, and for nothing else."""
+    """Return 64 hex digits that identify the question, in the format of a batch's custom ids."""
     return content_id({"params": params, "rollout": rollout}).removeprefix("sha256:")

@@ -1,4 +1,4 @@
-"""Anthropic's Message Batches, one call each, in our words."""
+"""Calls of Anthropic's Message Batches API, with our types and errors."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
 READ_S = 120.0
-"""How long one call, or the next piece of a long answer, may take."""
+"""Seconds that one call, or the next chunk of a long response, may take."""
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
@@ -32,15 +32,15 @@ BatchOutcome = Reply | UnansweredQuestion
 
 
 class BatchGone(CallFailed):
-    """There is no such batch, or no longer."""
+    """The batch does not exist, or no longer exists."""
 
 
 class SubmissionUncertain(CallFailed):
-    """It cannot be known whether the batch was made."""
+    """The batch may or may not have been created."""
 
 
 class BatchListing(Frozen):
-    """A batch as a list shows it, which does not name its questions."""
+    """A batch as listed by the service, without its questions."""
 
     id: str
     created: datetime
@@ -48,10 +48,10 @@ class BatchListing(Frozen):
 
 
 class BatchApi:
-    """`complete` of an `AnthropicModel`, for many questions at once and later."""
+    """Message Batches with the parameters and replies of an `AnthropicModel`."""
 
     def __init__(self, adapter: AnthropicModel, price: Price | None) -> None:
-        """`price`: of a token in a batch."""
+        """Use the adapter's client. `price`: price per token in a batch."""
         self._adapter = adapter
         self._price = price
 
@@ -77,7 +77,7 @@ class BatchApi:
             raise _unsure(self._adapter.failure(error)) from None
 
     async def has_ended(self, batch_id: str) -> bool:
-        """Raises `BatchGone`; anything else that goes wrong may pass."""
+        """Return whether the batch has ended. Raises `BatchGone`, `TransientFailure`, or `EvalscribeError`."""
         from anthropic import Timeout
 
         async with self._asked():
@@ -89,7 +89,7 @@ class BatchApi:
             return batch.processing_status == "ended"
 
     async def results(self, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """What an ended batch says, by key, some at a time. Raises as `has_ended` does."""
+        """Yield the results of an ended batch in chunks, by key. Raises `BatchGone` if they do not exist."""
         from anthropic import AsyncStream, Timeout
         from anthropic._decoders.jsonl import AsyncJSONLDecoder
         from anthropic.types.messages import MessageBatchIndividualResponse
@@ -97,7 +97,7 @@ class BatchApi:
         some: dict[str, BatchOutcome] = {}
         size = 0
         async with self._asked():
-            # Not the address that the service names: the key goes to no host but the one that was chosen.
+            # The service's own results address is not used: the key is sent only to the configured host.
             lines = await self._adapter.client().get(
                 f"/v1/messages/batches/{quote(batch_id, safe='')}/results",
                 cast_to=AsyncJSONLDecoder[MessageBatchIndividualResponse],
@@ -117,7 +117,7 @@ class BatchApi:
         yield some
 
     async def since(self, moment: datetime) -> Sequence[BatchListing]:
-        """Batches made at this moment or later, oldest first."""
+        """Return batches created at this moment or later, oldest first."""
         from anthropic import Timeout
 
         found: list[BatchListing] = []
@@ -134,7 +134,7 @@ class BatchApi:
 
     @asynccontextmanager
     async def _asked(self) -> AsyncIterator[None]:
-        """Nothing inside costs anything, so whatever fails may be tried again, but for what concerns all calls."""
+        """Map errors of free requests: all can be retried, except errors that affect all calls."""
         from anthropic import NotFoundError
 
         try:
@@ -164,7 +164,7 @@ class BatchApi:
 
 
 def _id(batch: "MessageBatch") -> str:
-    """Raises `ValueError` for a page or another thing in place of a batch."""
+    """Return the batch's id. Raises `ValueError` if the response is not a batch, for example HTML."""
     found = getattr(batch, "id", None)
     if not isinstance(found, str) or not found:
         raise ValueError("no batch")

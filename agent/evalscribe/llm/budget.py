@@ -1,4 +1,4 @@
-"""Prices, and the budget that all calls share, in one process or in many."""
+"""Prices, and the budget that all calls share, in one process or several."""
 
 import asyncio
 import math
@@ -19,7 +19,7 @@ from evalscribe.model.protocols import AskParent, Model, OnText
 
 MILLION = 1_000_000
 BATCH_FACTOR = 0.5
-"""What a token costs in a Message Batch, beside a single call: half, cached or not."""
+"""Price of a token in a Message Batch relative to a single call: half, cached or not."""
 
 
 class Rate(Frozen):
@@ -46,35 +46,35 @@ class Rate(Frozen):
 
 
 class Price(Frozen):
-    """What one model costs; the longest prompt it was asked decides which rate holds."""
+    """Price of one model; the length of the prompt selects the rate."""
 
     model: str
     rates: tuple[Rate, ...]
-    """By `above`, rising; the first holds from 0."""
+    """Rates in ascending order of `above`; the first starts at 0."""
 
     def cost(self, usage: Usage) -> float:
-        """US dollars of one call."""
+        """Return the cost of one call in US dollars."""
         rate = max((r for r in self.rates if r.above < max(1, usage.input_tokens)), key=lambda r: r.above)
         return rate.cost(usage)
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
-        """The most that a call of this size can cost: all of its prompt written to the cache."""
+        """Return the maximum cost of a call of this size in US dollars: the whole prompt is written to the cache."""
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         written = usage.model_copy(update={"cache_write_tokens": input_tokens})
         return max(self.cost(usage), self.cost(written))
 
     def batch(self) -> "Price":
-        """The price of the same model in a batch."""
+        """Return the price of the same model in a batch."""
         return self.model_copy(update={"rates": tuple(rate.times(BATCH_FACTOR) for rate in self.rates)})
 
 
 def price_of(model: str) -> Price | None:
-    """The price of `provider/name`, dated names (`…-20261007`) included; None where the file has none."""
+    """Return the price of `provider/name`, dated names (`…-20261007`) included; None if the price file has none."""
     return _prices().get(re.sub(r"-\d{8}$", "", model))
 
 
 def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
-    """What one call costs in US dollars, in a batch or alone; None where the model has no price."""
+    """Return a function that prices one call in US dollars, in a batch or alone; None if the model has no price."""
     cost = price_of(model.id)
     if cost is None:
         return None
@@ -91,20 +91,22 @@ def _prices() -> dict[str, Price]:
 
 
 BYTES_PER_TOKEN = 2
-"""Of the densest ASCII that evidence holds (ids, hashes, minified code); prose and code take three to four.
-Beyond ASCII a token may be a single byte."""
+"""Bytes per token of the densest ASCII in evidence (ids, hashes, minified code); prose and code have three to four.
+
+Outside ASCII, a single byte may be a token.
+"""
 TOKENS_PER_CALL = 64
-"""Tokens that a provider adds to every prompt: roles, separators."""
+"""Tokens that a provider adds to every prompt, such as roles and separators."""
 TOKENS_FOR_TOOLS = 1024
-"""Tokens of the instructions that a provider adds where there are tools or a schema for the answer."""
+"""Tokens of the instructions that a provider adds for tools or an output schema."""
 
 LEFT_UNDONE = "left undone, run again with more"
 Settle = Callable[[Usage], None]
-"""Counts what a call consumed."""
+"""Records the usage of a call."""
 
 
 class SpendingLimit(Protocol):
-    """Where the money of calls comes from: a `Budget`, or one that is kept in another process."""
+    """A limit on the cost of calls: a `Budget`, or a `RemoteBudget` of another process."""
 
     usd: float | None
     tokens: int | None
@@ -112,14 +114,14 @@ class SpendingLimit(Protocol):
     @property
     def by_stage(self) -> Mapping[str, Usage]: ...
     def hold(self, worst: Usage, stage: str) -> AbstractAsyncContextManager[Settle]:
-        """Keep the worst case of a call aside while it runs. Raises `CallFailed` where there is no room for it."""
+        """Reserve the worst case of a call while it runs. Raises `CallFailed` if it does not fit."""
 
 
 class Budget:
-    """What may be spent, on dollars, on tokens or on both, by all calls of one command together."""
+    """Limit in dollars, tokens or both for all calls of one command."""
 
     def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
-        """Raises `UsageError` for what bounds nothing, such as NaN."""
+        """Raise `UsageError` for a limit that limits nothing, such as NaN."""
         for bound in (usd, tokens):
             if bound is not None and not (math.isfinite(bound) and bound >= 0):
                 raise UsageError(f"a budget must be a number of at least 0, not {bound}")
@@ -131,7 +133,7 @@ class Budget:
 
     @property
     def by_stage(self) -> Mapping[str, Usage]:
-        """What each stage consumed so far, in the order of their first calls."""
+        """Usage of each stage so far, in the order of their first calls."""
         return MappingProxyType(self._by_stage)
 
     @property
@@ -140,9 +142,9 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
-        """Keep the worst case of a call aside while it runs, waiting for calls under way where it does not fit yet.
+        """Reserve the worst case of a call while it runs. If it does not fit yet, wait for calls in progress.
 
-        Nothing is held while waiting. Raises `CallFailed` as soon as it does not fit beside what is spent.
+        Nothing is reserved while waiting. Raises `CallFailed` once it cannot fit beside what is already spent.
         """
         while not self._fits(worst, self._held):
             if not self._fits(worst, _Held()):
@@ -172,7 +174,7 @@ class Budget:
 
 
 class _Held:
-    """The sum of what is kept aside, ready however many calls are under way."""
+    """Running sum of reserved amounts, in constant time for any number of calls."""
 
     def __init__(self) -> None:
         self.usd = 0.0
@@ -187,15 +189,15 @@ class _Held:
     def remove(self, worst: Usage) -> None:
         self._calls -= 1
         self.tokens -= _tokens(worst)
-        # Nothing but nothing may be left of nothing: who waits for room would wait for a rounding error.
+        # Reset to exactly 0 when no call is in flight; a rounding error would block waiters.
         self.usd = self.usd - worst.cost_usd if self._calls else 0.0
 
 
 class BudgetedModel:
-    """A `Model` that spends from a budget shared with others, on behalf of one stage of the work."""
+    """A `Model` that charges its calls to a shared budget, under one stage."""
 
     def __init__(self, model: Model, budget: SpendingLimit, price: Price | None, stage: str = "judge") -> None:
-        """Raises `UsageError` for a model without a price where nothing but dollars would bound it."""
+        """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
         self.id = model.id
@@ -206,9 +208,11 @@ class BudgetedModel:
         self._stage = stage
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """A reply or a failure without usage comes back with its worst case: what is counted is what is told.
+        """Make the call within the budget.
 
-        But for a reply that was billed before, which tells what it cost once and is not counted again.
+        A reply or failure without usage is counted, and returned, with its worst case.
+
+        A reply that was billed before keeps its recorded usage and is not counted again.
         """
         worst = worst_case(request, self._price)
         async with self._budget.hold(worst, self._stage) as settle:
@@ -221,7 +225,8 @@ class BudgetedModel:
                 used = error.usage = _consumed(error, worst)
                 raise
             except (AccessError, UsageError):
-                # A refused key, no such model: turned away before any token.
+                # Rejected before any token was processed, for example because of an invalid key or an
+                # unknown model.
                 used = Usage()
                 raise
             finally:
@@ -235,7 +240,7 @@ class BudgetedModel:
 
 
 def worst_case(request: Request, price: Price | None) -> Usage:
-    """The most that one call can consume: the whole prompt written to the cache, the answer as long as allowed."""
+    """Return the maximum usage of one call: the whole prompt written to the cache and the longest answer allowed."""
     prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
     prompt += TOKENS_PER_CALL * (1 + len(request.messages))
     prompt += TOKENS_FOR_TOOLS if request.tools or request.answer_schema else 0
@@ -254,7 +259,8 @@ def _most_tokens(text: str) -> int:
 
 
 def _counted(reply: Reply, worst: Usage) -> Reply:
-    """No call in the usage: the provider did not say. What is too long for the context was turned away, unread."""
+    """Return the reply with its worst case if the provider reported no usage; a prompt beyond the context was not
+    read."""
     if reply.usage.calls or reply.stop == "context_exceeded":
         return reply
     return reply.model_copy(update={"usage": worst})
@@ -267,22 +273,22 @@ def _consumed(error: CallFailed, worst: Usage) -> Usage:
 
 
 class BudgetHold(Frozen):
-    """A worker asks for room; answered with a number as soon as there is some."""
+    """A worker's request for room in the budget; answered with a number once there is room."""
 
     worst: Usage
     stage: str
 
 
 class BudgetRelease(Frozen):
-    """A worker tells what its call consumed."""
+    """A worker's report of what its call consumed."""
 
     number: int
     used: Usage | None
-    """None: nothing was asked."""
+    """None if nothing was sent."""
 
 
 class RemoteBudget:
-    """A `SpendingLimit` in a worker's process."""
+    """A `SpendingLimit` in a worker process, served by the parent's budget."""
 
     def __init__(self, ask: AskParent, usd: float | None, tokens: int | None) -> None:
         self.usd = usd
@@ -292,12 +298,12 @@ class RemoteBudget:
 
     @property
     def by_stage(self) -> Mapping[str, Usage]:
-        """Only the budget itself knows."""
+        """Return an empty mapping: only the parent's budget knows the stages."""
         return {}
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
-        """A call that is cancelled while it waits gives its room back when it gets it."""
+        """Reserve room in the parent's budget. If cancelled while waiting, release the room when it is granted."""
         asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage)))
         try:
             number = cast(int, await asyncio.shield(asking))
@@ -320,7 +326,10 @@ class RemoteBudget:
 
 @asynccontextmanager
 async def serve_budget(budget: SpendingLimit) -> AsyncIterator[AskParent]:
-    """Answers one worker; what it never told is counted at its worst: a worker that died may have been charged."""
+    """Answer one worker's requests.
+
+    Usage that it never reported counts as the worst case: a dead worker may have been charged.
+    """
     async with AsyncExitStack() as dying:
         held: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}
         numbers = count()

@@ -17,33 +17,33 @@ EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max
 
 class Dialect(Frozen):
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the bound of the answer is called."""
+    """Name of the parameter that limits the answer's tokens."""
     strict: bool = False
-    """Whether tools are held to their schemas when asked to be; a server that cannot may refuse the word."""
+    """Whether tool schemas are enforced on request; servers without support may reject the parameter."""
     most_effort: Effort = "high"
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Sent with every call."""
+    """Parameters that are sent with every call."""
     structured: dict[str, Any] = Field(default_factory=dict)
-    """Sent with calls that want structured output."""
+    """Parameters that are sent with calls for structured output."""
     check: str = "/models"
-    """What can be asked for that costs nothing and needs the key."""
+    """Path of a free request that needs the key."""
     context_tokens: int = 128_000
-    """What most models have at least; a prompt beyond the real window comes back as `context_exceeded`."""
+    """Context window that most models have at least; a longer prompt returns `context_exceeded`."""
 
     def effort(self, wanted: Effort) -> Effort:
-        """The nearest that the service knows."""
+        """Return the nearest effort that the service supports."""
         return min(wanted, self.most_effort, key=EFFORTS.index)
 
 
 COMPATIBLE = Dialect(context_tokens=32_768)
-"""Any other server: Ollama, vLLM, llama.cpp. Some cut a longer prompt without a word."""
+"""Dialect of any other server: Ollama, vLLM, llama.cpp. Some truncate a longer prompt silently."""
 DIALECTS = {
     OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
     OPENROUTER.name: Dialect(
         strict=True,
         most_effort="xhigh",
         extra={"usage": {"include": True}},
-        # Without it a call may go to a host that leaves the schema out of account.
+        # Without it, a call may be routed to a host that ignores the schema.
         structured={"provider": {"require_parameters": True}},
         check="/key",
     ),
@@ -52,7 +52,7 @@ DIALECTS = {
 
 
 def dialect_of(provider: Provider, url: str) -> Dialect:
-    """How to speak to this provider at this address; a gateway or a proxy of a provider's speaks as it does."""
+    """Return the dialect of a provider at an address; a provider's gateways and proxies share its dialect."""
     if provider.compatible and url != provider.url:
         return COMPATIBLE
     return DIALECTS[provider.name]
@@ -70,7 +70,7 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
 }
 ECHOED = ("role", "content", "tool_calls", "refusal", "reasoning_details", "extra_content")
-"""Of an assistant's turn: what a service needs back, signatures of its thoughts included, and what none refuses."""
+"""Fields of an assistant's turn that a service needs back, such as thought signatures, and that none rejects."""
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def messages(request: Request) -> list[dict[str, Any]]:
     for message in request.messages:
         for turn in _turns(message):
             if turn["role"] == "user" and turns and turns[-1]["role"] == "user":
-                # Templates of local models refuse two turns of one role in a row.
+                # Templates of local models reject two consecutive turns of one role.
                 turns[-1] = {"role": "user", "content": f"{turns[-1]['content']}\n\n{turn['content']}"}
             else:
                 turns.append(turn)
@@ -116,7 +116,7 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_strict(schema: object) -> bool:
-    """Whether every object in the schema is closed and needs all of its properties, as strict grammars want it."""
+    """Return whether every object in the schema is closed and requires all its properties, as strict mode needs."""
     if isinstance(schema, list):
         return all(is_strict(item) for item in schema)
     if not isinstance(schema, dict):
@@ -129,7 +129,10 @@ def is_strict(schema: object) -> bool:
 
 
 def to_plain(answer: object) -> dict[str, Any]:
-    """Raises `AttributeError` or `TypeError` for a page or anything else that is no object."""
+    """Convert the SDK's answer to a dict.
+
+    Raises `AttributeError` or `TypeError` if it is not an object, for example HTML.
+    """
     if isinstance(answer, dict):
         return answer
     body = answer.to_dict(mode="json", warnings=False)  # type: ignore[attr-defined]
@@ -139,7 +142,7 @@ def to_plain(answer: object) -> dict[str, Any]:
 
 
 def error_inside(body: dict[str, Any]) -> Any:
-    """The error in an answer that came with status 200."""
+    """Return the error in an answer with status 200; None without one."""
     if body.get("error"):
         return body["error"]
     choices = body.get("choices")
@@ -148,7 +151,10 @@ def error_inside(body: dict[str, Any]) -> Any:
 
 
 def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
-    """Raises `AttributeError`, `KeyError`, `IndexError`, `TypeError` or `ValueError` where it has another shape."""
+    """Convert a body to a `Reply`.
+
+    Raises `AttributeError`, `KeyError`, `IndexError`, `TypeError` or `ValueError` if it has another shape.
+    """
     choice = body["choices"][0]
     said = _echoable(choice["message"])
     calls = tuple(_call(call) for call in said.get("tool_calls", ()))
@@ -162,7 +168,10 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
 
 
 def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
-    """No call in it where the service tells no usage. Raises `TypeError` or `ValueError` for one that is none."""
+    """Convert the usage; it has no calls if the service reports none.
+
+    Raises `TypeError` or `ValueError` if it is invalid.
+    """
     told = body.get("usage")
     if not told:
         return Usage()
@@ -171,7 +180,7 @@ def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
     usage = Usage(
         calls=1,
         input_tokens=prompt,
-        # Some services leave the tokens of thinking out of the completion's, but not out of the total.
+        # Some services exclude thinking tokens from the completion tokens, but not from the total.
         output_tokens=max(_count(told, "completion_tokens"), total - prompt),
         cache_read_tokens=min(prompt, _count(details, "cached_tokens")),
         cache_write_tokens=min(prompt, _count(details, "cache_write_tokens")),
@@ -180,11 +189,11 @@ def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
 
 
 def _cost(told: dict[str, Any], usage: Usage, price: Price | None) -> float:
-    """What the service says that it billed, else by the price."""
+    """Return the cost that the service billed, else the cost by our price."""
     billed = told.get("cost")
     if not isinstance(billed, int | float) or billed < 0:
         return price.cost(usage) if price else 0.0
-    # With the user's own key at the vendor, the vendor's bill comes beside the service's.
+    # With the user's own vendor key, the vendor bills separately from the service.
     upstream = (told.get("cost_details") or {}).get("upstream_inference_cost") if told.get("is_byok") else 0.0
     return float(billed) + float(upstream or 0.0)
 
@@ -204,12 +213,12 @@ def _stop(reason: object, said: dict[str, Any]) -> StopReason:
     if said.get("refusal"):
         return "refusal"
     stop = STOPS.get(reason.lower().partition(":")[0], "unknown")
-    # Some services call tools and say `stop`.
+    # Some services return tool calls with the finish reason `stop`.
     return "tool_use" if stop == "end" and said.get("tool_calls") else stop
 
 
 def text_of(content: object) -> str:
-    """Some services send a list of parts."""
+    """Return the text of a message's content, which some services send as a list of parts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")
     return content if isinstance(content, str) else ""
@@ -221,7 +230,7 @@ def _call(call: dict[str, Any]) -> ToolCall:
 
 
 def _fields(arguments: object) -> dict[str, Any]:
-    """Half an object, or none, comes where the answer was cut off; then no field of it is there."""
+    """Parse the arguments of a tool call; empty if they were cut off or are not an object."""
     try:
         fields = json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
@@ -230,7 +239,7 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 
 def _echoable(said: dict[str, Any]) -> dict[str, Any]:
-    """The turn as it is sent back: every call has an id, and nothing is there that JSON spells but cannot be sent."""
+    """Prepare the turn for sending back: every call has an id, and lone surrogates are removed."""
     kept = {"role": "assistant", **{name: said[name] for name in ECHOED if said.get(name) is not None}}
     kept["role"] = "assistant"
     for number, call in enumerate(kept.get("tool_calls") or (), 1):
@@ -243,12 +252,12 @@ def _echoable(said: dict[str, Any]) -> dict[str, Any]:
 
 
 GROWN = ("text", "summary", "data")
-"""What a further piece of a thought makes longer."""
+"""Fields of a thought that further chunks extend."""
 LATEST = ("reasoning_details", "tool_calls", "content", "refusal")
 
 
 class StreamError(Exception):
-    """An error that came as a chunk."""
+    """An error that arrived as a chunk."""
 
     def __init__(self, error: object) -> None:
         super().__init__("an error for a chunk")
@@ -256,7 +265,10 @@ class StreamError(Exception):
 
 
 class StreamedCompletion:
-    """A `streaming.Written`. A refusal's words are not told as they come: they are the text only where no other is."""
+    """A `StreamedBody` for chat completions.
+
+    Refusal text is not forwarded: it is the answer's text only without any other.
+    """
 
     def __init__(self) -> None:
         self.whole = False
@@ -270,16 +282,19 @@ class StreamedCompletion:
         self._usage: Any = None
 
     def take(self, event: dict[str, Any]) -> str:
-        """Raises `StreamError`, and `AttributeError`, `KeyError` or `TypeError` for what is no chunk."""
+        """Process one chunk and return its text.
+
+        Raises `StreamError`, and `AttributeError`, `KeyError` or `TypeError` if it is not a chunk.
+        """
         if (error := error_inside(event)) is not None:
             raise StreamError(error)
-        # Some services tell it with every chunk, as a total so far.
+        # Some services report the usage with every chunk, as a total so far.
         self._usage = event.get("usage") or self._usage
         choices = event.get("choices") or ()
         return "".join(self._choice(choice) for choice in choices[:1])
 
     def body(self) -> dict[str, Any]:
-        """The completion as it would have come whole."""
+        """Return the completion as a call without streaming would return it."""
         for call, arguments in zip(self._calls, self._arguments, strict=True):
             call["function"]["arguments"] = "".join(arguments)
             call.pop("index")
@@ -319,11 +334,11 @@ class StreamedCompletion:
         if extra := delta.get("extra_content"):
             call["extra_content"] = extra
         if arguments := function.get("arguments"):
-            # Some servers send them as the object that they stand for.
+            # Some servers send the arguments as an object, not as text.
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, called: object, name: object) -> int:
-        """Which call a delta belongs to. Some services give every call of a turn the index 0, or none."""
+        """Return the number of the call that a delta belongs to. Some services give every call the index 0, or none."""
         for number in reversed(range(len(self._calls))):
             call = self._calls[number]
             same = not called or not call["id"] or call["id"] == called
@@ -334,7 +349,7 @@ class StreamedCompletion:
         return len(self._calls) - 1
 
     def _think(self, thought: dict[str, Any]) -> None:
-        """Signatures hold for the thought as a whole, so its pieces are put together again."""
+        """Join the chunks of each thought, because its signature covers the whole thought."""
         last = self._thoughts[-1] if self._thoughts else {}
         ids = {last.get("id"), thought.get("id")} - {None}
         if (

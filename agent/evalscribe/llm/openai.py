@@ -1,4 +1,4 @@
-"""One attempt at one answer from a service that speaks OpenAI's chat completions."""
+"""Make one attempt at an answer from a service with OpenAI's chat completions API."""
 
 from contextlib import aclosing, suppress
 from importlib.util import find_spec
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
-"""What is asked for where a model refuses the degree; else none."""
+"""Efforts to try if a model rejects one; then none is sent."""
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
-"""How services word that a model does not reason, or not in that degree."""
+"""Phrases in the error of a model that does not reason, or not at this effort."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
 NOT_STREAMED = (*NOT_KNOWN, "must be verified")
 OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
 class NotStreamed(CallFailed):
-    """The service gives this model's answers as a whole only."""
+    """The service does not stream this model's answers."""
 
 
 class OpenAIModel:
-    """A `Model` that tries once: repeating and budgets are for the models that wrap it."""
+    """A `Model` that makes one attempt; retries and budgets belong to the models that wrap it."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class OpenAIModel:
         context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """`key` is empty where the server needs none; the dialect follows from the address.
+        """`key` is empty if the server needs none; None for `dialect` selects it by the address.
 
-        Raises `UsageError` without the package `openai`.
+        Raises `UsageError` if the package `openai` is not installed.
         """
         _look_for_package(provider)
         self.id = f"{provider.name}/{name}"
@@ -82,11 +82,14 @@ class OpenAIModel:
         self._refused: set[Effort] = set()
         self._streams = True
         self._counted: dict[str, Any] = {"stream_options": {"include_usage": True}}
-        """What makes a stream tell its usage; a service that refuses it may tell it all the same."""
+        """Parameters that make a stream report its usage; services that reject them may report it anyway."""
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Raises `Transient` for what may pass, `CallFailed` for this call, `EvalscribeError` for all."""
+        """Send the request once.
+
+        Raises `TransientFailure`, `CallFailed`, or `EvalscribeError` for what affects all calls.
+        """
 
         try:
             if on_text and self._streams:
@@ -110,10 +113,10 @@ class OpenAIModel:
         return reply
 
     def forget(self, request: Request) -> None:
-        """Every call is answered anew."""
+        """Do nothing: no answers are cached."""
 
     async def check(self) -> None:
-        """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
+        """Check the host and the key with a free request. Raises `EvalscribeError` if either does not work."""
         work = self.client().get(self._dialect.check, cast_to=object)
         try:
             answer = await attempt(work, self._timeout_s, self.failure)
@@ -127,7 +130,10 @@ class OpenAIModel:
             await self._client.close()
 
     async def _create(self, request: Request, *, streamed: bool = False) -> Any:
-        """Asked again at once where the service refuses a word of the request, not the question: that is free."""
+        """Create the completion.
+
+        Retry at once, free of charge, if the service rejects a parameter that can be left out.
+        """
         from openai import BadRequestError, NotFoundError, UnprocessableEntityError
 
         while True:
@@ -145,7 +151,7 @@ class OpenAIModel:
         return await self.client().chat.completions.create(**params, timeout=timeout)
 
     def params(self, request: Request, *, streamed: bool = False) -> dict[str, Any]:
-        """The body of the call."""
+        """Return the body of the call."""
         params: dict[str, Any] = {
             "model": self._name,
             "messages": messages(request),
@@ -164,16 +170,17 @@ class OpenAIModel:
         return {**params, "extra_body": extra} if extra else params
 
     def _effort(self, wanted: Effort | None) -> Effort | None:
-        """What is sent for it: a service or a model may know fewer degrees, or none."""
+        """Return the effort to send: a service or a model may support fewer levels, or none."""
         if wanted is None:
             return None
         known = self._dialect.effort(wanted)
         return next((effort for effort in (known, *FALLBACK.get(known, ())) if effort not in self._refused), None)
 
     def _gives_way(self, params: dict[str, Any], said: str) -> bool:
-        """Whether the call can be put in other words, which then hold for all calls of this model.
+        """Adapt the parameters after a rejection, for all calls of this model; return whether there is anything to
+        adapt.
 
-        Raises `NotStreamed` where it must be asked for a whole answer.
+        Raises `NotStreamed` if the service only accepts calls without streaming.
         """
         words = said.lower()
         if "stream_options" in params and any(sign in words for sign in ("stream_options", "include_usage")):
@@ -191,7 +198,10 @@ class OpenAIModel:
         return False
 
     def client(self) -> "AsyncOpenAI":
-        """The one client of this model, made on the first call; explicit about all that it would else look up."""
+        """Return the client of this model, created on the first call.
+
+        All its settings are passed explicitly, so that it reads none from the environment.
+        """
         if self._client is None:
             from evalscribe.llm.openai_sdk import open_client
 
@@ -199,7 +209,7 @@ class OpenAIModel:
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """What an exception of the SDK means, without the key."""
+        """Map an exception of the SDK to one of ours, without the key."""
         from evalscribe.llm.openai_sdk import map_openai_error
 
         if isinstance(error, CallFailed):
@@ -207,7 +217,7 @@ class OpenAIModel:
         return without_key(map_openai_error(error, self._asked()), self._key)
 
     def _reply(self, answer: object) -> Reply:
-        """Our words for the answer. Raises `CallFailed` where it is a page, half a body or of another shape."""
+        """Convert the answer to a `Reply`. Raises `CallFailed` if it is HTML, incomplete or has another shape."""
         from evalscribe.llm.openai_sdk import map_stream_error
 
         try:

@@ -1,4 +1,4 @@
-"""The client of the OpenAI SDK and the meaning of its errors; imported at the first call."""
+"""Create clients of the OpenAI SDK and map its errors; imported at the first call."""
 
 import json
 import re
@@ -28,13 +28,13 @@ NO_KEY = "none"
 
 
 def open_client(key: str, base_url: str) -> AsyncOpenAI:
-    """`key` is empty where the server needs none."""
+    """Create a client. `key` is empty if the server needs none."""
     hooks: dict[str, list[Callable[..., Awaitable[Any]]]] = {
         "request": [] if key else [_without_authorization],
         "response": [limit_answers(model_limits)],
     }
     with explain_connection_errors():
-        # A redirect would carry the evidence to a host that nobody chose.
+        # A redirect would send the evidence to a host that nobody chose.
         connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
     made = AsyncOpenAI(
         api_key=key or NO_KEY,
@@ -51,18 +51,18 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
 
 
 async def _without_authorization(request: Request) -> None:
-    """The SDK insists on a key."""
+    """Remove the header that the SDK always sets."""
     request.headers.pop("authorization", None)
 
 
 _DELAY = re.compile(r'"retryDelay": ?"([0-9]+(?:\.[0-9]+)?)s"')
-"""How Google asks to wait: in the body."""
+"""Google's wait time, which is in the body."""
 NO_STATUS = 500
-"""Of an error that has none: it may pass."""
+"""Status for errors without one; it can be retried."""
 
 
 def map_openai_error(error: Exception, asked: CallTarget) -> CallFailed | EvalscribeError:
-    """Nothing of the request is kept in it."""
+    """Map an error of the SDK to one of ours that contains nothing of the request."""
     if refused := map_size_error(error, asked):
         return refused
     if isinstance(error, openai.APIStatusError):
@@ -72,13 +72,16 @@ def map_openai_error(error: Exception, asked: CallTarget) -> CallFailed | Evalsc
     if isinstance(error, StreamError):
         return map_stream_error(error.error, asked, Usage())
     if type(error) is openai.APIError:
-        # The SDK's own word for an error among the chunks of a stream.
+        # The SDK's message for an error chunk in a stream.
         return map_stream_error(error.body, asked, Usage())
     return unreadable_answer(error, asked)
 
 
 def parse_error_response(body: object, status: int, headers: Mapping[str, str]) -> ErrorResponse:
-    """From the error's own object, or from what holds it: Google sends a list of one, vLLM no `error` around it."""
+    """Parse an error body.
+
+    Google sends a list with one error, and vLLM sends the error without an `error` object around it.
+    """
     fields = _fields(body)
     told = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
     kinds = (fields.get("code"), fields.get("type"), fields.get("status"), fields.get("param"))
@@ -92,9 +95,9 @@ def parse_error_response(body: object, status: int, headers: Mapping[str, str]) 
 
 
 def map_stream_error(error: object, asked: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
-    """Of an error that came with status 200; its code is the status that it should have had.
+    """Map an error that arrived with status 200; its code replaces the status.
 
-    Whoever answered may have worked before it failed: it is not free.
+    It is not free, because the service may have worked before it failed.
     """
     code = _fields(error).get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else NO_STATUS

@@ -1,4 +1,4 @@
-"""A model that plays prepared replies: for tests and for looking at evalscribe without a key."""
+"""A model that plays prepared replies, for tests and for trying evalscribe without a key."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -8,17 +8,17 @@ from evalscribe.model.protocols import OnText
 
 Step = Reply | Exception | Callable[[Request], Reply]
 PIECES = re.compile(r"\s*\S+|\s+")
-"""What is heard at once: a word with the space before it."""
+"""Chunks of a streamed text: a word with the space before it."""
 
 
 class ScriptedModel:
-    """A `Model` whose n-th answer is the n-th step of its script; an exception is raised."""
+    """A `Model` that returns the n-th step of its script for the n-th call; a step that is an exception is raised."""
 
     def __init__(self, script: Iterable[Step], name: str = "scripted/model", context_tokens: int = 200_000) -> None:
         self.id = name
         self.context_tokens = context_tokens
         self.requests: list[Request] = []
-        """What it was asked, in order."""
+        """Requests received, in order."""
         self.forgotten: list[Request] = []
         self._script = iter(script)
 

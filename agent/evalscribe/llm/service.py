@@ -1,4 +1,4 @@
-"""Open models by name, retry what may pass, and pause when a provider limits the rate."""
+"""Open models by name, retry transient failures, and pause when a provider limits the rate."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,33 +20,33 @@ MAX_REFUSALS = 3
 
 
 class RateLimitPause:
-    """Shared by all calls to one provider, whichever model and stage they are for."""
+    """Pause shared by all calls to one provider, for all models and stages."""
 
     def __init__(self) -> None:
         self._refused = 0
         self._until = 0.0
-        """On the loop's clock: when the longest wait ends that was asked for since the last answer."""
+        """Time on the loop's clock when the longest wait requested since the last answer ends."""
         self._answered = asyncio.Event()
 
     def refused(self, wait_s: float) -> None:
-        """A call was one too many, and the next may come after so many seconds."""
+        """Record a rate limit: the next call may start after `wait_s` seconds."""
         self._refused += 1
         self._until = max(self._until, asyncio.get_running_loop().time() + wait_s)
 
     def answered(self) -> None:
-        """A call went through, so the others may go too."""
+        """Record an answer, which ends the pause for all calls."""
         self._refused, self._until = 0, 0.0
         self._answered.set()
         self._answered = asyncio.Event()
 
     def left_s(self) -> float:
-        """Seconds for which nobody should call, as things are now."""
+        """Return the seconds of pause that are left."""
         if self._refused < MAX_REFUSALS:
             return 0.0
         return max(0.0, self._until - asyncio.get_running_loop().time())
 
     async def over(self) -> None:
-        """Return once nobody has to wait, or as soon as a call went through."""
+        """Wait until the pause is over, or until a call was answered."""
         while (left := self.left_s()) > 0:
             try:
                 async with asyncio.timeout(left):
@@ -56,21 +56,21 @@ class RateLimitPause:
 
 
 class RetryPolicy(Frozen):
-    """How long one answer is tried for."""
+    """Limits for retrying one call."""
 
     attempts: int = 5
     first_wait_s: float = 0.5
     longest_wait_s: float = 8.0
     total_s: float = 120.0
-    """No wait ends later than this after the first attempt began, a service's retry-after included."""
+    """No wait ends later than this after the first attempt began, including the service's `retry-after`."""
 
     def wait(self, failures: int) -> float:
-        """Seconds to wait after so many failed attempts, where the service asks for nothing longer."""
+        """Return the seconds to wait after this many failed attempts, unless the service asks for more."""
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (failures - 1))
 
 
 class RetryingModel:
-    """A `Model` that repeats another's transient failures."""
+    """A `Model` that retries another's transient failures."""
 
     def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
         """`pause`: shared with the other models of the same provider."""
@@ -101,10 +101,10 @@ class RetryingModel:
         self._model.forget(request)
 
     async def _pause(self, error: TransientFailure, failures: int, deadline: float, lost: Usage) -> None:
-        """Wait until the next attempt; raises what the failure comes to where there is none."""
+        """Wait until the next attempt; raise the final failure if there is none."""
         wait = max(error.after or 0.0, self._patience.wait(failures))
         if error.limited and wait <= self._patience.total_s:
-            # Nobody waits for what no call has the patience for: each is told by itself.
+            # A wait longer than any call may take is not shared; each call fails by itself.
             self._shared.refused(wait)
         late = asyncio.get_running_loop().time() + max(wait, self._shared.left_s()) > deadline
         if not late and failures < self._patience.attempts:
@@ -122,19 +122,19 @@ class RetryingModel:
 
 
 FindAccess = Callable[[str], Access | None]
-"""The host and key of a provider, as `Settings.provider` finds them."""
+"""Returns the host and key of a provider, as `Settings.provider` does."""
 TIMEOUT_S = 300.0
 
 
 class ModelAdapter(Model, Protocol):
-    """One attempt at one answer; what repeats it and what it may spend are for those that wrap it."""
+    """A model that makes one attempt; retries and budgets belong to the models that wrap it."""
 
     async def check(self) -> None:
-        """Ask for something that costs nothing. Raises `EvalscribeError` where the host or the key is no good."""
+        """Check the host and the key with a free request. Raises `EvalscribeError` if either does not work."""
 
 
 class ModelService:
-    """A `Models`. Each model keeps one connection pool, whatever stages ask it."""
+    """A `Models`. Each model has one connection pool for all stages."""
 
     def __init__(
         self,
@@ -147,10 +147,16 @@ class ModelService:
         intents: BatchStore | None = None,
         fresh: bool = False,
     ) -> None:
-        """`context_tokens`: of models whose window cannot be known here.
+        """Initialise without opening a model.
 
-        `intents`: where batches are written down, closed with the models; with them every call joins a batch.
-        `fresh`: what a batch answered before is asked anew.
+        Args:
+            access: Finds the host and key of a provider.
+            budget: Limit for all calls.
+            patience: Retry limits; None for the defaults.
+            timeout_s: Seconds for one attempt.
+            context_tokens: Context window of models for which it is not known.
+            intents: Stores batches and is closed with the models; if set, every call joins a batch.
+            fresh: Ask again for what a batch answered before.
         """
         self._access = access
         self._budget = budget
@@ -164,8 +170,11 @@ class ModelService:
         self._pauses: dict[str, RateLimitPause] = {}
 
     def open(self, name: str, stage: str) -> Model:
-        """Raises `UsageError` for no model, no package or a model that the budget cannot hold, `AccessError`
-        for a missing key."""
+        """Open a model for a stage.
+
+        Raises `UsageError` for an invalid name, a missing package or a model that the budget cannot limit,
+        `AccessError` for a missing key.
+        """
         provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
             raise UsageError(f"--batch is for models of anthropic, not for {name}: leave it out")
@@ -198,7 +207,7 @@ class ModelService:
 
 
 def parse_model_name(name: str) -> tuple[Provider, str]:
-    """The provider and its own name of the model, which may have slashes. Raises `UsageError`."""
+    """Return the provider and its own name of the model, which may contain slashes. Raises `UsageError`."""
     provider, _, model = name.partition("/")
     if provider not in PROVIDERS or not model:
         raise UsageError(f"{name} names no model: give PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
@@ -206,7 +215,7 @@ def parse_model_name(name: str) -> tuple[Provider, str]:
 
 
 def require_access(provider: Provider, name: str, find: FindAccess) -> Access:
-    """Raises `AccessError` naming the variable that is missing."""
+    """Return the host and key of a provider. Raises `AccessError` naming the missing variable."""
     found = find(provider.name)
     if found is None:
         own = f"; a server of your own needs only {provider.url_name}" if provider.compatible else ""
@@ -222,7 +231,7 @@ def open_adapter(
     timeout_s: float,
     context_tokens: int | None = None,
 ) -> ModelAdapter:
-    """One attempt at one answer of this model. Raises `UsageError` where the package for it is missing."""
+    """Open the adapter for this model. Raises `UsageError` if its package is not installed."""
     key = found.key.get_secret_value() if found.key else ""
     if provider == ANTHROPIC:
         from evalscribe.llm.anthropic import AnthropicModel
