@@ -1,4 +1,4 @@
-"""Build the judge that the settings ask for, here and again in an engine's workers."""
+"""Build the judge that the settings select, in this process and in an engine's workers."""
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -73,15 +73,15 @@ WorkerAnswer = Verdict | Unclassified | PanelDecision
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """What a worker makes its judges of: a `Factory`. The keys of models cross to it, no other secret does."""
+    """Data from which a worker builds its judges. Of all secrets, only the models' keys are passed to it."""
 
     access: dict[str, Access]
-    """By provider."""
+    """Access by provider."""
     usd: float | None
     tokens: int | None
     context_tokens: int | None
     templates: dict[str, str]
-    """The workspace's own."""
+    """The workspace's own templates."""
     version: str = __version__
 
     @classmethod
@@ -96,7 +96,7 @@ class JudgeRecipe:
 
     @asynccontextmanager
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[Piece, WorkerAnswer]]:
-        """Raises `UsageError` where this process has another version of the package."""
+        """Open a worker. Raises `UsageError` if this process has another version of the package."""
 
         if self.version != __version__:
             raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
@@ -117,7 +117,8 @@ class JudgeRecipe:
 
 
 def _allowed(found: Settings, provider: str) -> Access | None:
-    """None where this provider cannot be asked as things are set: whoever asks it hears why before any worker does."""
+    """Return the provider's access; None if the settings do not allow it, which is reported before any worker
+    starts."""
     try:
         return found.provider(provider)
     except UsageError:
@@ -126,7 +127,7 @@ def _allowed(found: Settings, provider: str) -> Access | None:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """The judges of one worker, each made when its first piece comes."""
+    """Judges of one worker, each created on first use."""
 
     models: Models
     prompts: Prompts
@@ -155,16 +156,16 @@ class WorkerStore:
 
 @dataclass(frozen=True)
 class EngineJudge:
-    """Leads judges to a crew."""
+    """Creates judges that run on an engine's workers."""
 
     crew: WorkerPool[Piece, WorkerAnswer]
 
     def judge(self, near: Judge, seat: WorkerJudge) -> Judge:
-        """A judge that is asked there as the near one would be here."""
+        """Return a judge that runs `near` on a worker."""
         return RemoteJudge(near, self._decide(seat))
 
     def hear(self, rubric: Rubric, model: Model) -> DecideRemotely:
-        """Where the subjects of a `RubricJudge` with this rubric and model are heard."""
+        """Return a function that sends the subjects of a `RubricJudge` with this rubric and model to a worker."""
         seat = WorkerJudge(kind="rubric", model=model.id, rubric=rubric)
 
         async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
@@ -184,9 +185,9 @@ class EngineJudge:
 
 @asynccontextmanager
 async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge | None]:
-    """Workers of the configured engine that judge, all within the workspace's budget; None where this process judges.
+    """Open the configured engine's workers within the workspace's budget; None if this process judges.
 
-    Raises `UsageError` where batches are asked for too: they wait in one place.
+    Raises `UsageError` if batches are requested too: they need a single process.
     """
 
     engine = workspace.open_engine()
@@ -211,30 +212,30 @@ FOR_ANALYSES = (
         rubric="unfair-check",
     ),
 )
-"""What is tagged where evalscribe.toml names no tags."""
+"""Tags used if evalscribe.toml has none."""
 
 
 @dataclass(frozen=True)
 class FailureJudge:
-    """A judge of failures, and what has to be said of it."""
+    """A judge of failures, with notes for the user."""
 
     judge: Judge
     cascade: FailureCascade | None = None
-    """The judge, where it is a cascade."""
+    """The judge, if it is a cascade."""
     asks_models: bool = False
     own_prompts: bool = False
     """Whether the judge's prompts or its rubric are the workspace's own."""
     notes: tuple[str, ...] = ()
-    """What the user should know about the judge's rubrics."""
+    """Notes about the judge's rubrics for the user."""
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Ids of all that may decide."""
+        """Ids of all judges that may decide."""
         return self.cascade.judges if self.cascade else (self.judge.id,)
 
 
 class JudgeBuilder:
-    """Opens models and stored rubrics as judges, and remembers notes about the rubrics."""
+    """Opens models and stored rubrics as judges, and collects notes about the rubrics."""
 
     def __init__(
         self,
@@ -244,7 +245,9 @@ class JudgeBuilder:
         settings: Settings | None = None,
         models: Models | None = None,
     ) -> None:
-        """The store is opened with the first rubric, so that a missing key is reported before a store is created.
+        """Store the arguments.
+
+        The store is opened with the first rubric, so that a missing key is reported before a store is created.
 
         Args:
             workspace: Where rubrics and prompts are.
@@ -261,9 +264,9 @@ class JudgeBuilder:
         self._notes: list[str] = []
 
     def models(self, *, cascade: bool) -> tuple[Model, ...]:
-        """Who is asked: nobody where the rules judge, one model, or a cascade's cheap and expensive one.
+        """Open the models: none for the rules, one, or a cascade's cheap and expensive one.
 
-        Raises `EvalscribeError` where one of them cannot be asked.
+        Raises `EvalscribeError` if one of them is not available.
         """
         if cascade:
             expensive = self._judge_model(self._expensive())
@@ -276,7 +279,7 @@ class JudgeBuilder:
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
-        """A judge of failures over these `models`. Raises `UsageError` for a rubric that judges none."""
+        """Return a judge of failures that uses `models`. Raises `UsageError` if the rubric is not for failures."""
         if not models:
             if rubric is not None:
                 raise UsageError("--rubric needs a model: name one with --judge PROVIDER/MODEL")
@@ -290,11 +293,11 @@ class JudgeBuilder:
 
     @cached_property
     def results(self) -> MadeJudge:
-        """Stored results of rubrics, and which of them were known before."""
+        """Return the store of rubric results, which records which of them are new."""
         return MadeJudge(self._workspace.store.collections)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
-        """A judge of any subject by `rubric`. Raises `EvalscribeError` where it cannot be asked.
+        """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if it is not available.
 
         Args:
             rubric: What it is asked.
@@ -313,14 +316,14 @@ class JudgeBuilder:
         )
         if name != CASCADE:
             return LoadedRubricJudge(maker.by_model(rubric, name))
-        # No rules, and no tags but those of evalscribe.toml: the subject may be anything.
+        # No rules, and only the tags of evalscribe.toml: the subject may be anything.
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._settings.cascade.issues()]
         prompts = self._workspace.prompts
         return LoadedCascade(SubjectCascade.of(rubric, tagged, (cheap, expensive), maker.judge, prompts))
 
     def rubric(self, name: str) -> Rubric:
-        """The stored version that judges."""
+        """Return the stored version of the rubric to judge with."""
         rubric = store_rubric(self._workspace.store.collections, self._workspace.prompts, name)
         self._rubrics.append(rubric)
         note = outdated_note(self._workspace.prompts, rubric, name)
@@ -329,7 +332,7 @@ class JudgeBuilder:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of the rubrics that were asked for so far."""
+        """Notes about the rubrics opened so far."""
         return tuple(dict.fromkeys(self._notes))
 
     @property
@@ -343,7 +346,7 @@ class JudgeBuilder:
             raise AccessError(f"{error}\nor let the rules judge, without key and network: --judge rules") from None
 
     def _expensive(self) -> str:
-        """The model of `--judge` where it is on the command line, else that of evalscribe.toml's `[cascade]`."""
+        """Return the model of `--judge` if given, else that of `[cascade]` in evalscribe.toml."""
         if self._settings.judge.origin.trust != COMMAND_LINE:
             return self._settings.cascade.judge
         name = self._settings.judge_name
@@ -386,7 +389,7 @@ class JudgeBuilder:
 
 
 def _own(rubric: Rubric) -> bool:
-    """Whether a rubric is not the shipped one of its name."""
+    """Return whether a rubric differs from the shipped one of its name."""
     try:
         return rubric.digest != load_rubric(rubric.id, Prompts()).digest
     except NotFoundError:
@@ -394,7 +397,7 @@ def _own(rubric: Rubric) -> bool:
 
 
 def adviser() -> Judge:
-    """What the default model would take; it has no key and is never asked."""
+    """Return a judge with the default model, without a key, for estimates only."""
     from evalscribe.llm.anthropic import AnthropicModel
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")

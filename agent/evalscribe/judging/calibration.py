@@ -15,11 +15,14 @@ class LabelPair(Frozen):
     """The labels of one subject."""
 
     expected: str
-    """What people said."""
+    """Label by people."""
     predicted: str | None
-    """What the judge said; `None` if it did not judge."""
+    """Label by the judge; `None` if it did not judge."""
     cluster: str | None = None
-    """Pairs that share it are one observation: trials of one item, runs of one eval. `None`: on its own."""
+    """Pairs with the same cluster count as one observation, such as trials of one item.
+
+    `None`: a cluster of its own.
+    """
 
 
 class LabelScore(Frozen):
@@ -27,11 +30,11 @@ class LabelScore(Frozen):
 
     label: str
     hits: int
-    """Subjects to which both gave it."""
+    """Number of subjects to which both gave the label."""
     truths: int
-    """Subjects to which people gave it."""
+    """Number of subjects to which people gave the label."""
     saids: int
-    """Subjects to which the judge gave it."""
+    """Number of subjects to which the judge gave the label."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -82,7 +85,7 @@ class Calibration:
 
     @cached_property
     def interval(self) -> Interval:
-        """95 % interval of `agreement`: Wilson's, or that of clusters where pairs share one."""
+        """95 % interval of `agreement`: Wilson's, or a cluster interval if pairs share clusters."""
         if all(group.total() == 1 for group in self._groups):
             return wilson_interval(self.right, self.judged)
         right = (
@@ -112,12 +115,12 @@ class Calibration:
 
     @property
     def commonest(self) -> float | None:
-        """Accuracy of always giving the commonest label."""
+        """Accuracy of a judge that always gives the most common label."""
         return max(score.truths for score in self.scores) / self.judged if self.judged else None
 
     @cached_property
     def kappa(self) -> Kappa | None:
-        """`None` if nothing was judged, or both sides gave only one label."""
+        """Cohen's kappa; `None` if nothing was judged, or both sides gave only one label."""
         number = {label: place for place, label in enumerate(self.labels)}
         groups = [
             Counter({(number[expected], number[predicted]): count for (expected, predicted), count in group.items()})
@@ -126,7 +129,7 @@ class Calibration:
         return clustered_kappa(groups, len(self.labels))
 
     def confusion(self, expected: str, predicted: str) -> int:
-        """Subjects that people labelled `expected` and the judge `predicted`."""
+        """Number of subjects that people labelled `expected` and the judge `predicted`."""
         return self._counts[expected, predicted]
 
 

@@ -1,4 +1,4 @@
-"""Judges beside people, as tables for a terminal."""
+"""Render the agreement of judges with people as tables for a terminal."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -8,11 +8,11 @@ from evalscribe.statistics.intervals import Interval
 from evalscribe.text import dollars, printable
 
 NONE = "-"
-"""Where a share has nothing to be a share of."""
+"""Shown for a share of nothing."""
 
 
 def confusion(found: Calibration, corner: str) -> list[str]:
-    """Rows what people said, columns what the judge did."""
+    """Render the confusion matrix: rows are people's labels, columns the judge's."""
     labels = [printable(label) for label in found.labels]
     first = max(map(len, (corner, *labels)))
     rows = ([str(found.confusion(truth, said)) for said in found.labels] for truth in found.labels)
@@ -21,7 +21,7 @@ def confusion(found: Calibration, corner: str) -> list[str]:
 
 
 def _row(name: str, cells: Iterable[str], heads: Iterable[str]) -> str:
-    """Cells end below the end of their head."""
+    """Render a row with its cells right-aligned under their headings."""
     return name + "".join(f"  {cell.rjust(len(head))}" for cell, head in zip(cells, heads, strict=True))
 
 
@@ -34,17 +34,17 @@ def span(interval: Interval) -> str:
 
 
 def agreement(found: Calibration) -> str:
-    """`0.80 [0.38, 0.96]`; a dash where nothing was judged."""
+    """Render the agreement as `0.80 [0.38, 0.96]`; a dash if nothing was judged."""
     return NONE if found.agreement is None else f"{found.agreement:.2f} [{span(found.interval)}]"
 
 
 def beyond_luck(found: Calibration) -> str:
-    """`0.76 [0.64, 0.88]`; a dash where luck alone explains every agreement."""
+    """Render kappa as `0.76 [0.64, 0.88]`; a dash if it is undefined."""
     return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{span(found.kappa.interval)}]"
 
 
 def side_by_side(judges: Mapping[str, Calibration], costs: Mapping[str, Usage] | None = None) -> list[str]:
-    """A column for each judge: how often it agrees, label by label, and what it took where that is known."""
+    """Render a column for each judge: its agreement, per label too, and its cost if known."""
     rows = [["", *judges], *_figures(judges.values()), *_per_label(judges)]
     rows += _costs([costs[name] for name in judges]) if costs else []
     widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]

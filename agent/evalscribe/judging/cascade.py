@@ -14,11 +14,11 @@ from evalscribe.model.rubric import JudgeVariant, Rubric
 from evalscribe.prompts.templates import Prompts
 
 VERSION = 1
-"""Raised when the stages hand on in another way."""
+"""Raise by hand when the stages pass failures on differently."""
 
 
 class Rules(Protocol):
-    """Decides at once and free of charge."""
+    """A judge that decides at once and free of charge."""
 
     id: str
 
@@ -27,14 +27,14 @@ class Rules(Protocol):
 
 
 class VerdictStore(Protocol):
-    """Where the answer of each stage is kept by its question; `Store` is one."""
+    """A store of each stage's answers by question; `Store` is one."""
 
     def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None: ...
 
 
 class FailureCascade:
-    """A `Judge`: each stage decides what it is sure of and hands on the rest."""
+    """A `Judge` whose stages decide what they are sure of and pass the rest on."""
 
     def __init__(
         self,
@@ -46,14 +46,20 @@ class FailureCascade:
         kept: VerdictStore | None = None,
         fresh: bool = False,
     ) -> None:
-        """`first` tags; of several tags the first of `tagged` decides which judge looks closer, `judge` where none is.
+        """Initialise the stages.
 
-        `fresh`: ask again what `kept` knows.
+        Args:
+            first: Tags the failure.
+            tagged: The second judge by tag; the first of them that a failure has decides.
+            judge: The second judge for failures without such a tag.
+            rules: Decides before `first`.
+            kept: Stores answers.
+            fresh: Ignore stored answers.
         """
         self.judges = tuple(dict.fromkeys([*([rules.id] if rules else []), first.id, judge.id, *_ids(tagged)]))
         self.id = " > ".join(self.judges)
         self.alone = judge
-        """Who would judge every failure without a cascade."""
+        """The judge that would decide every failure without a cascade."""
         self.first = first
         self._rules = rules
         self._tagged = dict(tagged)
@@ -67,12 +73,13 @@ class FailureCascade:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """The most that the stages are likely to take together."""
+        """Return the likely maximum cost of all stages together."""
         stages = self.estimates(case).values()
         return sum(stages, Estimate())
 
     def estimates(self, case: Failure) -> dict[Stage, Estimate]:
-        """By stage: nothing where the rules are sure, else the cheap call and the dearest that may follow."""
+        """Return the estimates by stage: zero if the rules are sure, else the cheap call and the most expensive
+        follow-up."""
         if self._rules and not self._rules.decide(case).uncertain:
             return {}
         closer = [judge.estimate(case) for judge in (self.alone, *self._tagged.values())]
@@ -97,7 +104,7 @@ class FailureCascade:
         return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=whole)
 
     async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
-        """The kept answer to the same question, else the stage's own, kept at once."""
+        """Return the stored answer to the same question, else ask the stage and store its answer."""
         key = judge.key(case)
         known = self._kept.get_verdict(key) if self._kept is not None and not self._fresh else None
         if isinstance(known, Verdict) or (known and known.final):
@@ -113,7 +120,7 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
 
 
 def _undecided(best: Verdict, asked: Unclassified, usage: Usage) -> Verdict:
-    """The best that is known where the expensive stage gave no verdict; uncertain, and asked again where that helps."""
+    """Return the best verdict so far if the expensive stage gave none: uncertain, and asked again if that may help."""
     return best.model_copy(
         update={
             "stage": best.stage or "rules",
@@ -133,7 +140,7 @@ REST = "`answer`: your answer to the rubric above, in its own schema, whatever y
 
 
 class SubjectJudge(Protocol):
-    """What the stages are made of: `RubricJudge` has this shape."""
+    """A judge that a stage can use, such as `RubricJudge`."""
 
     id: str
     rubric: Rubric
@@ -144,26 +151,26 @@ class SubjectJudge(Protocol):
 
 
 class CascadeResult(Frozen):
-    """What a cascade made of one subject."""
+    """Results of a cascade for one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One, or one for each tag, in the order of the tags."""
+    """One result, or one for each tag, in the order of the tags."""
     rubrics: tuple[Rubric, ...]
-    """Of each result: the one that was asked for, or a tag's own."""
+    """Rubric of each result: the requested one, or a tag's own."""
     subject: Subject
-    """What the results cite: with the cheap model's answer where somebody looked closer."""
+    """The subject that the results cite, with the cheap model's answer if a second stage judged."""
     stage: Stage
-    """Which stage decided: `tag` where the cheap model was sure and saw no issue, else `judge`."""
+    """The stage that decided: `tag` if the cheap model was sure and saw no issue, else `judge`."""
     tags: tuple[str, ...] = ()
     usage: Usage = Usage()
-    """Of all stages."""
+    """Usage of all stages."""
 
 
 class SubjectCascade:
-    """One call of a cheap model tags a subject; only what is tagged or unsure goes to an expensive one."""
+    """Tags a subject with one call of a cheap model; only tagged or uncertain subjects go to an expensive one."""
 
     def __init__(self, first: SubjectJudge, tagged: Mapping[str, SubjectJudge], judge: SubjectJudge) -> None:
-        """`first` judges by `first_pass_rubric(rubric, …)`; `tagged` has a judge for each tag."""
+        """`first` judges by `first_pass_rubric(rubric, …)`; `tagged` maps each tag to a judge."""
         self.id = f"{first.id} > {judge.id}"
         self.rubric = judge.rubric
         self._first = first
@@ -179,26 +186,38 @@ class SubjectCascade:
         judge: Callable[[Rubric, Model], SubjectJudge],
         prompts: Prompts,
     ) -> "SubjectCascade":
-        """`tagged`: each tag with its rubric; `models`: the cheap and the expensive one; `judge` makes a judge."""
+        """Create a cascade.
+
+        Args:
+            rubric: The rubric to judge by.
+            tagged: Each tag with its rubric.
+            models: The cheap and the expensive model.
+            judge: Creates a judge.
+            prompts: Templates of the first pass.
+        """
         cheap, expensive = models
         first = judge(first_pass_rubric(rubric, [tag for tag, _ in tagged], prompts), cheap)
         closer = {tag.name: judge(question, expensive) for tag, question in tagged}
         return cls(first, closer, judge(rubric, expensive))
 
     def key(self, subject: Subject) -> str:
-        """Content id of the stages' questions; equal keys, equal outcome."""
+        """Return the content id of the stages' questions; equal keys mean equal outcomes."""
         stages = [self._first, *self._tagged.values(), self._judge]
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """The cheap call, and the worst that may follow: every tag's judge, or the rubric's own."""
+        """Return the estimates of the cheap call and of the most expensive follow-up: every tag's judge, or the
+        rubric's own."""
         tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
         alone = self._judge.estimate(subject)
         worst = max(tagged, alone, key=lambda one: (one.cost_usd or 0.0, one.input_tokens))
         return {"tag": self._first.estimate(subject), "judge": worst}
 
     async def judge(self, subject: Subject) -> CascadeResult:
-        """A failing stage hands on to the next; raises `EvalscribeError` only for what concerns all subjects."""
+        """Judge the subject; a failing stage passes it on.
+
+        Raises `EvalscribeError` only for what affects all subjects.
+        """
         first = await self._first.judge(subject)
         answered = first.result_type == ResultType.DIRECT_RESULT
         tags = tuple(first.output.get("tags", ())) if answered else ()
@@ -219,7 +238,7 @@ class SubjectCascade:
         return CascadeResult(results=results, rubrics=rubrics, subject=told, stage="judge", tags=tags, usage=usage)
 
     def _unwrapped(self, first: JudgeResult) -> JudgeResult:
-        """The cheap model's answer as a result of the rubric itself."""
+        """Convert the cheap model's answer to a result of the rubric itself."""
         told = {"tags": first.output.get("tags", []), "sure": first.output["sure"]}
         return first.model_copy(
             update={
@@ -232,7 +251,7 @@ class SubjectCascade:
 
 
 def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
-    """The rubric as a cheap model is asked it: with tags, whether it is sure, and the answer in the rubric's schema."""
+    """Return the rubric for a cheap model: with tags, a field for certainty, and the answer in the rubric's schema."""
     words = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
     properties: dict[str, Any] = {"sure": {"type": "boolean"}, "answer": rubric.output_schema}
     if tags:
@@ -240,7 +259,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
         properties = {"tags": {"type": "array", "items": named}, **properties}
     schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return Rubric(
-        # Thinking hard is what the second pass is for.
+        # Only the second pass reasons at high effort.
         judge_model=rubric.judge_model.model_copy(update={"reasoning_effort": None}),
         output_parsing_mode=rubric.output_parsing_mode,
         response_xml_key=rubric.response_xml_key,
@@ -255,7 +274,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 
 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
-    """The subject with a result beside it, to be cited as `[A0]`: as data, not as truth."""
+    """Return the subject with a result added as data, citable as `[A0]`."""
     (item,) = result_items([result])
     mark = f"A{sum(known.target.kind == 'result' for known in subject.items)}"
     target = item.target.model_copy(update={"item": mark})
@@ -264,12 +283,12 @@ def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
 
 
 def _stands(first: JudgeResult) -> bool:
-    """Whether an answer without a tag needs no second look: surely given, and no quotation in it invented."""
+    """Return whether an untagged answer is final: it is certain, and none of its quotations is invented."""
     return bool(first.output["sure"]) and first.citations.unverified == 0
 
 
 def _best_known(known: JudgeResult, failed: JudgeResult) -> JudgeResult:
-    """The cheap model's answer where the expensive one gave none; it says that it was not sure."""
+    """Return the cheap model's answer, marked uncertain, if the expensive one gave none."""
     told = {**(known.result_metadata or {})}
     told["cascade"] = {**told.get("cascade", {}), "undecided": failed.reason}
     return known.model_copy(update={"result_metadata": told})

@@ -18,7 +18,7 @@ from evalscribe.model.result import CitationTarget, CitedText, ResolvedCitation
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
-"""Characters of a path or key that the subject does not have."""
+"""Maximum characters of a path or key that the subject does not contain."""
 _ROLES = "|".join(ROLES)
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
 _NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
@@ -38,24 +38,24 @@ _REST = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
 
 @dataclass(frozen=True)
 class Mark:
-    """One citation as it is written, with the item it names."""
+    """One citation as written, with the item it names."""
 
     start: int
     end: int
     item: SubjectItem | None = None
-    """None where the subject has none of that name."""
+    """The cited item; None if the subject has no item of that name."""
     key: str | None = None
-    """Of a value in the item's metadata."""
+    """The cited key in the item's metadata."""
     value: Any = None
     known: bool = True
-    """Whether the item has that key, and the mark is written as the grammar has it."""
+    """Whether the item has the key and the mark follows the grammar."""
     lines: tuple[int, int] | None = None
-    """As claimed, counted as the item's lines are shown."""
+    """Claimed lines, numbered as shown to the judge."""
     quote: str | None = None
 
 
 def parse_marks(text: str, subject: Subject) -> Iterator[Mark]:
-    """Every mark of a text, in order; what is meant as one and is none is told as unknown, never dropped."""
+    """Yield every mark of a text, in order; a malformed mark is returned as unknown, never dropped."""
     reader = _Reader(text, subject)
     at = 0
     while start := _START.search(text, at):
@@ -70,7 +70,7 @@ class _Reader:
         self._subject = subject
 
     def bracket(self, start: re.Match[str]) -> Iterator[Mark]:
-        """The marks of one bracket; the first reaches back to its opening, the last up to its end."""
+        """Yield the marks of one bracket. The first span includes the opening bracket, the last the closing one."""
         mark = self._mark(start.end())
         if mark is None:
             return
@@ -91,7 +91,7 @@ class _Reader:
         return self._mark(comma.end())
 
     def _mark(self, at: int) -> Mark | None:
-        """The mark that stands at an offset, with lines and quotation; None where the text is not meant as one."""
+        """Parse the mark at an offset, with lines and quotation; None if the text is not a mark."""
         named = self._numbered(at) or self._document(at) or self._word(at)
         if named is None or not named.known:
             return named
@@ -135,7 +135,7 @@ class _Reader:
         return mark if meant else None
 
     def _known_path(self, role: str, at: int) -> str | None:
-        """The longest spelling of a path of this role that stands here whole."""
+        """Return the longest spelling of a path of this role at the offset."""
         paths = self._paths.get(role, {})
         for length in self._lengths.get(role, ()):
             name = self._text[at : at + length]
@@ -153,7 +153,7 @@ class _Reader:
         return replace(mark, end=lines.end(), lines=_lines(lines)) if lines else mark
 
     def _with_quote(self, mark: Mark) -> Mark:
-        """With the text of its RANGE. One without end, or with another one inside, is no quotation."""
+        """Add the text of the mark's RANGE. An unterminated or nested RANGE is not a quotation."""
         opening = _RANGE.match(self._text, mark.end)
         if not opening:
             return mark
@@ -164,12 +164,12 @@ class _Reader:
         return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
 
     def _ends(self, at: int) -> bool:
-        """Whether a mark's name may end here."""
+        """Return whether a mark's name may end here."""
         return bool(_RANGE.match(self._text, at) or _END.match(self._text, at))
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, SubjectItem]]:
-        """Items by role and by every way their path may be written."""
+        """Items by role and by each spelling of their path."""
         paths: dict[str, dict[str, SubjectItem]] = {}
         for item in reversed(self._subject.items):
             if item.target.role and item.target.path is not None:
@@ -189,15 +189,15 @@ def _lines(match: re.Match[str]) -> tuple[int, int]:
 
 
 SHORTEST_QUOTE = 3
-"""Visible characters: fewer stand everywhere."""
+"""Minimum visible characters of a quotation; shorter texts occur everywhere."""
 LONGEST_QUOTE = 20_000
-"""A longer quotation is no quotation."""
+"""Maximum characters of a quotation."""
 _Location = tuple[CitationStatus, CitationTarget | None]
 _UNVERIFIED: _Location = ("unverified", None)
 
 
 def resolve_citations(text: str, subject: Subject) -> CitedText:
-    """The text unchanged with every citation in it: `verified`, `relocated` or `unverified`; none is dropped."""
+    """Return the text unchanged with all its citations, each `verified`, `relocated` or `unverified`."""
     return CitedText(text=text, citations=tuple(_resolved(mark, subject) for mark in parse_marks(text, subject)))
 
 
@@ -216,7 +216,7 @@ def _locate(mark: Mark, subject: Subject) -> _Location:
 
 
 def _named(mark: Mark, subject: Subject) -> _Location:
-    """A citation without quotation holds where what it names is there."""
+    """Locate a citation without quotation: it is verified if the named item exists."""
     item = mark.item
     if item is None:
         return _UNVERIFIED
@@ -238,7 +238,7 @@ def _quoted(mark: Mark, quote: str, subject: Subject) -> _Location:
 
 
 def _of_value(mark: Mark, quote: str) -> _Location | None:
-    """The quotation in a value of metadata."""
+    """Locate the quotation in a metadata value."""
     span = next(Haystack((value_text(mark.value),)).spans(quote, 0), None)
     if mark.item is None or mark.key is None or span is None:
         return None
@@ -247,7 +247,7 @@ def _of_value(mark: Mark, quote: str) -> _Location | None:
 
 
 def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Location | None:
-    """The quotation in the item that is cited: at the lines that are claimed, or at other ones."""
+    """Locate the quotation in the cited item, at the claimed lines or at others."""
     number = subject.numbers[item.mark]
     claimed = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
     for span in subject.haystack.spans(quote, number, claimed):
@@ -263,9 +263,9 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
 
 
 def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
-    """The nearest other item that holds the quotation.
+    """Locate the quotation in the nearest other item.
 
-    What judges said earlier is no evidence: what they invented would hold as soon as it is repeated.
+    Earlier answers of judges are excluded: otherwise an invented quotation would be verified once it is repeated.
     """
     here = subject.numbers[item.mark] if item else 0
     places = [
@@ -280,7 +280,7 @@ def _elsewhere(item: SubjectItem | None, quote: str, subject: Subject) -> _Locat
 
 
 def _in_one_part(item: SubjectItem, start: int, end: int) -> bool:
-    """Whether no word of ours stands inside the span as it was shown."""
+    """Return whether the span contains none of our labels."""
     return not any(start < at < end for at, _ in item.labels)
 
 

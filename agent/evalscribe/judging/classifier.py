@@ -44,7 +44,7 @@ FOLDER = "classify"
 
 
 def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
-    """What a judge of failures is told; `first_pass` are the words for one that tags and has no tools to read with."""
+    """Render the judge's instructions; `first_pass` is the wording for a judge that tags and has no tools."""
     words = rubric.rubric_text.strip()
     return prompts.render(f"{FOLDER}/system.md.j2", rubric=words, reads=not first_pass, first_pass=first_pass)
 
@@ -133,7 +133,7 @@ def _similar(example: LabelledExample) -> str:
 
 
 def _facts(facts: Mapping[str, str | None]) -> str:
-    """On one line; a value in which another fact could seem to begin stands in quotation marks."""
+    """Render facts on one line; a value that could be read as another fact is quoted."""
     return "; ".join(f"{name}: {_value(text)}".removeprefix(": ") for name, text in facts.items() if text)
 
 
@@ -151,18 +151,18 @@ CUT_OFF = "Your last answer was cut off because it was too long. Think less, and
 
 
 class InvestigationLimits(TurnBounds):
-    """What one failure may take at most."""
+    """Limits for one failure."""
 
     seconds: float | None = 600.0
-    """None where an answer may take a day."""
+    """Time limit in seconds; None if an answer may take a day, as in a batch."""
     nudges: int = 2
-    """Answers without a tool call, or cut off, that are asked again."""
+    """Maximum reminders after answers that have no tool call or were cut off."""
     submissions: int = 3
-    """Submissions that break the schema before the failure is given up."""
+    """Maximum submissions that violate the schema."""
 
 
 class Investigation:
-    """One conversation; used once."""
+    """One conversation about a failure; used once."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Investigation:
         judge: str,
         labels: Sequence[Classification],
     ) -> None:
-        """`judge` is who the verdict is by, `labels` those that its rubric has."""
+        """`judge` is the id for the verdict; `labels` are those of the rubric."""
         self._turns = Turns(model, bounds, LAST)
         self._judge = judge
         self._labels = labels
@@ -189,7 +189,7 @@ class Investigation:
         self._doubted = False
 
     async def run(self) -> Verdict | Unclassified:
-        """Raises `EvalscribeError` only for what concerns all failures."""
+        """Run the conversation. Raises `EvalscribeError` only for what affects all failures."""
         while not self._turns.last:
             try:
                 outcome = self._take(await self._turns.ask(self._request()))
@@ -203,7 +203,7 @@ class Investigation:
         return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
 
     def _useless(self, reason: str) -> Unclassified:
-        """Given up for what was answered; where a call failed, the answers before it are still good."""
+        """Give up because the answers are unusable, and forget them; after a failed call they would stay valid."""
         self._turns.forget()
         return self.unclassified(reason)
 
@@ -211,14 +211,14 @@ class Investigation:
         return self._opening.model_copy(update={"messages": tuple(self._messages)})
 
     def _take(self, reply: Reply) -> Verdict | Unclassified | None:
-        """What one answer comes to; None where the conversation goes on."""
+        """Process one answer; return None if the conversation continues."""
         match reply.stop:
             case "refusal":
                 return self.unclassified("the model refused to judge this failure", final=True)
             case "context_exceeded":
                 return self.unclassified("the evidence is too long for the model", final=True)
             case "max_tokens":
-                # An answer that was cut off is not echoed: its last tool call has no end.
+                # An answer that was cut off is not sent back: its last tool call is incomplete.
                 return self._nudge(CUT_OFF, f"the answer was cut off at {self._bounds.answer_tokens} tokens")
             case "pause":
                 self._messages += echo(reply)
@@ -262,16 +262,16 @@ def _sent_back(call: ToolCall, problems: list[str]) -> ToolResult:
 
 
 JUDGE_VERSION = 1
-"""Raised when the same question would be asked in another way than templates and tools show."""
+"""Raise by hand when the question changes in a way that templates and tools do not show."""
 LIKELY_TURNS = 3
 LIKELY_TURN = 1_200
-"""Tokens of one answer, thinking included."""
+"""Likely tokens of one answer, including thinking."""
 LIKELY_READING = 1_500
-"""Tokens that one turn of tool results adds."""
+"""Likely tokens that the tool results of one turn add."""
 
 
 class ModelJudge:
-    """A `Judge` that lets a model investigate each failure within bounds."""
+    """A `Judge` that lets a model investigate each failure within limits."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ class ModelJudge:
         effort: Effort | None = "high",
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """`rubric` says what to decide, the shipped one where it is None; `cost` prices one call in dollars.
+        """`rubric` is the shipped one if None; `cost` prices one call in dollars.
 
         Raises `UsageError` for a rubric with other labels.
         """
@@ -298,7 +298,7 @@ class ModelJudge:
         self._cost = cost
 
     def key(self, case: Failure) -> str:
-        """Content id of templates, rubric, tools, model, effort, evidence and what is shown of it and beside it."""
+        """Return the content id of templates, rubric, tools, model, effort, evidence and context shown."""
         return content_id(
             [
                 JUDGE_VERSION,
@@ -316,7 +316,7 @@ class ModelJudge:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """What the case is likely to take: a few turns, each reading the ones before from the cache."""
+        """Estimate the usage: a few turns, each reading the earlier ones from the cache."""
         first = self._first_tokens + estimate_tokens(render_question(self._prompts, case, Delimiter.of(case)))
         return estimate_conversation(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_TURN)
 
@@ -341,7 +341,7 @@ class ModelJudge:
 
     @cached_property
     def _system(self) -> str:
-        """The same for every case, so that the provider's cache holds it together with the tools."""
+        """Return the system prompt, equal for all cases, so that the provider can cache it together with the tools."""
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
@@ -352,10 +352,10 @@ class ModelJudge:
 FIRST_PASS_VERSION = 1
 TEMPLATE = "judging/tag.md.j2"
 LONGEST_FIRST_ANSWER = 4_000
-"""Tokens of the one answer."""
+"""Maximum tokens of the single answer."""
 LIKELY_FIRST_ANSWER = 500
 FIRST_PASS_S = 50.0
-"""So that the stage after it still has its whole time."""
+"""Time limit that leaves the next stage its full time."""
 GAVE_UP = {
     "refusal": "the model refused to judge this failure",
     "context_exceeded": "the evidence is too long for the model",
@@ -364,7 +364,7 @@ GAVE_UP = {
 
 
 class FirstPass:
-    """A `Judge` whose verdicts have tags; one that is not proven by its quotations is uncertain."""
+    """A `Judge` whose verdicts have tags; a verdict that its quotations do not support is uncertain."""
 
     def __init__(
         self,
@@ -376,7 +376,7 @@ class FirstPass:
         cost: Callable[[Usage], float] | None = None,
         seconds: float | None = FIRST_PASS_S,
     ) -> None:
-        """`cost` prices one call in dollars, `seconds` bound it. Raises `UsageError` for a rubric without labels."""
+        """`cost` prices one call in dollars, `seconds` limits it. Raises `UsageError` for a rubric without labels."""
         self.id = judge_id(model.id, rubric)
         self._model = model
         self._prompts = prompts
@@ -388,14 +388,14 @@ class FirstPass:
         self._seconds = seconds
 
     def key(self, case: Failure) -> str:
-        """Content id of instructions, tool, model, evidence and what is shown of it and beside it."""
+        """Return the content id of instructions, tool, model, evidence and context shown."""
         asked = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tool, self._model.id]
         models = describe_across_models(case.across)
         read = [case.evidence.digest, case.packed, select_precedents(case.precedents), *([models] if models else [])]
         return content_id(["first pass", FIRST_PASS_VERSION, asked, *read, *([case.examples] if case.examples else [])])
 
     def estimate(self, case: Failure) -> Estimate:
-        """One call; its instructions are read from the cache after the first."""
+        """Estimate one call, whose instructions are read from the cache after the first."""
         shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tool))
         read = shared + estimate_tokens(render_question(self._prompts, case, Delimiter.of(case)))
         usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
@@ -421,7 +421,7 @@ class FirstPass:
         return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_FIRST_ANSWER)
 
     def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
-        """What the one answer comes to: nothing is sent back, for the next stage asks better."""
+        """Convert the single answer to a verdict. Nothing is asked again, because the next stage does that better."""
         if reply.stop in GAVE_UP:
             final = reply.stop != "max_tokens"
             return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
@@ -441,6 +441,6 @@ class FirstPass:
 
     @cached_property
     def _system(self) -> str:
-        """The same for every case, so that the provider's cache holds it."""
+        """Return the system prompt, equal for all cases, so that the provider can cache it."""
         words = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
         return render_instructions(self._prompts, self._rubric, first_pass=words)

@@ -84,7 +84,7 @@ S = TypeVar("S", bound=VerdictSubmission)
 
 
 def parse_submission(fields: dict[str, Any], shape: type[S], labels: Sequence[Classification]) -> S | list[str]:
-    """The submission, or what is wrong with it, field by field; `labels` are those of the rubric."""
+    """Validate a submission; return it, or its problems by field. `labels` are those of the rubric."""
     try:
         submission = shape.model_validate(fields)
     except ValidationError as error:
@@ -95,13 +95,13 @@ def parse_submission(fields: dict[str, Any], shape: type[S], labels: Sequence[Cl
 
 
 def verify_quotations(submission: VerdictSubmission, evidence: Evidence) -> tuple[Citation, ...]:
-    """Its quotations, each with its status."""
+    """Return the submission's quotations, each with its status."""
     quotations = submission.citations[:MOST_QUOTATIONS]
     return tuple(verify_citation(Citation(**quotation.model_dump()), evidence) for quotation in quotations)
 
 
 def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) -> list[str]:
-    """What is worth asking once more for, but not worth losing the verdict over."""
+    """List problems that justify one more question, but not the loss of the verdict."""
     found = [
         f"citations.{n}: {citation.role} {citation.path!r} holds no such whole lines; quote what read_lines shows"
         for n, citation in enumerate(citations)
@@ -115,7 +115,7 @@ def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) 
 
 
 def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], judge: str, usage: Usage) -> Verdict:
-    """The verdict. One whose every quotation is invented is demoted to uncertain."""
+    """Convert the submission to a verdict, uncertain if all its quotations are invented."""
     fault = submission.classification == "MODEL_FAULT"
     invented = bool(citations) and all(citation.status == "unverified" for citation in citations)
     confidence = min(submission.confidence, UNCERTAIN_CONFIDENCE) if invented else submission.confidence
@@ -137,7 +137,7 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
 
 
 def _cut(text: str, longest: int) -> str:
-    """At most so many characters, cut between words where there are any."""
+    """Shorten a text to at most `longest` characters, at a word boundary if possible."""
     if len(text) <= longest:
         return text
     head = text[: longest - 1]
@@ -176,7 +176,7 @@ class CompareFiles(ToolFields):
 
 
 class ToolCallRefused(Exception):
-    """A call that cannot be answered; the model is told why."""
+    """A tool call that cannot be answered; the reason is sent to the model."""
 
 
 TOOL_FIELDS: dict[str, type[BaseModel]] = {
@@ -196,7 +196,7 @@ def submit_tool(
     labels: Sequence[str] = CLASSIFICATIONS,
     tags: Sequence[str] = (),
 ) -> Tool:
-    """How a verdict is submitted: with the labels of the rubric, and the tags that there are."""
+    """Return the tool for submitting a verdict, with the rubric's labels and the available tags."""
     tool = tool_of(SUBMIT, shape)
     fields = tool.input_schema["properties"]
     fields["classification"]["enum"] = list(labels)
@@ -209,14 +209,14 @@ TOOLS = (*READING_TOOLS, submit_tool())
 
 
 class EvidenceTools:
-    """The tools over one failure's evidence. Answers are delimited data."""
+    """Tools for reading one failure's evidence. Answers are delimited data."""
 
     def __init__(self, evidence: Evidence, fence: Delimiter) -> None:
         self._evidence = evidence
         self._fence = fence
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Never raises: what is wrong with a call is its result."""
+        """Answer a call. Never raises: a problem with the call is its result."""
         try:
             about, lines = self._run(call.name, call.input)
         except ToolCallRefused as refused:

@@ -16,10 +16,10 @@ from evalscribe.model.tool_calls import changes_state
 from evalscribe.text import cut, printable
 
 MAX_LINE = 600
-"""Characters of one line that are worth a prompt's while."""
+"""Maximum characters of a line in a prompt."""
 LONGEST_PATH = 200
 NEAR = 2
-"""Chosen lines this close to each other are one excerpt."""
+"""Selected lines at most this far apart are joined into one excerpt."""
 BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npmrc", ".env")
 GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
 
@@ -28,13 +28,13 @@ Range = tuple[int, int]
 
 
 def is_boilerplate(path: str) -> bool:
-    """Whether a file is likely the same in every eval: readme, licence, compiler settings, lock files."""
+    """Return whether a file is likely the same in every eval: readme, licence, compiler settings, lock files."""
     name = path.rpartition("/")[2].lower()
     return name.startswith(BOILERPLATE) or name.endswith((*GENERATED, ".md", ".log"))
 
 
 def printable_path(path: str) -> str:
-    """A path from untrusted data on one line of bounded length."""
+    """Return an untrusted path as a single line of bounded length."""
     return cut(printable(path[: LONGEST_PATH + 1]), LONGEST_PATH)
 
 
@@ -45,7 +45,7 @@ def clip_line(line: str) -> str:
 
 
 def excerpts(document: Document, ranges: Iterable[Range]) -> Iterator[Excerpt]:
-    """The lines of the ranges, near ones joined, in order."""
+    """Yield excerpts for the ranges in order, joining those that are close."""
     for first, last in merge_ranges(ranges, len(document.lines)):
         text = "\n".join(clip_line(line) for line in document.lines[first - 1 : last])
         if text.strip():
@@ -53,7 +53,7 @@ def excerpts(document: Document, ranges: Iterable[Range]) -> Iterator[Excerpt]:
 
 
 def merge_ranges(ranges: Iterable[Range], length: int) -> list[Range]:
-    """The ranges within a document of this many lines, in order, near ones joined."""
+    """Clip the ranges to a document of `length` lines, sort them, and join those that are close."""
     joined: list[Range] = []
     for first, last in sorted((max(1, first), min(length, last)) for first, last in ranges):
         if last < first:
@@ -66,12 +66,12 @@ def merge_ranges(ranges: Iterable[Range], length: int) -> list[Range]:
 
 
 def head_range(document: Document, budget: int) -> Range:
-    """As many of the first lines as the budget allows; (1, 0) when none fits."""
+    """Return the range of first lines that fit the budget; (1, 0) if none fits."""
     return 1, fitting_lines(document.lines, budget)
 
 
 def fitting_lines(lines: Sequence[str], budget: int) -> int:
-    """How many of the first lines fit into so many tokens."""
+    """Return how many of the first lines fit into `budget` tokens."""
     spent = 0
     for at, line in enumerate(lines):
         spent += prompt_text.estimate_tokens(clip_line(line)) + 1
@@ -81,27 +81,27 @@ def fitting_lines(lines: Sequence[str], budget: int) -> int:
 
 
 AROUND = 4
-"""Lines around a place that an error points to."""
+"""Context lines around a place that an error points to."""
 MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
 FILE_BUDGET = 1500
-"""Tokens of one file that only the model has."""
+"""Maximum tokens of one file that only the model has."""
 BOILERPLATE_BUDGET = 200
-"""Tokens of the names of boilerplate files."""
+"""Maximum tokens for the names of boilerplate files."""
 MANY_FILES = 60
-"""Files of the output that excerpts are taken from."""
+"""Maximum number of output files with excerpts."""
 
 
 class CodeDifferences(NamedTuple):
     text: str
     covered: dict[str, tuple[Range, ...]]
-    """Lines of the output, by path, that the text prints."""
+    """Output lines that the text prints, by path."""
     left_out: tuple[str, ...]
 
 
 def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int) -> CodeDifferences:
-    """Output against reference, file by file: those that an error points to first, then code, then manifests.
+    """Render the differences between output and reference: files with errors first, then code, then manifests.
 
-    What only one side has is named; so is what the budget leaves out.
+    Files on only one side, and those that exceed the budget, are named.
     """
     pointed = {place.path for error in located for place in error.places}
     names = list(_named(both, budget // 10))
@@ -125,7 +125,7 @@ def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedErro
 def code_excerpts(
     evidence: Evidence, both: Sequence[DocumentPair], located: Sequence[LocatedError], told: CodeDifferences
 ) -> list[Excerpt]:
-    """The lines around each place that no printed difference covers, and the files that only the model has."""
+    """Return the lines around each error outside the printed differences, and the files that only the model has."""
     found: list[Excerpt] = []
     places = tuple(place for error in located for place in error.places)
     alone = {id(p.output) for p in both if p.output and p.expected is None}
@@ -147,7 +147,7 @@ def _is_manifest(path: str) -> bool:
 
 
 def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tuple[list[str], int]:
-    """The hunks that fit, below the names of the two files, and how many they are."""
+    """Return the hunks that fit, under the names of the two files, and their number."""
     if not found or pair.output is None or pair.expected is None:
         return [], 0
     texts = [f"--- {printable_path(pair.expected.path)}\n+++ {printable_path(pair.output.path)}"]
@@ -162,7 +162,7 @@ def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tupl
 
 
 def _lines(hunk: DiffHunk) -> Range:
-    """The lines of the output that a hunk prints."""
+    """Return the output lines that a hunk prints."""
     printed = sum(not line.startswith("-") for line in hunk.lines)
     return hunk.output_first, hunk.output_first + printed - 1
 
@@ -176,7 +176,7 @@ def _around(document: Document, places: Iterable[OutputLine], covered: Iterable[
 
 
 def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
-    """What only one side has, and what is equal on both, by name; each list within the budget."""
+    """Yield the names of files on only one side and of equal files; each list within the budget."""
     lacking = [p.expected for p in both if p.output is None and p.expected and not is_boilerplate(p.expected.path)]
     yield from _list(
         "Only in the reference, not printed", [f"{printable_path(d.path)} ({_size(d)})" for d in lacking], budget
@@ -188,7 +188,7 @@ def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
 
 
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
-    """One line of as many names as fit, and how many more there are; nothing where not even the title fits."""
+    """Yield one line with as many names as fit and the number of others; nothing if not even the title fits."""
     count = fitting_lines(names, budget - prompt_text.estimate_tokens(title) - 8)
     more = f" and {len(names) - count} more" if count < len(names) else ""
     if names and budget > prompt_text.estimate_tokens(title) + 8:
@@ -200,7 +200,7 @@ def _size(document: Document) -> str:
 
 
 def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
-    """Boilerplate by name, once for both sides."""
+    """Yield the names of boilerplate files, once for both sides."""
     named = [document.path for pair in both if (document := pair.output or pair.expected)]
     yield from _list(
         "boilerplate", [printable_path(path) for path in named if is_boilerplate(path)], BOILERPLATE_BUDGET
@@ -208,15 +208,15 @@ def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
 
 
 MAX_BLOCK = 120
-"""Lines of one test that are shown."""
+"""Maximum lines of one test."""
 MOST_TESTS = 20
 UNNAMED_BUDGET = 500
-"""Tokens of the grader's beginning, where no failed test could be found in it."""
+"""Maximum tokens of the grader's beginning if no failed test is found in it."""
 _CLOSER = re.compile(r"\s*[)\]}]")
 
 
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
-    """The blocks of the named tests, each once; where none is found, the beginning of the grader."""
+    """Return the blocks of the named tests, each once; the beginning of the grader if none is found."""
     graders = evidence.of("grader")
     found: list[Excerpt] = []
     for grader in graders:
@@ -234,13 +234,13 @@ def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
 
 
 def _bare(name: str) -> str:
-    """The innermost name: without the suites around it and the parameters behind it."""
+    """Return the innermost name, without suites and parameters."""
     inner = re.split(r" > | › |::", name)[-1]
     return re.sub(r"\[.*\]$", "", inner).strip()
 
 
 def _line_of(lines: Sequence[str], name: str) -> int | None:
-    """Index of the line that opens the test: the name as a whole, quoted or defined."""
+    """Return the index of the line that opens the test, where its whole name is quoted or defined."""
     if not name:
         return None
     whole = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
@@ -248,7 +248,7 @@ def _line_of(lines: Sequence[str], name: str) -> int | None:
 
 
 def _block(lines: Sequence[str], at: int) -> Range:
-    """From the opening line to the last that is indented deeper, with its closing bracket."""
+    """Return the range from the opening line to the last line that is indented deeper, with its closing bracket."""
     first = at
     while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
         first -= 1
@@ -268,14 +268,14 @@ def _indent(line: str) -> int:
 
 
 TAIL = 8
-"""Lines from the end of the failed step's part where it holds no reason."""
+"""Lines shown from the end of the failed step's log if it has no reason."""
 ALIKE = 2
-"""How many errors that differ only in numbers and ids are shown."""
+"""Maximum errors shown that differ only in numbers and ids."""
 ERRORS = 12
 
 
 def log_excerpts(evidence: Evidence, located: Sequence[evidence.LocatedError]) -> list[Excerpt]:
-    """The located errors' lines; without any, the end of the failed step's part."""
+    """Return the located errors' lines; without any, the end of the failed step's log."""
     part = signature_log.failed_log(evidence)
     log = evidence.document("log", part.path) if part else None
     if part is None or log is None:
@@ -298,14 +298,14 @@ def _errors(located: Sequence[evidence.LocatedError]) -> Iterator[Range]:
 
 LAST_TURNS = 3
 MOST_OF_TURN = 25
-"""Lines of one turn."""
+"""Maximum lines of one turn."""
 MOST_OF_CALL = 14
 MOST_OF_ANSWER = 3
 MOST_RANGES = 500
 
 
 def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
-    """Transcripts whole where they fit together, else the lines that matter, in their order."""
+    """Return the transcripts in full if they fit together, else the most important lines, in order."""
     documents = evidence.of("transcript")
     whole = sum(_cost(document, (1, len(document.lines))) for document in documents)
     if whole <= budget:
@@ -318,7 +318,7 @@ def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
 
 
 def _chosen(spoken: Transcripts, document: Document) -> Iterator[Range]:
-    """Most important first."""
+    """Yield ranges, most important first."""
     turns = [said for said in spoken.turns if said.document is document]
     made = [one for one in spoken.made if one.call.document is document]
     yield from (_turn(said) for said in reversed(turns[-LAST_TURNS:]))
@@ -345,7 +345,7 @@ def _call(made: AnsweredCall) -> Iterator[Range]:
 
 
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
-    """The first ranges that fit, the one that does not fit shortened, without paying twice for a line."""
+    """Return the first ranges that fit, with the first that does not fit shortened; each line counts once."""
     kept: list[Range] = []
     paid: set[int] = set()
     for first, last in ranges:

@@ -1,4 +1,4 @@
-"""Judges of loaded subjects: by a rubric, by a cascade, by the rules."""
+"""Judges of loaded subjects, by rubric, by cascade or by rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,56 +27,56 @@ NO_FAILURE = "the rules judge failed evals only"
 
 @dataclass(frozen=True)
 class LoadedSubject:
-    """A subject, with the evidence that it was made of where it is a failed eval."""
+    """A subject, with the evidence it was built from if it is a failed eval."""
 
     subject: Subject
     evidence: Evidence | None = None
 
 
 class JudgeOutput(Frozen):
-    """What a judge made of one subject."""
+    """Result of judging one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One; of a cascade one for each tag."""
+    """One result; for a cascade, one for each tag."""
     rubrics: tuple[Rubric, ...]
-    """Of each result."""
+    """Rubric of each result."""
     stage: Stage = "judge"
     subject: Subject
-    """What was judged: with the cheap model's answer where a cascade looked closer."""
+    """The judged subject, with the cheap model's answer if a cascade's second stage judged."""
     usage: Usage
-    """Of all stages, whenever they were asked."""
+    """Usage of all stages, including stored answers."""
 
 
 class LoadedJudge(Protocol):
-    """A judge as the use cases ask it."""
+    """A judge of loaded subjects."""
 
     id: str
     name: str
-    """In short, without the rubric: `rules@1`, `cascade`, `provider/model`."""
+    """Short name without the rubric: `rules@1`, `cascade`, `provider/model`."""
     rubric: Rubric
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
-        """At most, with every stage."""
+        """Return the maximum cost, with every stage."""
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
-        """Raises `EvalscribeError` for what concerns all subjects."""
+        """Judge one subject. Raises `EvalscribeError` for what affects all subjects."""
 
 
 @dataclass(frozen=True)
 class JudgeMaker:
-    """Makes judges that work with the same models and the same stored results."""
+    """Creates judges that share models and stored results."""
 
     models: Models
     prompts: Prompts
-    """Templates for reading a subject that does not fit the window."""
+    """Templates for reading a subject that exceeds the context window."""
     results: JudgeResultStore | None = None
-    """Where results are kept."""
+    """Store for results."""
     fresh: bool = False
     """Ignore stored results."""
     batch: bool = False
-    """Calls wait for a batch: at its price, and as long as it takes."""
+    """Send calls in batches, at their price and without a time limit."""
     hear: Callable[[Rubric, Model], DecideRemotely] | None = None
-    """Where subjects are judged; None for this process."""
+    """Judges subjects remotely; None for this process."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
         return RubricJudge(
@@ -92,7 +92,7 @@ class JudgeMaker:
         )
 
     def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
-        """By the rubric's own model where no other is named. Raises as `Models.open` does."""
+        """Return a judge that uses the named model, else the rubric's own. Raises what `Models.open` raises."""
         return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))
 
 
@@ -126,10 +126,10 @@ class LoadedCascade:
 
 
 class LoadedRulesJudge:
-    """The rules engine, for rubrics that ask for what it can say of a failed eval."""
+    """The rules engine, for rubrics whose output it can produce for a failed eval."""
 
     def __init__(self, rubric: Rubric, results: JudgeResultStore | None = None) -> None:
-        """`results`: where they are kept for whoever reads them; the rules are always asked."""
+        """`results` stores the results for readers; the rules themselves always run."""
         self._rules = RulesJudge()
         self._results = results
         self.name = self._rules.id
@@ -169,7 +169,7 @@ def _one(result: JudgeResult, rubric: Rubric, loaded: LoadedSubject, stage: Stag
 
 
 def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> JudgeResult:
-    """The result of what could not even be asked."""
+    """Return the result for a subject that could not be judged."""
     return JudgeResult(
         id=content_id([subject_id, rubric.digest, judge, reason]),
         agent_run_id=subject_id,
@@ -184,7 +184,7 @@ def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> Judg
 
 
 class MadeJudge:
-    """Results as they are kept, and which of them are new: the others were known before."""
+    """Stores results and records which of them are new."""
 
     def __init__(self, results: JudgeResultStore) -> None:
         self._results = results
@@ -192,7 +192,7 @@ class MadeJudge:
         self._new: set[str] = set()
 
     def put_result(self, key: str, result: JudgeResult) -> None:
-        """Stored at once."""
+        """Store a result at once."""
         self._results.put_result(key, result)
         self._new.add(result.id)
 
@@ -207,11 +207,11 @@ class MadeJudge:
 
 
 Opener = Callable[[str], LoadedJudge]
-"""A judge by its name: `rules`, `cascade` or `provider/model`."""
+"""Opens a judge by its name: `rules`, `cascade` or `provider/model`."""
 
 
 def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
-    """What the rubric asks for of a verdict, in the words of the failure rubric; quotations follow the reasoning."""
+    """Return the rubric's fields of a verdict, named as in the failure rubric; quotations follow the reasoning."""
     cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
     told = {name: getattr(verdict, name) for name in fields}

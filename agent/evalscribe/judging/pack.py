@@ -1,4 +1,4 @@
-"""From all that is known about a failure to what a judge reads first, within a budget of tokens."""
+"""Select the evidence that a judge reads first, within a token budget."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -23,7 +23,7 @@ from evalscribe.model.evidence import Diagnosis, Evidence, Excerpt, PackedEviden
 from evalscribe.model.finding import Failure
 
 BUDGET = 6000
-"""Tokens of one packed failure at most."""
+"""Maximum tokens of one packed failure."""
 MOST_LEFT_OUT = 30
 SHARES = {
     "log": 0.25,
@@ -34,17 +34,20 @@ SHARES = {
     "expected": 0.15,
     "transcript": 0.6,
 }
-"""How much of the budget one kind may take; together more than one, because seldom all are long."""
+"""Maximum share of the budget per kind of evidence.
+
+The sum exceeds one, because few failures have much of every kind.
+"""
 
 
 def prepare(evidence: Evidence) -> PreparedFailure:
-    """Locate the errors, match output with reference and pack, each once."""
+    """Locate the errors, match the output with the reference and pack the evidence."""
     diagnosis = diagnose(evidence)
     return PreparedFailure(digest=evidence.digest, diagnosis=diagnosis, packed=pack(evidence, diagnosis=diagnosis))
 
 
 def case_of(evidence: Evidence, prepared: PreparedFailure | None = None) -> Failure:
-    """The case without history; computed anew if `prepared` is missing or was computed from other evidence."""
+    """Return the case without history; prepare it again if `prepared` is missing or comes from other evidence."""
     if prepared is None or prepared.digest != evidence.digest:
         prepared = prepare(evidence)
     return Failure(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)
@@ -57,7 +60,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | None = None) -> PackedEvidence:
-    """Choose the evidence that matters, most important first; `left_out` names the rest. Never above the budget.
+    """Select the most important evidence within the budget; `left_out` names the rest.
 
     Args:
         evidence: All that is known of the failure.
@@ -88,7 +91,7 @@ def _bounded(phrases: Collection[str]) -> tuple[str, ...]:
 def _chosen(
     evidence: Evidence, diagnosis: Diagnosis, both: Sequence[DocumentPair], told: CodeDifferences, budget: int
 ) -> Iterator[tuple[Excerpt, int]]:
-    """Excerpts, most important first, each with the most it may take."""
+    """Yield excerpts, most important first, each with its maximum tokens."""
     for excerpt in log_excerpts(evidence, diagnosis.errors):
         yield excerpt, int(budget * SHARES["log"])
     for excerpt in _whole(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
@@ -109,14 +112,14 @@ def _chosen(
 
 
 def _whole(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
-    """The documents of a role from their beginning, as far as the budget goes."""
+    """Yield the documents of a role from their beginning, within the budget."""
     for document in evidence.documents:
         if document.role == role and document.text.strip():
             yield from excerpts(document, [head_range(document, budget)])
 
 
 def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
-    """The excerpts that fit, the last of them shortened, and what of the output was cut."""
+    """Return the excerpts that fit, the last one shortened, and the parts of the output that were cut."""
     kept: list[Excerpt] = []
     cut: list[str] = []
     for excerpt, most in chosen:
@@ -132,7 +135,7 @@ def _within(chosen: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Ex
 
 
 def _untouched(evidence: Evidence, chosen: Sequence[Excerpt]) -> Iterator[str]:
-    """Graders and logs of which nothing or not all is shown, by name and length."""
+    """Yield the name and length of graders and logs that are not shown in full."""
     for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
         shown_lines = sum(
             excerpt.text.count("\n") + 1

@@ -17,28 +17,28 @@ from evalscribe.model.result import CitationTarget, JudgeResult
 from evalscribe.model.rubric import JudgeVariant, Rubric
 
 ABSENT = "(none)"
-"""How the vote of an output without the key is told."""
+"""Vote of an output without the key."""
 Ballot = tuple[str | None, ...]
-"""What one output says under each agreement key, as canonical JSON; None where it says nothing."""
+"""Values of one output under each agreement key, as canonical JSON; None if the key is missing."""
 
 
 class Vote(Frozen):
     winner: Rollout
     votes: dict[str, dict[str, int]]
-    """By agreement key and value, the most frequent value first."""
+    """Votes by agreement key and value, the most frequent value first."""
     agreement: dict[str, float]
-    """By agreement key, which share of the outputs says the same as the winner."""
+    """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
     """Whether counts alone did not decide."""
     confidence: float | None
-    """Share of all rollouts, failed ones too, that say the same as the winner under every key.
+    """Share of all rollouts, including failed ones, that agree with the winner under every key.
 
     None for a single rollout, and where there is no key to agree on.
     """
 
 
 def count_votes(rollouts: Sequence[Rollout], schema: dict[str, Any]) -> Vote | None:
-    """The vote over the outputs; None where every rollout failed.
+    """Count the votes of the outputs; None if every rollout failed.
 
     Under each key the most frequent value is the mode. The output with most modes wins, then the one whose values have
     most votes, then the one whose values stand first in the schema, then the one with the lowest number.
@@ -70,7 +70,7 @@ class _Count:
         )
 
     def _rank(self, index: int) -> tuple[int, int, list[int], int]:
-        """Lowest is best."""
+        """Return the sort key of an output; the lowest wins."""
         places = [self._place(n, value) for n, value in enumerate(self._ballots[index])]
         return (*self._by_counts(index), places, self._succeeded[index].number)
 
@@ -84,7 +84,7 @@ class _Count:
         return min(counts, key=lambda value: (-counts[value], self._place(n, value)))
 
     def _place(self, n: int, value: str | None) -> int:
-        """Where a value stands in the schema; saying nothing comes last."""
+        """Return the position of a value in the schema; a missing value comes last."""
         order = self._orders[n]
         return order.index(value) if value in order else len(order)
 
@@ -125,16 +125,16 @@ _RESULT = re.compile(r"A[0-9]+")
 
 
 def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Subject, Message]:
-    """The subject with each output among the answers as an item that can be cited, and the turn that shows them."""
+    """Return the subject with each first answer added as a citable item, and the message that shows them."""
     items = _items(subject, answers)
-    # A subject of their own, whose delimiter is in none of them.
+    # Use a separate subject, so that the delimiter occurs in none of the answers.
     shown = Subject.of(subject.id, items).text()
     turn = Message(role="user", text=QUESTION.format(answers=shown, mark=items[0].mark))
     return _with(subject, items), turn
 
 
 def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
-    """The subject with all that the result's judge could cite: a reflection saw the first answers too."""
+    """Return the subject with everything the result's judge could cite: a reflection also saw the first answers."""
     metadata = result.result_metadata or {}
     if metadata.get("decided_by") != "reflections":
         return subject
@@ -149,7 +149,7 @@ def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
 
 
 def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[SubjectItem, ...]:
-    """Their marks go on where earlier results among the subject end."""
+    """Return the answers as items, with marks numbered after those of earlier results."""
     first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
     succeeded = [answer for answer in answers if answer.output is not None]
     return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
@@ -163,38 +163,41 @@ def _item(mark: str, answer: Rollout) -> SubjectItem:
 
 
 class PanelDecision(Frozen):
-    """What the rollouts about one subject came to."""
+    """Decision of the rollouts about one subject."""
 
     election: Vote | None
-    """None where every rollout failed."""
+    """The vote; None if every rollout failed."""
     subject: Subject
-    """What the winner could cite: with the first answers where it is a reflection."""
+    """The subject that the winner could cite, with the first answers if it is a reflection."""
     metadata: dict[str, Any]
-    """Of the deciding stage, and of the other one under its name."""
+    """Metadata of the deciding stage, and of the other one under its name."""
     usage: Usage
-    """Of all stages."""
+    """Usage of all stages."""
     reason: str | None = None
-    """Why there is no result, in one line."""
+    """Why there is no result, on one line."""
     final: bool = False
-    """Of a failure: asking the same again is pointless."""
+    """For a failure: asking the same question again cannot help."""
     too_long: bool = False
-    """Of a failure: the prompt is beyond the model's window."""
+    """For a failure: the prompt exceeds the model's context window."""
 
 
 @dataclass(frozen=True)
 class RolloutPanel:
-    """Who is asked, and what: the same for every rollout about one subject."""
+    """The model and question of every rollout about one subject."""
 
     model: Model
     rubric: Rubric
     subject: Subject
-    """Whole, also where the prompt shows only what was observed in it."""
+    """The whole subject, even if the prompt only shows observations of it."""
     opening: Request
     timeout_s: float | None
-    """Of one rollout."""
+    """Time limit of one rollout."""
 
     async def rollouts(self, opening: Request) -> tuple[Rollout, ...]:
-        """All at once. Raises `EvalscribeError` for what concerns all of them, and then none goes on."""
+        """Run all rollouts at once.
+
+        Raises `EvalscribeError` for what affects all of them, and then stops the others.
+        """
         n = self.rubric.n_rollouts_per_input
         asked = [self._ask(opening.model_copy(update={"rollout": number})) for number in range(n)]
         if len(asked) == 1:
@@ -211,12 +214,12 @@ class RolloutPanel:
 
 
 def reflects(rubric: Rubric) -> bool:
-    """Whether there is a second stage: a single answer has nothing to be compared with."""
+    """Return whether there is a reflection stage; a single answer has nothing to be compared with."""
     return rubric.judge_variant is JudgeVariant.MULTI_REFLECT and rubric.n_rollouts_per_input > 1
 
 
 def no_decision(subject: Subject, reason: str, usage: Usage | None = None, *, final: bool = False) -> PanelDecision:
-    """Nobody could be asked."""
+    """Return a decision without a result because no model could be asked."""
     metadata = {"errors": [reason], "n_rollouts": 0, "failed": 0, "rollouts": []}
     return PanelDecision(
         election=None, subject=subject, metadata=metadata, usage=usage or Usage(), reason=reason, final=final
@@ -224,7 +227,7 @@ def no_decision(subject: Subject, reason: str, usage: Usage | None = None, *, fi
 
 
 async def decide(panel: RolloutPanel) -> PanelDecision:
-    """The rubric's variant, carried out. Raises `EvalscribeError` for what concerns all subjects."""
+    """Run the rubric's variant. Raises `EvalscribeError` for what affects all subjects."""
     answers = await panel.rollouts(panel.opening)
     first = _decision(answers, panel.subject, panel.rubric)
     if first.election is None or not reflects(panel.rubric):
@@ -236,7 +239,7 @@ async def decide(panel: RolloutPanel) -> PanelDecision:
 
 
 def _of_both(first: PanelDecision, second: PanelDecision) -> PanelDecision:
-    """The reflections decide; where all of them failed, the first answers do."""
+    """Return the decision of the reflections; if all of them failed, that of the first answers."""
     usage = first.usage + second.usage
     if second.election is None:
         told = {"decided_by": "answers", "fallback": second.reason, "reflections": second.metadata}

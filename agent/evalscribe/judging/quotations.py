@@ -1,4 +1,4 @@
-"""Find quotations in documents and verify them; a quotation that does not hold is never trusted."""
+"""Find quotations in documents and verify them."""
 
 import re
 import unicodedata
@@ -12,12 +12,12 @@ from evalscribe.judging.prompt_text import replace_invisible
 from evalscribe.model.evidence import ROLES, Citation, Document, Evidence, Role
 
 MAX_QUOTED_LINES = 400
-"""A longer quotation is no quotation."""
+"""Maximum lines of a quotation."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def cite_lines(document: Document, first: int, last: int) -> Citation:
-    """The verified quotation of lines `first` to `last` (from 1, inclusive), cut to the lines that there are."""
+    """Return a verified quotation of lines `first` to `last` (from 1, inclusive), clipped to the document."""
     first = max(1, min(first, len(document.lines)))
     last = max(first, min(last, len(document.lines)))
     text = "\n".join(document.lines[first - 1 : last])
@@ -25,7 +25,8 @@ def cite_lines(document: Document, first: int, last: int) -> Citation:
 
 
 def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
-    """The citation with its status: `verified` at its lines, `relocated` to where it really stands, or `unverified`."""
+    """Return the citation with its status: `verified` at its lines, `relocated` to its actual place, or
+    `unverified`."""
     unverified = citation.model_copy(update={"status": "unverified"})
     document = evidence.document(citation.role, citation.path)
     quote = _folded_lines(citation.text.split("\n"))
@@ -41,7 +42,8 @@ def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
 
 
 def find_citation(evidence: Evidence, text: str, roles: Sequence[Role] = ROLES) -> Citation | None:
-    """Where a snippet stands: the first whole lines of these roles that hold it, white space folded; None if nowhere.
+    """Return the first whole lines in documents of these roles that contain a snippet, ignoring white space; None if
+    absent.
 
     The snippet may begin and end inside a line; the citation always quotes whole lines.
     """
@@ -56,18 +58,18 @@ def find_citation(evidence: Evidence, text: str, roles: Sequence[Role] = ROLES) 
 
 
 def fold_line(line: str) -> str:
-    """A line as it is compared: without terminal codes, white space folded to single blanks."""
+    """Normalise a line for comparison: remove terminal codes and fold white space to single spaces."""
     return " ".join((_ANSI.sub("", line) if "\x1b" in line else line).split())
 
 
 def _folded_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """The lines that are not blank, folded, with their numbers."""
+    """Return the non-blank lines, folded, with their numbers."""
     folded = ((number, fold_line(line)) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in folded if line]
 
 
 def _claims(citation: Citation, document: Document, first: int, last: int) -> bool:
-    """Whether the claimed lines are the found ones; blank lines around them may be claimed too."""
+    """Return whether the claimed lines are the found ones; adjacent blank lines may be included."""
     if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
         return False
     around = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
@@ -75,7 +77,7 @@ def _claims(citation: Citation, document: Document, first: int, last: int) -> bo
 
 
 def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterator[tuple[int, int]]:
-    """First and last line of every place where the quoted lines stand one after another."""
+    """Yield the first and last line of every place where the quoted lines occur in sequence."""
     wanted = [line for _, line in quote]
     for at, (number, line) in enumerate(lines):
         if line == wanted[0] and [text for _, text in lines[at : at + len(wanted)]] == wanted:
@@ -83,7 +85,7 @@ def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterat
 
 
 def _holding(lines: list[tuple[int, str]], quote: list[str]) -> Iterator[tuple[int, int]]:
-    """First and last line of every place that holds the snippet, whose ends may lie inside a line."""
+    """Yield the first and last line of every place that contains the snippet, which may start and end inside a line."""
     if len(quote) == 1:
         yield from ((number, number) for number, line in lines if quote[0] in line)
         return
@@ -96,27 +98,27 @@ def _holding(lines: list[tuple[int, str]], quote: list[str]) -> Iterator[tuple[i
 
 
 SEPARATOR = "\uffff"
-"""Stands between two texts that are searched as one: no character of any writing, and replaced where text has it."""
+"""Separates two texts that are searched as one. Not a character of any script; replaced where a text contains it."""
 _REACH = 24
-"""Characters before a span that may hold a negation."""
+"""Characters before a span that may contain a negation."""
 _LINE_ENDS = frozenset(f"\n{SEPARATOR}")
 _SPACE = _LINE_ENDS | {" "}
 _PREFIXES = frozenset("!-+~.&*@#$\\%<")
-"""Signs that change the word which they stand before."""
+"""Signs that change the meaning of the word after them."""
 _NEGATING_PREFIXES = frozenset("!-+~")
 _OPENING = frozenset("([{,;:=")
-"""What a quotation may end with although a word follows at once: `query(`."""
+"""Characters that may end a quotation directly before a word, as in `query(`."""
 _REPEATED = frozenset("()[]{}\"'`,;")
 _SIGNS = r"(?:[=!<>+\-*/%&|^:~?@]=|[=\-<|]>|=[~!>]|<[\-|/>]|&&|\|\||\?[.:?]|/[*>/]|\*/|-%|!>)"
 _OPERATOR = re.compile(_SIGNS)
 _NEGATION = re.compile(r"(?:^|[^\w])(?:not|no|never|neither|nor|none|cannot|without|\w*n['\u2019]t|!) $", re.IGNORECASE)
 _NEGATING_SIGNS = frozenset("不没沒无無未非别別勿莫")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Writing without blanks between words: there is no telling where one ends."""
+"""Scripts without spaces between words, where word boundaries are unknown."""
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Whether the span can be cut out of a folded text without changing what it says."""
+    """Return whether the span can be cut out of a folded text without changing its meaning."""
     before, after = text[max(0, start - _REACH) : start], text[end : end + 2]
     emphasised = before.endswith("*") and after.startswith("*")
     return (emphasised or _left(before, text[start])) and _right(text[end - 1], after)
@@ -174,7 +176,7 @@ def _one_operator(left: str, right: str) -> bool:
 
 
 MOST_TRIED = 2_000
-"""Places of one quotation that are looked at; it only binds where hostile text repeats itself."""
+"""Maximum places tried for one quotation; only reached by hostile, repetitive text."""
 _CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
 _BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
 _BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
@@ -182,7 +184,7 @@ _CODES = re.compile(_CODE)
 
 
 class _Folded:
-    """One text, folded, with the offsets of the original."""
+    """A folded text, with the offsets of the original."""
 
     def __init__(self, text: str) -> None:
         self._after = array("q", [0])
@@ -190,7 +192,7 @@ class _Folded:
         self.text = "".join(self._pieces(replace_invisible(text)))
 
     def _pieces(self, text: str) -> Iterator[str]:
-        """The text in pieces; wherever it got shorter the folded offset and the characters gone so far are noted."""
+        """Yield the text in pieces; record the folded offset and characters removed so far at each shortening."""
         at = gone = 0
         for run in (_BLANKS_AND_CODES if "\ufffd[" in text else _BLANKS).finditer(text):
             start, end = run.span()
@@ -205,11 +207,11 @@ class _Folded:
         yield text[at:]
 
     def original(self, at: int) -> int:
-        """Where the folded character `at` stands in the original."""
+        """Return the original offset of the folded character `at`."""
         return at + self._gone[bisect_right(self._after, at) - 1]
 
     def folded(self, at: int) -> int:
-        """The first folded character that stands at the original offset `at` or after it."""
+        """Return the offset of the first folded character at or after the original offset `at`."""
         return bisect_left(range(len(self.text)), at, key=self.original)
 
 
@@ -219,12 +221,15 @@ def _blank(run: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """A quotation as it is compared."""
+    """Fold a quotation for comparison."""
     return _Folded(_without_separators(text)).text.strip(" \n")
 
 
 class Haystack:
-    """The texts of a subject's items. Most quotations stand where they are said to, so texts are folded when needed."""
+    """The texts of a subject's items.
+
+    Texts are folded on demand, because most quotations are where they are claimed.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -233,13 +238,14 @@ class Haystack:
         self._lines: dict[int, array[int]] = {}
 
     def spans(self, quote: str, number: int, lines: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
-        """Where a folded quotation stands in one text, ends at whole words; `lines` (from 0) bound where to look."""
+        """Yield the places of a folded quotation in one text, at word boundaries; `lines` (from 0) limits the
+        search."""
         bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
         if bounds:
             yield from _found(self._of(number), quote, *bounds)
 
     def elsewhere(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
-        """Where it stands in any text: number, start, end; first from text `near` on, then from the beginning."""
+        """Yield its places in all texts (number, start, end), starting with text `near`."""
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
             for start, end in _found(self._all, quote, low, high):
@@ -247,7 +253,7 @@ class Haystack:
                 yield number, start - self._starts[number], end - self._starts[number]
 
     def line(self, number: int, at: int) -> int:
-        """Which line of a text (from 0) an offset stands in."""
+        """Return the line (from 0) of an offset in a text."""
         return bisect_right(self._line_starts(number), at) - 1
 
     def has_lines(self, number: int, first: int, last: int) -> bool:
@@ -280,7 +286,7 @@ def _without_separators(text: str) -> str:
 
 
 def _found(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Original spans between two original offsets."""
+    """Yield original spans between two original offsets."""
     text, end = folded.text, folded.folded(high)
     at = text.find(quote, folded.folded(low), end)
     for _ in range(MOST_TRIED):

@@ -1,4 +1,4 @@
-"""Show a judge two trials of one eval as one subject, and read why the second one differs."""
+"""Show a judge two trials of one eval as one subject, and parse its explanation of the difference."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +16,12 @@ from evalscribe.text import one_line, slug
 
 _SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
 _JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
-"""What may stand between two marks, and joins nothing any more without them."""
+"""Text between two marks that is dropped together with them."""
 _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
-    """`R0` and its transcripts, then `R1` with those that follow; without a base `R1` alone, from `T0` on.
+    """Return a subject with `R0` and its transcripts, then `R1` and its own; without a base `R1` alone, from `T0` on.
 
     The subject has the id of the candidate's agent run.
     """
@@ -31,7 +31,7 @@ def pair_subject(base: Record | None, candidate: Record) -> Subject:
 
 
 def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
-    """What the judge says, its citations as quotations; `base_id`: of the base's agent run."""
+    """Parse the judge's explanation, with citations as quotations; `base_id` is the id of the base's agent run."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
     explanation = cited.output["explanation"]
     kind = cited.output.get("kind")
@@ -46,7 +46,7 @@ def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: st
 
 
 def without_marks(cited: Mapping[str, Any]) -> str:
-    """A cited text in one line, without its marks."""
+    """Return a cited text on one line, without its marks."""
     text, told, at = str(cited["text"]), "", 0
     for one in cited["citations"]:
         between = text[at : max(at, one["start_idx"])]
