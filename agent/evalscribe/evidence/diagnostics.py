@@ -1,4 +1,4 @@
-"""Recognise errors of compilers, linters, installers and tracebacks by their format."""
+"""Parse errors of compilers, linters, installers and tracebacks by their format."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from evalscribe.evidence.log import LogLine
 from evalscribe.model.evidence import Severity
 
 CHAIN_LINES = 16
-"""How many indented lines may explain one error."""
+"""Maximum indented lines that explain one error."""
 LONG = 240
-"""An error line longer than this is a type written out: its deepest explanation says more."""
+"""Maximum length of an error line; longer ones write out a type, and their deepest explanation is more useful."""
 SHORT = 170
-"""Characters of a message that has a rule or code behind it."""
+"""Maximum characters of a message that is followed by a rule or code."""
 _PATH = r"(?P<path>[^\s:(][^:(]{0,400}?)"
 _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -58,7 +58,7 @@ _FRAME = re.compile(r"\s*(?:\d+\s|[|~^]|$)")
 
 
 def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Every diagnostic of the lines, in their order."""
+    """Yield every diagnostic in the lines, in order."""
     eslint_file = ""
     for at, line in enumerate(lines):
         if not line.text.strip():
@@ -99,7 +99,7 @@ def _one_line(lines: Sequence[LogLine], at: int) -> ParsedError | None:
 
 
 def _chain(lines: Sequence[LogLine], at: int, message: str) -> tuple[str, int]:
-    """The message, or the deepest explanation of one that writes out whole types; and its last line."""
+    """Return the message, or its deepest explanation if it writes out whole types, and its last line."""
     last = at
     while last + 1 < len(lines) and last - at < CHAIN_LINES and _explains(lines[last + 1].text):
         last += 1
@@ -115,7 +115,7 @@ def _explains(text: str) -> bool:
 
 
 def _cited(lines: Sequence[LogLine], at: int, last: int) -> tuple[int, int]:
-    """The lines to quote: all of a short explanation, only the deepest lines of a long one."""
+    """Return the lines to quote: all of a short explanation, only the deepest lines of a long one."""
     first, size = last, len(lines[last].text)
     while first > at and size + len(lines[first - 1].text) <= 3 * LONG:
         first -= 1
@@ -124,7 +124,7 @@ def _cited(lines: Sequence[LogLine], at: int, last: int) -> tuple[int, int]:
 
 
 def _headed(lines: Sequence[LogLine], at: int) -> ParsedError | None:
-    """An error whose place stands in the lines below it: rustc, ruff's full format, esbuild."""
+    """Parse an error whose place is on the lines below it: rustc, ruff's full format, esbuild."""
     match = _HEADED.fullmatch(lines[at].text)
     if not match:
         return None
@@ -144,7 +144,7 @@ def _headed(lines: Sequence[LogLine], at: int) -> ParsedError | None:
 
 
 def _with_code(message: str, code: str | None) -> str:
-    """The message, cut so that its rule still fits into one line, and the rule."""
+    """Return the message with its rule, cut so that both fit on one line."""
     message = message if len(message) <= SHORT else message[:SHORT].rstrip() + "…"
     return f"{message} ({code})" if code else message
 
@@ -166,7 +166,7 @@ _INSTALLER: tuple[tuple[str, re.Pattern[str]], ...] = (
 _BROKEN = re.compile(
     r"Retrying .{0,400} connection broken by '(?P<error>\w+)\([\"']?(?:\w+\([^)]*\): )?(?P<why>[^\"']*)"
 )
-"""Installers wrap the network's error into a retry message."""
+"""A network error that an installer wraps in a retry message."""
 _ERROR_LINE = re.compile(
     r"(?:.{0,80}?\b)?(?:[A-Za-z]\w*(?:Error|Exception)|error|uncaught|fatal(?: error)?|panic|✖|✘)"
     r"(?:\(\w+\))?[:!]?\s+\S.*",
@@ -176,12 +176,12 @@ _LABEL = re.compile(r"[\w ()./-]{1,80}: (?=Error: )")
 _AT = re.compile(r"\s*at (?:(?:async |new )?\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
 _PROGRESS = re.compile(r"\s*(?:[-$>+✔✓▌]\s|Saved \w|To ignore\b)|.*\.\.\.$")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[\w.@+~-]*(?:[\\/][\w.@+~-]+){1,60}\.\w{1,8}")
-"""A line that holds nothing but a file's path heads what is said about the file."""
+"""A line with only a file path, which introduces diagnostics of that file."""
 _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
 
 
 def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """What pytest says of one failed test without its header: the lines behind `E`, as its XML reports have them."""
+    """Parse one failed test of pytest without its header: the lines after `E`, as in its XML reports."""
     told = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
     if told and any(_PLACE_LINE.match(line.text) for line in lines):
         told = told[_reason_at([match["text"] for _, match in told]) :]
@@ -191,14 +191,14 @@ def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _reason_at(texts: Sequence[str]) -> int:
-    """Of code that is no Python the place and the code itself come first."""
+    """Return the index of the reason; in a syntax error, the place and the code come first."""
     if not _PYTHON_FRAME.match(texts[0]):
         return 0
     return next((n for n, text in enumerate(texts) if _RAISED.fullmatch(text)), 0)
 
 
 def tracebacks(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """The error at the end of every Python traceback, with the frames it passed."""
+    """Yield the final error of every Python traceback, with its frames."""
     at = 0
     while at < len(lines):
         if lines[at].text.strip() != _TRACEBACK:
@@ -216,7 +216,7 @@ def tracebacks(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def installers(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """What package installers complain about."""
+    """Yield errors of package installers."""
     for line in lines:
         for tool, pattern in _INSTALLER:
             match = pattern.fullmatch(line.text)
@@ -246,7 +246,7 @@ def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Lines that name an error, but only those that say which."""
+    """Yield lines that name an error and say which one."""
     for at, line in enumerate(lines):
         text = line.text[:4000]
         if not text.strip() or _PASSED_OVER.search(text) or is_stock(text):
@@ -263,13 +263,13 @@ def _unlabelled(line: LogLine, text: str) -> str:
 
 
 def first_saying(lines: Sequence[LogLine]) -> ParsedError | None:
-    """The first line that is more than a stock message: for a recorded reason, where every line counts."""
+    """Return the first line that is more than a stock message; for a recorded reason, where every line counts."""
     line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
     return ParsedError("", strip_prefixes(line.text), line.number, line.number) if line else None
 
 
 def below_heading(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """The first telling line below a heading such as `[error] … Failed to deploy:`, whatever it looks like."""
+    """Yield the first informative line below a heading such as `[error] … Failed to deploy:`, in any format."""
     at = next((at for at, line in enumerate(lines) if line.mark == "error"), len(lines))
     below = (line for line in lines[at + 1 :] if not line.mark)
     telling = (line for line in below if not _PROGRESS.match(line.text) and not _FILE.fullmatch(line.text.strip()))
@@ -278,7 +278,7 @@ def below_heading(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _stack(lines: Sequence[LogLine], at: int) -> tuple[tuple[str, int], ...]:
-    """The places of a JavaScript stack right below a line."""
+    """Return the places of a JavaScript stack trace directly below a line."""
     places = []
     for line in lines[at + 1 : at + 12]:
         if not _AT.match(line.text[:1000]):

@@ -8,26 +8,26 @@ from evalscribe.ids import Frozen
 from evalscribe.model.evidence import Document, Evidence
 
 CONTEXT = 5
-"""Lines around a difference."""
+"""Context lines around a difference."""
 SIMILAR = 0.3
-"""Share of lines that two files of different paths must have in common to be called one."""
+"""Minimum share of common lines to match two files with different paths."""
 MAX_BY_CONTENT = 40
-"""Files on each side that are compared by content; more are matched by path only."""
+"""Maximum files on each side that are compared by content; more are matched by path only."""
 EXACT_CELLS = 250_000
-"""Up to this many pairs of differing lines are compared exactly, above it by anchors."""
+"""Maximum pairs of differing lines that are compared exactly; more are compared by anchors."""
 
 Opcode = tuple[str, int, int, int, int]
 
 
 class DocumentPair(Frozen):
-    """An output document and the reference that it answers to; None on the side that lacks it."""
+    """An output document and its reference; None on the side that has none."""
 
     output: Document | None = None
     expected: Document | None = None
 
 
 class LineChange(Frozen):
-    """Lines of the reference that the output has otherwise; line numbers count from 1."""
+    """Reference lines that differ in the output; line numbers start at 1."""
 
     expected_first: int
     expected: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class LineChange(Frozen):
 
 
 class DiffHunk(Frozen):
-    """Changes that stand close together, with lines of context around them."""
+    """Nearby changes with lines of context around them."""
 
     expected_first: int
     output_first: int
@@ -50,7 +50,7 @@ class DiffHunk(Frozen):
 
 
 def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
-    """Every output and expected document once: matched by path, then by content, the rest alone.
+    """Pair every output and expected document once: by path, then by content; the rest stay unpaired.
 
     A reference stands under a folder of its own (`answer/src/a.py` answers to `src/a.py`). The order is that of the
     output documents, then of the references that no output answers to.
@@ -68,13 +68,13 @@ def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
 
 
 def positions(evidence: Evidence, found: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
-    """The pairs by the positions of their documents, without the texts."""
+    """Return the positions of the paired documents, without their texts."""
     at = {id(document): number for number, document in enumerate(evidence.documents)}
     return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in found)
 
 
 def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
-    """The pairs that `positions` names."""
+    """Return the pairs at positions that `positions` returned."""
     documents = evidence.documents
     return tuple(
         DocumentPair(
@@ -86,7 +86,7 @@ def at_positions(evidence: Evidence, places: Iterable[tuple[int | None, int | No
 
 
 def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ...]:
-    """Where the two documents differ, white space at line ends aside; empty unless both are there."""
+    """Return the differences of the two documents, ignoring white space at line ends; empty unless both exist."""
     if pair.output is None or pair.expected is None or pair.output.text == pair.expected.text:
         return ()
     old, new = pair.expected.lines, pair.output.lines
@@ -95,9 +95,9 @@ def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ..
 
 
 def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
-    """Reference by output: equal whole paths, and equal paths below the folder that all references share.
+    """Match references to outputs by whole path, and by path below the folder that all references share.
 
-    The way that matches more goes first, so that an output that names itself like a reference stands in no one's way.
+    The method with more matches goes first, so that an output named like a reference does not displace the others.
     """
     paths = {output.path for output in outputs}
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
@@ -112,7 +112,7 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
 
 
 def _root(references: Sequence[Document]) -> int:
-    """How many characters the one folder takes that all references stand under; 0 without such a folder."""
+    """Return the length of the folder prefix that all references share; 0 without one."""
     roots = {reference.path.partition("/")[:2] for reference in references}
     folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
     return len(folder) + 1 if slash else 0
@@ -137,7 +137,7 @@ def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> 
 
 
 def _words(document: Document) -> frozenset[str]:
-    """The lines that tell one file from another."""
+    """Return the lines that distinguish one file from another."""
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
@@ -150,7 +150,7 @@ def _suffix(document: Document) -> str:
 
 
 def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
-    """How `old` becomes `new`, as difflib says it; exact where that is cheap."""
+    """Return difflib opcodes from `old` to `new`; exact if that is cheap."""
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -169,7 +169,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
-    """Opcodes between lines that occur once on each side, in time linear but for a sort."""
+    """Yield opcodes between lines that occur once on each side; linear time apart from a sort."""
     i = j = 0
     for x, y in [*_anchors(a, b), (len(a), len(b))]:
         if x < i or y < j:
@@ -183,7 +183,7 @@ def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
 
 
 def _anchors(a: list[str], b: list[str]) -> list[tuple[int, int]]:
-    """Pairs of equal, unique lines that rise on both sides: the longest such chain."""
+    """Return the longest chain of equal, unique lines that ascends on both sides."""
     once_a, once_b = _once(a), _once(b)
     candidates = [(at, once_b[line]) for line, at in once_a.items() if line in once_b]
     tops: list[int] = []
@@ -202,7 +202,7 @@ def _anchors(a: list[str], b: list[str]) -> list[tuple[int, int]]:
 
 
 def _once(lines: Sequence[str]) -> dict[str, int]:
-    """Line to index of the lines that occur once, in order."""
+    """Map the lines that occur once to their index, in order."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1
@@ -210,7 +210,7 @@ def _once(lines: Sequence[str]) -> dict[str, int]:
 
 
 def _grouped(opcodes: Sequence[Opcode], context: int) -> list[list[Opcode]]:
-    """The changes, those at most twice the context apart in one group."""
+    """Group changes that are at most twice the context apart."""
     groups: list[list[Opcode]] = []
     for opcode in opcodes:
         if opcode[0] == "equal":

@@ -1,4 +1,4 @@
-"""Located errors: their values, and the wording and normalisation of error messages."""
+"""Values of located errors, and the shortening and normalisation of error messages."""
 
 import re
 from typing import NamedTuple
@@ -9,7 +9,7 @@ PATH_LINE = re.compile(r"(?P<path>[^\s:()'\"<>|]{1,400}\.\w{1,8})[:(](?P<line>\d
 
 
 class ParsedError(NamedTuple):
-    """One error in tool output: the lines that say it and the places that it names, as spelled there."""
+    """One error in tool output: its lines and the places that it names, as spelled there."""
 
     tool: str
     error: str
@@ -22,7 +22,7 @@ class ParsedError(NamedTuple):
 
 
 def place_in(text: str) -> tuple[tuple[str, int], ...]:
-    """The first `path:line` or `path(line` of a text, if any."""
+    """Return the first `path:line` or `path(line` of a text, if any."""
     match = PATH_LINE.search(text[:2000])
     return ((match["path"], int(match["line"])),) if match else ()
 
@@ -58,7 +58,7 @@ _ABSOLUTE = re.compile(
     r"(?<![\w.:/])(?:/(?:tmp|home|root|var|private|Users|opt|usr|mnt|srv)|[A-Za-z]:)?[\\/](?:[\w.@+~-]+[\\/])*"
     r"(?P<name>[\w.@+~-]+\.\w{1,8})\b"
 )
-"""A path from the root that ends in a file: the path of a URL (`/api/hello`) stays."""
+"""An absolute path to a file. URL paths such as `/api/hello` do not match."""
 _TIMING = re.compile(r"(?<!\bafter)(?<!\bwithin)\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
 _EQUALITY = re.compile(r"\s+// Object\.is equality$")
 _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -74,14 +74,14 @@ _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def strip_prefixes(text: str) -> str:
-    """A message without what a harness puts before it: `[…]` groups, marks, `Error:`, `Uncaught`."""
+    """Remove prefixes that a harness adds: `[…]` groups, marks, `Error:`, `Uncaught`."""
     text = text.strip()[:4000]
     bare = _PREFIX.sub("", _REFUSED.sub("", _PREFIX.sub("", text), count=1)).strip()
     return bare or text
 
 
 def is_stock(text: str) -> bool:
-    """Whether a line only says that something failed, and not what."""
+    """Return whether a line only says that something failed, and not what."""
     bare = _PREFIX.sub("", _ASIDE.sub("", text.strip()[:400]))
     if bare.endswith(":") and is_refused_push(text):
         return True  # the reason is in the lines below
@@ -90,19 +90,20 @@ def is_stock(text: str) -> bool:
 
 
 def is_refused_push(text: str) -> bool:
-    """Whether the Convex CLI reports in this line that a deployment refused a push, with or without the reason."""
+    """Return whether the Convex CLI reports in this line that a deployment refused a push, with or without the
+    reason."""
     return _REFUSED.match(_PREFIX.sub("", text[:400])) is not None
 
 
 def shorten_error(text: str, limit: int = MAX_ERROR) -> str:
-    """One line as a person would quote it: no absolute paths, timings or folded white space."""
+    """Shorten an error to one line: no absolute paths or timings, white space folded."""
     text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # folded first: the patterns below look for blanks
     text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, text)))
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def normalise_error(text: str) -> str:
-    """An error without its accidents: paths, ids, numbers, timings and hex become placeholders."""
+    """Replace the variable parts of an error with placeholders: paths, ids, numbers, timings and hex."""
     text = text[:MAX_NORMALISED]
     for pattern, placeholder in _NORMAL:
         text = pattern.sub(placeholder, text)
@@ -114,7 +115,7 @@ def _tail(match: re.Match[str]) -> str:
 
 
 def _topic(part: str) -> bool:
-    """Whether a part before a colon only names what was done: `convex dev`, `Linting (eslint)`, `vitest`."""
+    """Return whether a part before a colon only names an activity: `convex dev`, `Linting (eslint)`, `vitest`."""
     return (
         bool(re.fullmatch(r"[\w./-]+(?: [\w./()-]+){0,6}", part))
         and not part.endswith(("Error", "Exception"))

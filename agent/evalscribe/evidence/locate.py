@@ -36,10 +36,9 @@ _ASSERTION = re.compile(
 
 
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
-    """Every error of the failed step, errors before warnings, at most fifty.
+    """Return all errors of the failed step, errors before warnings, at most fifty.
 
-    Where the log says nothing, what the source recorded as the reason, unless it is a stock message; that has no
-    citation.
+    If the log has none, return the reason that the source recorded, without a citation, unless it is a stock message.
     """
     log = first_log(evidence)
     named = names_failed_step(evidence)
@@ -55,12 +54,12 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
 
 
 def locate(evidence: Evidence) -> LocatedError | None:
-    """The best of the errors; None where the log ends before the reason."""
+    """Return the best of the errors; None if the log ends before the reason."""
     return next(iter(locate_all(evidence)), None)
 
 
 def signature(step: str | None, located: LocatedError | None) -> str | None:
-    """Step and normalised error; None, which equals nothing, where no error was located."""
+    """Return the failed step and the normalised error; None, which equals nothing, if no error was located."""
     if located is None:
         return None
     said = located.error.casefold() if located.exact else normalise_error(located.error)
@@ -68,7 +67,7 @@ def signature(step: str | None, located: LocatedError | None) -> str | None:
 
 
 def tests(evidence: Evidence) -> TestOutcome:
-    """What the test runner said; without a runner in the log only what the source recorded of the step."""
+    """Return the test runner's results; without a runner in the log, only what the source recorded of the step."""
     step = next((step.status for step in evidence.steps if names_tests(step.name)), None)
     log = first_log(evidence)
     outcome = parse_runner_output(lines_of(log)) if log else None
@@ -95,12 +94,13 @@ def tests(evidence: Evidence) -> TestOutcome:
 
 
 def _graded_afterwards(evidence: Evidence) -> bool:
-    """Whether a grader judged what an agent had done: then the log of its work is not why it failed."""
+    """Return whether a grader judged an agent's work afterwards: the log of the work then does not explain the
+    failure."""
     return bool(evidence.of("transcript")) and evidence.eval.status != "error" and bool(evidence.eval.reason)
 
 
 def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """The errors of the first way of looking that finds any."""
+    """Return the errors of the first parser that finds any."""
     told = parse_runner_output(lines)
     if told and (told.failures or told.unstarted):
         # Any other line was printed by the tests or by the code under test.
@@ -123,7 +123,7 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
-    """Errors in what the source recorded: the failed step's reason, else the eval's."""
+    """Parse errors in the reason that the source recorded for the failed step, else for the eval."""
     failed = sorted(
         (step for step in evidence.steps if step.status == "failed"),
         key=lambda step: step.name != evidence.eval.failed_step,
@@ -154,7 +154,7 @@ def _of_tests(told: RunnerOutput) -> Iterator[ParsedError]:
 
 
 def _reason(failure: ReportedFailure) -> str | None:
-    """The first line of the message that says more than that there was an error."""
+    """Return the first line of the message that says more than that there was an error."""
     message = next((strip_prefixes(line) for line in failure.message if not is_stock(line)), None)
     values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
     if not message or not message.startswith("expect(") or not values:
@@ -181,7 +181,7 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 
 
 def _places(named: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
-    """The output documents that paths of a log mean: equal from the end, and no reference fits better."""
+    """Yield the output documents that paths of a log refer to: matched from the end, unless a reference fits better."""
     seen = set()
     for path, line in named:
         document = _best_fit(path, evidence.of("output"))
@@ -200,7 +200,8 @@ def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
 
 
 def _best_fit(path: str, documents: Sequence[Document]) -> Document | None:
-    """The document with the longest path that ends the logged one; else the only one whose path it ends."""
+    """Return the document with the longest path that is a suffix of the logged one; else the only one whose path ends
+    in it."""
     bare = _bare(path)
     inner = [document for document in documents if bare.endswith("/" + document.path)]
     if inner:

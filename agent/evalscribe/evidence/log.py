@@ -1,4 +1,4 @@
-"""A log as lines without decoration, cut into the sections that its runner marks."""
+"""Read a log as plain lines, and split it into the sections that its runner marks."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from evalscribe.evidence.errors import is_stock
 from evalscribe.model.evidence import Document, Evidence, Excerpt
 
 MAX_LINE = 20_000
-"""Characters of a line that are looked at: a single line of megabytes is data, not an error."""
+"""Maximum characters read of a line; a single line of megabytes is data, not an error."""
 MAX_LINES = 50_000
 CACHED_FAILURES = 2
 """Failures whose parsed logs are cached. Errors, tests and the failed step's part are read from the same lines, and a
@@ -40,7 +40,7 @@ class LogLine(NamedTuple):
 
     number: int
     mark: str
-    """`ok`, `cmd`, `error`… where the runner marks a new section, else empty."""
+    """`ok`, `cmd`, `error`, … if the runner starts a section here, else empty."""
     text: str
 
 
@@ -48,16 +48,16 @@ class LogSection(NamedTuple):
     mark: str
     heading: str
     lines: tuple[LogLine, ...]
-    """With the heading's own line."""
+    """Lines of the section, including its heading."""
 
 
 def first_log(evidence: Evidence) -> Document | None:
-    """The first log document that says anything."""
+    """Return the first log document that is not blank."""
     return next((document for document in evidence.of("log") if document.text.strip()), None)
 
 
 def clean(text: str) -> str:
-    """A line without terminal codes and control characters, cut where it is no line any more."""
+    """Remove terminal codes and control characters from a line, and cut it to `MAX_LINE`."""
     text = text[:MAX_LINE]
     if "\x1b" in text:
         text = _ANSI.sub("", text)
@@ -66,7 +66,7 @@ def clean(text: str) -> str:
 
 @lru_cache(CACHED_FAILURES)
 def lines_of(document: Document, first: int = 1) -> list[LogLine]:
-    """The lines of a log without tags such as `[vitest] `; of a very long log the first and the last."""
+    """Return the lines of a log without tags such as `[vitest] `; for a very long log, the first and the last."""
     lines, half = document.lines, MAX_LINES // 2
     numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
     if len(lines) > MAX_LINES:
@@ -76,14 +76,14 @@ def lines_of(document: Document, first: int = 1) -> list[LogLine]:
 
 
 def plain_lines(text: str) -> list[LogLine]:
-    """The lines of a text that is no log, such as a recorded reason."""
+    """Return the lines of a text that is not a log, such as a recorded reason."""
     lines = [LogLine(number, "", clean(line)) for number, line in enumerate(text.split("\n")[:MAX_LINES], 1)]
     return _of_last_command(lines)
 
 
 @lru_cache(CACHED_FAILURES)
 def failed_sections(evidence: Evidence) -> list[LogLine]:
-    """The lines that belong to the failed step; the whole log where its runner marks nothing."""
+    """Return the lines of the failed step; the whole log if its runner marks no sections."""
     log = first_log(evidence)
     if log is None:
         return []
@@ -98,21 +98,21 @@ def failed_sections(evidence: Evidence) -> list[LogLine]:
 
 
 def names_failed_step(evidence: Evidence) -> bool:
-    """Whether the log has an error section for the failed step; True if it marks no errors or no step failed."""
+    """Return whether the log has an error section for the failed step; True if it marks no errors or no step failed."""
     log, step = first_log(evidence), evidence.eval.failed_step
     errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []
     return not step or not errors or any(_related(step, section.heading) for section in errors)
 
 
 def reference_errors(evidence: Evidence) -> tuple[LogLine, ...]:
-    """Headings of errors in setting up the reference answer."""
+    """Return the headings of errors in setting up the reference answer."""
     log = first_log(evidence)
     lines = lines_of(log) if log else []
     return tuple(line for line in lines if line.mark == "error" and line.text.startswith(REFERENCE))
 
 
 def failed_log(evidence: Evidence) -> Excerpt | None:
-    """The part of the log that belongs to the failed step, tags and all; None without a log."""
+    """Return the log of the failed step, including tags; None without a log."""
     log, lines = first_log(evidence), failed_sections(evidence)
     if log is None or not lines:
         return None
@@ -121,7 +121,7 @@ def failed_log(evidence: Evidence) -> Excerpt | None:
 
 
 def names_tests(step: str | None) -> bool:
-    """Whether a step's name says that it runs the tests."""
+    """Return whether a step's name indicates that it runs the tests."""
     return bool(step) and bool(_TEST_WORDS & _words(step or ""))
 
 
@@ -152,7 +152,8 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
 
 
 def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
-    """Which section reports the failed step: the last that names it, else in the order of the failed steps."""
+    """Return the index of the section that reports the failed step: the last that names it, else by the order of
+    failed steps."""
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
     named = [at for at in errors if step and _related(step, sections[at].heading)]
@@ -165,9 +166,9 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
 
 
 def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> Sequence[LogSection]:
-    """The failing section; where only a heading stands there, also the command it speaks of, after or before it.
+    """Return the failing section; if it has only a heading, include the command that it refers to, after or before it.
 
-    Before it: from the first such command on, since what comes later may be marks that the code under test printed.
+    Before it, start at the first such command, because later marks may be printed by the code under test.
     """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):
@@ -185,7 +186,7 @@ def _is_command(section: LogSection, words: str) -> bool:
 
 
 def _related(step: str, heading: str) -> bool:
-    """Whether two texts speak of the same step: a shared word of one kind of step."""
+    """Return whether two texts refer to the same step: they share a word for one kind of step."""
     return any(kind & _words(step) and kind & _words(heading) for kind in _kinds(step))
 
 

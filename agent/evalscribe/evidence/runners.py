@@ -1,4 +1,4 @@
-"""Test runners: what each prints after its own header. Captured output of the code under test is passed over."""
+"""Parse the output of test runners after their headers, without captured output of the code under test."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ MAX_NAME = 1000
 MESSAGE_LINES = 12
 QUOTED_LINES = 6
 QUOTED_LINE = 400
-"""Only the first lines of a message are quoted, up to a value written out."""
+"""A message is quoted up to the first line longer than this, such as a value written out (characters)."""
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
 _DURATION = re.compile(r"\s+(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)$")
 
@@ -39,7 +39,7 @@ class RunnerOutput(NamedTuple):
 
 
 def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
-    """The first known runner whose header stands in the lines, read from there; None without any."""
+    """Parse the output of the first known runner whose header occurs; None if there is none."""
     headed = [(at, read) for header, read in _RUNNERS if (at := _first(lines, header)) is not None]
     if not headed:
         return None
@@ -89,7 +89,7 @@ def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure
 
 
 def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
-    """The runner's own lines: what the tests printed stands below `stdout | …` up to the next blank line."""
+    """Yield the runner's own lines, without captured output: `stdout | …` up to the next blank line."""
     captured = False
     for line in lines:
         captured = bool(_VITEST_CAPTURED.match(line.text)) or (captured and bool(line.text.strip()))
@@ -98,7 +98,7 @@ def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
 
 
 def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Pattern[str]) -> Iterator[ReportedFailure]:
-    """Failures that begin with a marked name; the lines up to the next mark are the message."""
+    """Yield failures that start with a marked name; their message goes on to the next mark."""
     for at, line in enumerate(lines):
         match = mark.match(line.text)
         if not match:
@@ -115,7 +115,7 @@ def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Patte
 
 
 def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFailure:
-    """The message without blank lines and arrows, bounded."""
+    """Return a failure with a bounded message, without blank lines and arrows."""
     said = [below for below in message if below.text.strip()]
     kept = said[:MESSAGE_LINES]
     quoted = list(takewhile(lambda below: len(below.text) <= QUOTED_LINE, kept[:QUOTED_LINES]))
@@ -140,7 +140,7 @@ def _places(text: str) -> list[tuple[str, int]]:
 
 
 def _last_counts(texts: Iterable[str]) -> dict[str, int]:
-    """Counts by word of the last line that has any: a runner sums up at the end."""
+    """Return the counts by word on the last line that has any: runners end with a summary."""
     last: dict[str, int] = {}
     for text in texts:
         found = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNT.findall(text)}
@@ -202,7 +202,10 @@ def _unittest(lines: Sequence[LogLine]) -> RunnerOutput | None:
 
 
 def _ends_unittest_body(text: str) -> bool:
-    """Whether a line ends a body. The next failure does, separator or not: overlapping bodies take quadratic time."""
+    """Return whether a line ends a body.
+
+    The next failure also ends it, with or without a separator: overlapping bodies would take quadratic time.
+    """
     return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
 
 

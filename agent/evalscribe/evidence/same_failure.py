@@ -1,4 +1,4 @@
-"""Decide whether two failures are the same, and what other models' runs say of one."""
+"""Decide whether two failures are the same, and compare a failure with other models' runs."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ TRIAL = re.compile(r"#\d+$")
 
 
 class FailureDescription(NamedTuple):
-    """A failure as a judge or a report tells it."""
+    """A failure as a judge or a report describes it."""
 
     step: str | None
     classification: Classification | None
@@ -27,7 +27,7 @@ class FailureDescription(NamedTuple):
 
 
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
-    """Whether an eval failed for the same cause: by name, else by error, else by step and label.
+    """Return whether an eval failed for the same cause: by cause name, else by error, else by step and label.
 
     People's reports name no cause in our words and paraphrase the error, so for them the step decides, with the label
     or, where both say it, the kind of the cause: the same failure was labelled differently more than once.
@@ -40,27 +40,27 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
 
 
 def _same_error(mine: str, theirs: str) -> bool:
-    """A stock message equals nothing, not even the same eval in another run."""
+    """Compare errors; a stock message equals nothing, not even the same eval in another run."""
     return not is_stock(mine) and normalise_error(mine) == normalise_error(theirs)
 
 
 def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Whether two runs had the same experiment, task and grader. What is not known equals nothing."""
+    """Return whether two runs had the same experiment, task and grader. Unknown values equal nothing."""
     known = a.experiment and b.experiment and a.task and a.grader
     return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
 
 
 def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Whether two failures look the same. One that never came to the model's work looks like no other."""
+    """Return whether two failures have the same fingerprint. Failures before the model's work have none."""
     mine = fingerprint(a)
     return mine is not None and mine == fingerprint(b)
 
 
 def fingerprint(sighting: FailureFingerprint) -> Fingerprint | None:
-    """What is equal in failures that look the same; None where a failure says nothing about its eval.
+    """Return the values that equal failures share; None if a failure says nothing about its eval.
 
-    Where the log hides the values that were compared, the same message may stand for anything: then the failed tests
-    have to be the same too.
+    If the log hides the compared values, the same message may have several causes; then the failed tests must match
+    too.
     """
     if sighting.signature is None or not sighting.judged:
         return None
@@ -70,24 +70,24 @@ def fingerprint(sighting: FailureFingerprint) -> Fingerprint | None:
 
 
 class CompactFailure(NamedTuple):
-    """A sighting beside those of many runs with thousands of failures each: what is compared, as small as can be."""
+    """The values of a failure that are compared, kept small because many runs have thousands of failures each."""
 
     run: str
     model: str
-    """`provider/model`, as the model's folder of reports is called."""
+    """`provider/model`, as in the model's reports folder."""
     key: str
-    """The model in any spelling and of any provider: who serves it makes no second model of it."""
+    """The normalised model name without provider: the same model served by several providers counts once."""
     experiment: str
     eval: str
     step: str | None
     look: Fingerprint | None
     version: tuple[str, str] | None
-    """Task and grader, None where one of them is not known."""
+    """Task and grader; None if one of them is unknown."""
     judged: bool
 
 
 def compact_failure(seen: FailureFingerprint) -> CompactFailure:
-    """Its strings are shared with those of other runs: most evals fail with many models."""
+    """Convert a fingerprint; its strings are shared with other runs, because most evals fail with many models."""
     known = (intern(seen.task), intern(seen.grader)) if seen.task and seen.grader else None
     looks = fingerprint(seen)
     return CompactFailure(
@@ -106,15 +106,17 @@ def compact_failure(seen: FailureFingerprint) -> CompactFailure:
 def compare_across_models(
     mine: CompactFailure, others: Sequence[CompactFailure], passed: Mapping[str, str]
 ) -> CrossModelFailures | None:
-    """What other models' runs say of a failure; None where none of them fails in the same way.
+    """Count the other models that fail in the same way; None if there are none.
 
-    `others`: failures of the same eval in other runs. `passed`: models (`provider/model`) by the runs that show every
-    failure they had, where a missing one has passed.
+    A model is counted once, however many runs and providers it has. It fails alike if one of its runs does, in the
+    same version of the eval. Otherwise it still counts in the total if it failed differently in this version and its
+    work was judged, or if a complete run of it lacks this failure. Passed evals are not stored, so their version is
+    unknown; they are assumed to be of the same version, which can only weaken the claim.
 
-    A model is counted once, however many runs and providers it has: as failing alike where one of its runs does, in
-    the same version of the eval. Else it counts among all models where it failed otherwise in this version, its work
-    being judged, or has a run that shows every failure and not this one. Of an eval that passed nothing is stored, so
-    its version is not known: such a model is taken for one of the same version, which can only weaken the claim.
+    Args:
+        mine: The failure.
+        others: Failures of the same eval in other runs.
+        passed: Models (`provider/model`) by their complete runs, in which a missing failure means a pass.
     """
     theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
     same = [other for other in theirs if other.version == mine.version]
@@ -133,7 +135,8 @@ def compare_across_models(
 
 
 def describe_across_models(across: CrossModelFailures | None) -> str:
-    """What a judge is told, without names: `It fails the same way for 5 of 7 models …`; empty where nothing is."""
+    """Describe the comparison for a judge, without names: `It fails the same way for 5 of 7 models …`; empty if
+    None."""
     if across is None:
         return ""
     others = len(across.earlier) + across.more_earlier
@@ -146,24 +149,24 @@ def describe_across_models(across: CrossModelFailures | None) -> str:
 
 
 class CompleteRun(NamedTuple):
-    """A run that shows every failure it had."""
+    """A run whose list of failures is complete."""
 
     run: str
     model: str
     evals: frozenset[str] | None
-    """Those that it had, without their trials, where the source names them."""
+    """Its evals without trials, if the source lists them."""
 
 
 @dataclass(frozen=True)
 class OtherRuns:
-    """The other stored runs of an experiment, as far as they say something of some evals."""
+    """The other stored runs of an experiment, with the failures of some evals."""
 
     failures: Mapping[str, Sequence[CompactFailure]]
-    """By the eval's path."""
+    """Failures by the eval's path."""
     passing: Sequence[CompleteRun]
 
     def across(self, mine: CompactFailure) -> CrossModelFailures | None:
-        """What other models' runs say of a failure; None where none of them fails in the same way."""
+        """Count the other models that fail in the same way; None if there are none."""
         others = self.failures.get(mine.eval, ())
         if mine.look is None or all(other.look != mine.look or other.key == mine.key for other in others):
             return None
@@ -174,14 +177,14 @@ class OtherRuns:
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:
-    """The run, where an eval that it had and that is not among its failures has surely passed."""
+    """Yield the run if its evals that are not among its failures must have passed."""
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
         evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
         yield CompleteRun(run.id, model_name(run), evals)
 
 
 def model_name(holder: FailureFingerprint | Run) -> str:
-    """`provider/model`, as the model's folder of reports is called."""
+    """Return `provider/model`, as in the model's reports folder."""
     return "/".join(model_folder(holder.provider, holder.model))
 
 
@@ -199,6 +202,6 @@ def _one_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 
 
 def _together(a: CompactFailure, b: CompactFailure) -> bool:
-    """Whether both are of one experiment, in versions of the eval that are known."""
+    """Return whether both are of one experiment, and the versions of the eval are known."""
     known = a.version and b.version and a.experiment and b.experiment
     return bool(known) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))

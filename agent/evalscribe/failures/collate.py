@@ -1,4 +1,4 @@
-"""Collate findings: recurrence, patterns and recommendations."""
+"""Collate findings into recurrence, patterns and recommendations."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from evalscribe.model.run import Run
 
 
 def find_recurrence(verdict: Verdict | None, step: str | None, precedents: Sequence[Precedent]) -> Recurrence:
-    """`precedents` are those of this eval, newest first, of comparable runs only."""
+    """Compare a verdict with `precedents`: those of this eval in comparable runs, newest first."""
     if not precedents:
         return Recurrence()
     reports = tuple(dict.fromkeys(precedent.report for precedent in precedents))
@@ -51,18 +51,19 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
 
 
 def make_recommendations(findings: Sequence[Finding]) -> tuple[Recommendation, ...]:
-    """Proposals first, numbered over all groups; then notes on the model and what needs no action, unnumbered."""
+    """Return proposals first, numbered over all groups; then unnumbered notes on the model and on what needs no
+    action."""
     numbered = tuple(r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings), 1))
     return (*numbered, *_model_notes(findings), *_no_action(findings))
 
 
 def proposes(verdict: Verdict) -> bool:
-    """Whether a verdict asks the maintainers to change something of theirs."""
+    """Return whether a verdict proposes a change to the suite."""
     return verdict.fix is not None and GROUP_OF_KIND[verdict.cause_kind] in ("eval", "lint")
 
 
 def _proposals(findings: Sequence[Finding]) -> list[Recommendation]:
-    """One for each change that a verdict asks for; equal changes are one."""
+    """Return one proposal for each distinct change that the verdicts ask for."""
     by_fix: dict[tuple[RecommendationGroup, str, bool], list[str]] = defaultdict(list)
     for finding in findings:
         verdict = finding.judged
@@ -84,7 +85,7 @@ def _better_records(findings: Sequence[Finding]) -> Iterable[Recommendation]:
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """What the model surely gets wrong again: within the run, or in an earlier report too."""
+    """Yield notes on repeated model faults: several in this run, or also in an earlier report."""
     by_cause: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         verdict = finding.judged
@@ -115,7 +116,7 @@ NOTHING = (OWN, DOCUMENTED, RERUN, UNSURE)
 
 
 def _why_nothing(verdict: Verdict | None) -> str | None:
-    """Why no change is proposed for a failure, or None where one is."""
+    """Return why no change is proposed for a failure; None if one is."""
     if verdict is None or proposes(verdict):
         return None
     if verdict.cause_kind == "infrastructure":
@@ -136,9 +137,16 @@ def collate(
     newest: str | None = None,
     corrections: Mapping[str, Correction] | None = None,
 ) -> Collation:
-    """`history` maps an eval's path to what earlier reports say of it, newest first; `newest` names the last report.
+    """Collate the findings of a run.
 
-    Patterns and recommendations follow the labels in force: a person's correction, by path, before the judge's.
+    Patterns and recommendations use people's corrections before the judge's labels.
+
+    Args:
+        run: The run.
+        findings: Its findings.
+        history: Entries of earlier reports by the eval's path, newest first.
+        newest: Name of the last report.
+        corrections: People's corrections by path.
     """
     seen = tuple(_with_recurrence(finding, history) for finding in findings)
     in_force = [_corrected(finding, corrections or {}) for finding in seen]
@@ -151,9 +159,9 @@ def collate(
 
 
 def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest: str | None) -> tuple[str, ...]:
-    """Evals that failed in the newest earlier report and not here.
+    """Return evals that failed in the newest earlier report and not in this run.
 
-    Where the source names all evals, only those that ran; where its list is short, nothing can be said.
+    Only evals that ran are included, if the source lists them all; if its list is incomplete, the result is empty.
     """
     if len(run.failures) < run.failed:
         return ()
@@ -164,14 +172,14 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
 
 
 def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]]) -> Finding:
-    """A group's members share one verdict; its history is that of the first member that has any."""
+    """Add recurrence to a finding. Its group shares the history of the first member that has any."""
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
     found = find_recurrence(finding.judged, finding.step, earlier)
     return finding.model_copy(update={"recurrence": found})
 
 
 def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Finding:
-    """The finding as people see it; what the judge would change is not proposed where they blame the model."""
+    """Apply people's corrections to a finding; where they blame the model, the judge's proposed change is dropped."""
     said = next((corrections[path] for path in finding.paths if path in corrections), None)
     if said is None or finding.judged is None:
         return finding

@@ -1,4 +1,4 @@
-"""Apply human labels to other failures: as evidence about the same failure, as examples for similar ones."""
+"""Apply human labels to other failures: as precedents for the same failure, as examples for similar ones."""
 
 import re
 from collections import Counter
@@ -12,35 +12,35 @@ from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import Classification, HumanLabel, LabelledExample, Precedent
 
 MOST = 4
-"""Examples for one failure."""
+"""Maximum examples for one failure."""
 MOST_OF_A_LABEL = 2
 SAME_ERROR = "the same error in another eval"
 SAME_CODE = "the same rule or code of error at the same step"
 SAME_CAUSE = "the same cause"
 
 FailureRecords = Mapping[tuple[str, str], FailureFingerprint]
-"""Failures by run and path, as far as their runs are in the store."""
+"""Fingerprints by run and path, for runs in the store."""
 LabelledEval = tuple[str, str]
 
 
 class CurrentFailure(NamedTuple):
-    """What is known of the failure at hand before anybody judges it."""
+    """The failure to judge, as known before judging."""
 
     sighting: FailureFingerprint
     path: str
-    """Of the eval, with its trial."""
+    """Path of the eval, including its trial."""
     error: str | None = None
-    """As located in the log."""
+    """Error located in the log."""
     code: str | None = None
-    """Lint rule or code of the located error."""
+    """Lint rule or error code of the located error."""
     cause: str | None = None
-    """As rules name it."""
+    """Cause named by rules."""
 
 
 def precedents_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
 ) -> tuple[Precedent, ...]:
-    """Labels of the same failure: same eval in the same version, looking the same, in another run of any model."""
+    """Return labels of the same failure: equal fingerprint and eval version, in another run of any model."""
     same = (label for label in labels if (seen := _seen(label, now, sighted)) and _same_failure(now.sighting, seen))
     return tuple(_precedent(label, now) for label in _newest_first(same))
 
@@ -53,11 +53,11 @@ def add_labels(
     names: Mapping[str, str],
     runs: Mapping[str, str],
 ) -> tuple[Precedent, ...]:
-    """What earlier reports say together with what git knows of the labels in them, newest first.
+    """Add labels from git to the history from earlier reports, newest first.
 
-    `names`: what the history calls a report, by its name below the reports folder; `runs`: its run, by what the history
-    calls it. A label that a report of the same model gives already is not told twice, but with its reviewer; one about
-    another version of the eval or another failure is no evidence, whether git knows of it or not.
+    `names` maps a report's path below the reports folder to its name in the history; `runs` maps that name to its run.
+    A label that a report of the same model already has only adds its reviewer. Labels of other failures, or of other
+    versions of the eval, are left out.
     """
     labels = tuple(labels)
     given: dict[tuple[str | None, Classification | None], HumanLabel] = {
@@ -77,7 +77,7 @@ def add_labels(
 def examples_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, sighted: FailureRecords
 ) -> tuple[LabelledExample, ...]:
-    """Similar failures of other evals in other runs, on whose label people agree: most alike first, then newest."""
+    """Return similar failures of other evals with undisputed labels: the most similar first, then the newest."""
     labels = tuple(labels)
     disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
     found = [
@@ -92,7 +92,7 @@ def examples_from_labels(
 
 
 def disagreements(labels: Iterable[HumanLabel]) -> tuple[tuple[HumanLabel, ...], ...]:
-    """All labels of each failure that people labelled differently."""
+    """Return all labels of each failure that people labelled differently."""
     by_subject: dict[LabelledEval, list[HumanLabel]] = {}
     for label in labels:
         by_subject.setdefault(labelled_eval(label), []).append(label)
@@ -104,13 +104,13 @@ def labelled_eval(label: HumanLabel) -> LabelledEval:
 
 
 def without_trial(path: str) -> str:
-    """A path without its trial."""
+    """Return a path without its trial."""
     name, numbered, number = path.rpartition("#")
     return name if numbered and number.isdecimal() else path
 
 
 def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExample]:
-    """Few, of no label too many, and of no eval the same label twice."""
+    """Limit the examples: a few per label, and each label once per eval."""
     counts: Counter[Classification] = Counter()
     seen: set[tuple[str, Classification]] = set()
     for label, why in similar:
@@ -125,7 +125,7 @@ _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "
 
 
 def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> tuple[int, str]:
-    """How alike, 0 the most, and in what; nothing where they are not."""
+    """Return the distance (0 is most similar) and what is shared; empty if nothing is."""
     seen = sighted.get(labelled_eval(label))
     mine = fingerprint(now.sighting)
     if (mine is not None and seen and fingerprint(seen) == mine) or (not seen and _same_words(label, now)):
@@ -136,7 +136,7 @@ def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) ->
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
-    """For failures of runs that are not here; a stock message equals nothing."""
+    """Compare error texts, for failures whose runs are not in the store; a stock message equals nothing."""
     if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
         return False
     return fingerprint(now.sighting) is not None and normalise_error(label.error) == normalise_error(now.error)
@@ -147,7 +147,7 @@ def _names(text: str, code: str) -> bool:
 
 
 def _seen(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) -> FailureFingerprint | None:
-    """The labelled failure, where it is of this eval in another run and its run is here."""
+    """Return the labelled failure's fingerprint if it is of this eval in another run that is in the store."""
     return sighted.get(labelled_eval(label)) if _of_eval(label, now) else None
 
 
@@ -180,7 +180,7 @@ def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
 def _enriched(
     told: Precedent, label: HumanLabel | None, now: CurrentFailure, sighted: FailureRecords, run: str
 ) -> Precedent:
-    """A precedent with what git and the store know about its label."""
+    """Add to a precedent what git and the store know about its label."""
     if not told.by_person:
         return told
     seen = sighted.get(labelled_eval(label) if label else (run, told.eval))
@@ -191,7 +191,7 @@ def _enriched(
 
 
 def _different(now: FailureFingerprint, seen: FailureFingerprint) -> bool:
-    """Whether it is known that the eval was another or failed otherwise; where it is not, the words have to decide."""
+    """Return whether the eval or failure is known to differ; if unknown, the error texts decide."""
     versions = now.task and now.grader and seen.task and seen.grader
     looks = fingerprint(now) and fingerprint(seen)
     return bool(versions and not _same_task(now, seen)) or bool(looks and not same_fingerprint(now, seen))

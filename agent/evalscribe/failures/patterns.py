@@ -1,4 +1,4 @@
-"""Find what the findings of a run have in common."""
+"""Find patterns that the findings of a run share."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -7,17 +7,17 @@ from evalscribe.model.finding import NOT_THE_MODEL, Finding, Pattern, PatternKin
 from evalscribe.text import pluralise, prose
 
 MIN_SHARED = 2
-"""So many findings make something shared; one group of evals counts as one."""
+"""Minimum findings that share something; a group of evals counts as one."""
 MIN_CATEGORY = 3
-"""So many failures of one category make it worth a line."""
+"""Minimum failures of a category that is reported."""
 SHOWN_ERROR = 80
-"""Characters of an error in a pattern's name."""
+"""Maximum characters of an error in a pattern's name."""
 LINT_STEPS = ("lint", "eslint", "ruff", "flake8", "pylint", "clippy", "style", "format")
 SEEN = {"repeat": "again", "fix-in-doubt": "despite a fix", "changed": "for another cause"}
 
 
 def find_patterns(findings: Sequence[Finding]) -> tuple[Pattern, ...]:
-    """In the order of the report: what says nothing of the model first, history last."""
+    """Return patterns in report order: those that say nothing about the model first, history last."""
     found = (
         _not_the_model(findings),
         _style_only(findings),
@@ -46,14 +46,14 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """A cause that no judge is sure of is none to share."""
+    """Find shared causes; uncertain causes do not count."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
         if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
             yield Pattern(name=f"Same cause: {cause}", kind="cause", evals=_paths(hit), text=_labels(hit))
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Equal errors that were given different causes: worth a look by a person."""
+    """Find equal errors with different causes, which a person should check."""
     for signature, hit in _by(findings, lambda f: [f.signature] if f.signature else []).items():
         causes = {finding.judged.cause for finding in hit if finding.judged}
         if len(hit) >= MIN_SHARED and len(causes) > 1:
@@ -62,7 +62,7 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Categories that hold many of the failures; how hard they are, a list of failures alone cannot say."""
+    """Find categories with many failures. Difficulty cannot be judged from failures alone."""
     by_category = _by(findings, lambda f: f.categories)
     for category, hit in sorted(by_category.items(), key=lambda item: -len(item[1])):
         if len(hit) >= MIN_CATEGORY and len(by_category) > 1:
@@ -72,7 +72,7 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
-    """Tasks that were tried more than once and never done: what fails only sometimes is told apart by that."""
+    """Find tasks that failed in every one of several trials, as opposed to intermittent failures."""
     failed: dict[tuple[str, str], int] = defaultdict(int)
     trials: dict[tuple[str, str], int] = {}
     for eval in (eval for finding in findings for eval in finding.evals):
@@ -90,7 +90,7 @@ def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
 
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
     def noted(verdict: Verdict) -> bool:
-        """Whether the eval's notes may mention it: a gap that rules derived without notes has a proposed fix."""
+        """Return whether the eval's notes may mention it: a gap that rules derived without notes has a proposed fix."""
         cites = any(citation.role == "known_gaps" for citation in verdict.citations)
         gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
         return gap and (cites or verdict.fix is None)
@@ -112,7 +112,7 @@ def _recurring(findings: Sequence[Finding]) -> Pattern | None:
 
 
 def _labels(hit: Sequence[Finding]) -> str:
-    """`2 MODEL_FAULT, 1 KNOWN_GAP.`"""
+    """Render label counts: `2 MODEL_FAULT, 1 KNOWN_GAP.`"""
     labels = [finding.judged.classification if finding.judged else "UNCLASSIFIED" for finding in hit]
     return ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels)) + "."
 

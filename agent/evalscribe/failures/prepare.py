@@ -1,4 +1,4 @@
-"""Prepare failures: fetch and store evidence, compute fingerprints, group what one verdict may answer."""
+"""Prepare failures: fetch and store evidence, compute fingerprints, and group failures that share a verdict."""
 
 import asyncio
 import re
@@ -32,9 +32,9 @@ _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
 def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
-    """Content id of what two failures have in common that one verdict may answer for.
+    """Return the content id of what a judge may read of a failure; failures with equal ids share a verdict.
 
-    For those that ended before the model produced any output, the located error is all there is.
+    For failures before any output of the model, only the located error counts.
     """
     located = prepared.diagnosis.located
     if located is not None and ended_before_output(evidence):
@@ -44,9 +44,9 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
 
 
 def ended_before_output(evidence: Evidence) -> bool:
-    """Whether no step passed and neither output nor log nor transcript says that the model did anything.
+    """Return whether no step passed and no output, log or transcript shows any work of the model.
 
-    Where the source says that the harness broke, a log is the harness's.
+    If the source reports a broken harness, a log does not count, because it is the harness's.
     """
     log = () if evidence.eval.status == "error" else evidence.of("log")
     did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
@@ -54,10 +54,10 @@ def ended_before_output(evidence: Evidence) -> bool:
 
 
 def _read(evidence: Evidence, packed: PackedEvidence) -> list[object]:
-    """What a judge may read: the packed evidence, the documents it was packed from, and the failed step's log.
+    """Return what a judge may read: the packed evidence, its source documents, and the failed step's log.
 
-    In the log ports, times and temporary files do not count; anywhere else every character does but white space at
-    line ends, because a number in code is no accident.
+    In the log, ports, times and temporary files are ignored. Elsewhere only white space at line ends is, because a
+    number in code matters.
     """
     log = failed_log(evidence)
     return [
@@ -79,15 +79,15 @@ def _trimmed(text: str) -> str:
 
 
 RECORD_VERSION = 2
-"""Raised when this or `signature` would find something else: stored sightings are then made anew."""
+"""Raise by hand when this or `signature` changes its result; stored fingerprints are then recomputed."""
 _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
-"""How test runners cut a value short."""
+"""Signs that a test runner cut a value short."""
 
 
 def failure_record(
     run: Run, evidence: Evidence | UnreadableEvidence, diagnosis: Diagnosis | None = None
 ) -> FailureFingerprint:
-    """Describe a failure for comparison with other runs. Unreadable evidence only says that it failed.
+    """Describe a failure for comparison with other runs. Unreadable evidence only shows that it failed.
 
     Args:
         run: The run that it failed in.
@@ -128,21 +128,24 @@ def _failed(run: Run, eval: Eval) -> FailureFingerprint:
 
 
 def _hides(located: LocatedError) -> bool:
-    """Compilers and linters quote code; only what a test compares can be hidden by cutting it short."""
+    """Return whether a test's message hides the compared values.
+
+    Compilers and linters quote code, which hides nothing.
+    """
     return located.test is not None and _HIDDEN.search(located.error) is not None
 
 
 FETCHES = 8
-"""How many evals are fetched at once."""
+"""Maximum concurrent fetches."""
 
 
 async def fetch_evidence(
     source: RunSource, run: Run, store: Store, on_progress: Callable[[int, int], None] | None = None
 ) -> tuple[GatheredEvidence, ...]:
-    """Every failed eval of the run, in its order; its evidence is then in the store and no longer in memory.
+    """Fetch every failed eval of the run, in order, and store its evidence, which does not stay in memory.
 
-    `on_progress` hears how many of how many are done. Raises what concerns all evals: then no more are fetched, and
-    those that were are stored.
+    `on_progress` receives the number done and the total. Errors that affect all evals are raised: no more evals are
+    fetched, and those already fetched are stored.
     """
     gathered: dict[str, GatheredEvidence] = {}
     waiting = iter(run.failures)
@@ -172,7 +175,7 @@ async def _one(source: RunSource, run: Run, store: Store, eval: Eval) -> Gathere
 
 
 def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None = None) -> GatheredEvidence:
-    """Compute what the later stages need to know of one failed eval; without a run no sighting."""
+    """Compute what later stages need of one failed eval; without a run, no fingerprint for comparison."""
     if isinstance(evidence, UnreadableEvidence):
         own = content_id(["unreadable", evidence.eval.id, evidence.reason])
         return GatheredEvidence(
@@ -201,10 +204,10 @@ def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
 
 
 def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, ...]:
-    """Failures in groups, in the order of their first members; every eval is in exactly one.
+    """Group failures, in the order of their first members; every eval is in exactly one group.
 
-    Together are those that ended with one located error before the model produced any output, and those that look
-    the same to a judge. Equal signatures with different evidence stay apart: they are a pattern, judged one by one.
+    A group has failures with one located error before any output of the model, or failures that look the same to a
+    judge. Equal signatures with different evidence stay separate: they are a pattern, and are judged one by one.
     """
     members: dict[str, list[GatheredEvidence]] = {}
     for one in gathered:
