@@ -1,4 +1,4 @@
-"""Read a subject beyond the context window in parts and condense it to observations.
+"""Read a subject beyond the context window in parts, and condense it to observations.
 
 The observations of each part are checked against the whole subject, so what a judge cites of them resolves to the
 original. A part that cannot be read is reported to the judge as a gap.
@@ -22,15 +22,15 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.prompts.templates import Prompts
 
 DELIMITERS = 60
-"""Tokens of what stands around one item."""
+"""Tokens of the delimiters around one item."""
 LINE_NUMBER = 3
-"""Tokens of one line's number."""
+"""Tokens of a line number."""
 LEAST = 200
-"""Tokens under which nothing is cut any further."""
+"""Minimum tokens of a part; smaller ones are not split."""
 
 
 class ItemSpan(NamedTuple):
-    """So much of one item: `text[start:end]`, whose first line has the number `first`."""
+    """A span of one item: `text[start:end]`, whose first line has the number `first`."""
 
     item: int
     start: int
@@ -42,7 +42,7 @@ Part = tuple[ItemSpan, ...]
 
 
 def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
-    """Every character of every item in one span each, in order; the spans of a part take at most `room` tokens."""
+    """Split the items into parts of at most `room` tokens, in order; every character is in exactly one span."""
     room = max(room, LEAST)
     part: list[ItemSpan] = []
     left = room
@@ -57,7 +57,7 @@ def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
 
 
 def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
-    """What is shown of an item: the item itself where it is whole."""
+    """Return the part of an item in a span; the item itself if the span covers it."""
     item = items[span.item]
     if (span.start, span.end) == (0, len(item.text)):
         return item
@@ -69,7 +69,7 @@ def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
 
 
 def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
-    """Our words for the parts of a piece; the one that it begins within comes first."""
+    """Return our labels for the parts in a span; the one in which it starts comes first."""
     before = [label for at, label in item.labels if at < span.start]
     within = [(at - span.start, label) for at, label in item.labels if span.start <= at < span.end]
     goes_on = before and not (within and within[0][0] == 0)
@@ -77,7 +77,7 @@ def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
 
 
 def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
-    """Spans that fit a part each, with their tokens: an item that fits is one."""
+    """Yield spans that each fit a part, with their tokens; an item that fits is one span."""
     for index, item in enumerate(items):
         head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
         start, first, more = 0, item.first, True
@@ -89,7 +89,8 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
-    """Where a piece from `start` ends: with the item, behind the last line end that fits, or inside a longer line."""
+    """Return the end of a span from `start`: the item's end, the last line end that fits, or a place inside a longer
+    line."""
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
@@ -104,7 +105,7 @@ def _weight(text: str, numbered: bool) -> int:
 
 
 ANSWER_TOKENS = 8192
-"""Of one answer, where the window is not small."""
+"""Maximum tokens of one answer, unless the window is small."""
 NOT_THERE = "(citation not found)"
 UNVERIFIED = "(unverified) "
 SCHEMA = {
@@ -116,7 +117,7 @@ SCHEMA = {
 
 
 class PartTooLong(Exception):
-    """The provider counts more tokens than we did: the part has to be read in smaller ones."""
+    """The prompt exceeds the provider's limit in spite of our estimate; the part must be split."""
 
     def __init__(self, usage: Usage) -> None:
         super().__init__("beyond the model's context window")
@@ -126,9 +127,9 @@ class PartTooLong(Exception):
 async def ask_observations(
     model: Model, question: str, subject: Subject, max_tokens: int
 ) -> tuple[tuple[str, ...], Usage]:
-    """The observations of one answer, as the model wrote them, and what they took; how long is up to the model.
+    """Ask for observations; return them as the model wrote them, and the usage.
 
-    Raises `PartTooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what concerns all calls.
+    Raises `PartTooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what affects all calls.
     """
     opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=max_tokens)
     answer = await RubricConversation(model, opening, _observation_rubric(), subject).run(None)
@@ -141,12 +142,12 @@ async def ask_observations(
 
 @cache
 def _observation_rubric() -> Rubric:
-    """An answer is read as that of any rubric is."""
+    """Return a rubric, so that observations are parsed like any rubric's answer."""
     return Rubric(id="observations", rubric_text="Observe.", output_schema=SCHEMA)
 
 
 def check_observations(texts: Iterable[str], subject: Subject) -> tuple[str, ...]:
-    """Observations as a judge may see them: a citation that does not hold is gone, and one without any is marked."""
+    """Return observations for a judge: unverified citations are removed, and observations without any are marked."""
     return tuple(_check_observation(text, subject) for text in texts)
 
 
@@ -160,7 +161,7 @@ def _check_observation(text: str, subject: Subject) -> str:
 
 
 def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitation]) -> list[tuple[int, int]]:
-    """Places of citations that do not hold, but for those that share their brackets with one that does."""
+    """Return the spans of unverified citations, unless a verified one shares their brackets."""
     spans = {(one.start_idx, one.end_idx) for one in citations if one.status == "unverified"}
     apart = [(a, b) for a, b in spans if not any(one.start_idx < b and a < one.end_idx for one in held)]
     return sorted(apart)
@@ -168,44 +169,45 @@ def _wrong(citations: Iterable[ResolvedCitation], held: Sequence[ResolvedCitatio
 
 OBSERVE_TEMPLATE = "judging/observe.md.j2"
 QUESTION_TOKENS = 800
-"""Of the question around rubric, part and how to cite."""
+"""Tokens of the question apart from rubric, part and citation help."""
 CONCURRENT_PARTS = 4
-"""Parts that are read at once."""
+"""Maximum parts read concurrently."""
 LONGEST_PART = 100_000
-"""Tokens of one part, however large the window: more is read less closely."""
+"""Maximum tokens of one part, even with a large window; longer parts are read less closely."""
 ANSWER_SHARE = 0.25
-"""How much of a small window an answer may take."""
+"""Maximum share of a small window for an answer."""
 MARGIN = 0.8
-"""How much of the window is used: tokens are estimated."""
+"""Share of the window that is used, because tokens are estimated."""
 MAX_OBSERVATIONS = 40
-"""Observations of one part."""
+"""Maximum observations of one part."""
 TOO_LONG = "beyond the model's context window"
 
 
 class PartReader:
-    """Asks a model about a subject's parts; every observation is checked against the whole subject."""
+    """Asks a model about a subject's parts, and checks every observation against the whole subject."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`window`: a smaller one than the model's. Raises `CallFailed` where the rubric alone fills it."""
+        """`window` overrides the model's with a smaller one. Raises `CallFailed` if the rubric alone fills it."""
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()
         self.parts = 0
         self.lost: list[str] = []
-        """What was left out after reading, one line each."""
+        """Descriptions of what was left out after reading, one line each."""
         self._subject = subject
         self._model = model
         self._window = min(model.context_tokens, window or model.context_tokens)
         self.answer_tokens = min(ANSWER_TOKENS, int(ANSWER_SHARE * self._window))
-        """Of one answer, at most."""
+        """Maximum tokens of one answer."""
         self.room = self._part_room()
-        """Tokens of one part; once one was too long, so many as could be read after all."""
+        """Tokens of one part; lowered to a size that works once a part was too long."""
         self._unread: list[tuple[int, str, str]] = []
-        """Number of the part, what it held, why it could not be read."""
+        """Unread parts: number, content, and reason."""
         self._read = self._too_long = self._hopeless = False
-        """Whether anything could be read, anything was too long, and the least there is was while nothing was read."""
+        """Whether anything was read; whether anything was too long; whether the smallest part failed before any was
+        read."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -216,7 +218,10 @@ class PartReader:
         return (*unread, *self.lost)
 
     async def observe(self) -> tuple[str, ...]:
-        """The observations of all parts, in the order of the subject. Raises `CallFailed` where none could be read."""
+        """Return the observations of all parts, in the subject's order.
+
+        Raises `CallFailed` if no part could be read.
+        """
         found: dict[int, tuple[str, ...] | None] = {}
         items, room = self._subject.items, self.room
 
@@ -233,9 +238,9 @@ class PartReader:
         return tuple(text for number in sorted(found) for text in found[number] or ())
 
     async def ask(self, question: str, room: int) -> tuple[str, ...]:
-        """The checked observations of one answer, no longer than `room`.
+        """Return the checked observations of one answer, in at most `room` tokens.
 
-        Raises `PartTooLong` or `CallFailed`, its usage counted.
+        Raises `PartTooLong` or `CallFailed`, after counting its usage.
         """
         try:
             texts, usage = await ask_observations(self._model, question, self._subject, min(self.answer_tokens, room))
@@ -246,11 +251,11 @@ class PartReader:
         return check_observations(texts, self._subject)
 
     def shown(self, items: Sequence[SubjectItem]) -> str:
-        """Items as a judge is shown them: as delimited data."""
+        """Return items as delimited data, as a judge sees them."""
         return Subject.of(self._subject.id, items).text()
 
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
-        """None where nothing of it could be read."""
+        """Return the observations of some items; None if none of them could be read."""
         if room > self.room:
             return await self._smaller(items, number, self.room)
         if self._hopeless:
@@ -299,7 +304,7 @@ class PartReader:
 
 
 def observation_item(mark: str, texts: Iterable[str], about: str = "") -> SubjectItem:
-    """Our own lines as an item; its mark leads nowhere in the subject."""
+    """Return our own lines as an item, with a mark that does not exist in the subject."""
     target = CitationTarget(kind="result", item=mark)
     return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
@@ -311,15 +316,15 @@ def _held(items: Sequence[SubjectItem]) -> str:
 
 MERGE_TEMPLATE = "judging/merge.md.j2"
 ROUNDS = 6
-"""How often observations are merged before the last of them are left out."""
+"""Maximum rounds of merging before the last observations are left out."""
 PROGRESS = 0.95
-"""A round that leaves more than this share of the tokens is the last."""
+"""Share of the tokens that a round must get below; otherwise it is the last."""
 WORDS_PER_TOKEN = 0.5
-"""Of observations: citations take more tokens than prose."""
+"""Words per token of observations: citations take more tokens than prose."""
 
 
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
-    """The observations in at most `room` tokens; what had to be left out is a gap of the reader's."""
+    """Merge the observations into at most `room` tokens; what is left out is recorded as a gap of the reader."""
     for _ in range(ROUNDS):
         before = total_tokens(observed)
         if before <= room:
@@ -335,7 +340,7 @@ def total_tokens(texts: Iterable[str]) -> int:
 
 
 async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Neighbours together, as many as one answer can hold once they are shorter."""
+    """Merge neighbours, as many as one answer can hold once shortened."""
     shrink = MARGIN * room / total_tokens(observed)
     longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
     found: dict[int, tuple[str, ...]] = {}
@@ -350,7 +355,7 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
-    """Fewer observations; the same ones where the model gives none."""
+    """Return fewer observations; the same ones if the model returns none."""
     shown = reader.shown((observation_item("observations", batch),))
     question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=shown, words=words)
     try:
@@ -362,7 +367,7 @@ async def _joined(reader: PartReader, batch: tuple[str, ...], words: int) -> tup
 
 
 def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Those that cite something first."""
+    """Return the observations that fit, those with citations first."""
     kept: set[int] = set()
     for index in sorted(range(len(observed)), key=lambda index: observed[index].startswith(UNVERIFIED)):
         size = total_tokens((observed[index],))
@@ -376,7 +381,7 @@ def _what_fits(reader: PartReader, observed: Sequence[str], room: int) -> tuple[
 
 
 def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
-    """Neighbours in batches of at most `room` tokens; a longer observation is alone."""
+    """Batch neighbours into at most `room` tokens; a longer observation is alone."""
     batch: list[str] = []
     left = room
     for text in observed:
@@ -397,26 +402,26 @@ AROUND = 150
 
 
 class CondensedSubject(Frozen):
-    """What stands in a judge's prompt in place of a subject that does not fit."""
+    """Content that replaces a subject that does not fit in a judge's prompt."""
 
     subject: Subject
-    """Observations and gaps as items. What they cite is in the original; so is what a judge cites of them."""
+    """Observations and gaps as items. Their citations, and those of a judge, refer to the original subject."""
     usage: Usage
-    """Of all that was read and merged so far."""
+    """Usage of all reading and merging so far."""
     parts: int
     gaps: tuple[str, ...] = ()
-    """What was not read or left out, one line each."""
+    """Descriptions of what was not read or left out, one line each."""
 
 
 class SubjectReading:
-    """A subject that was read once, to be shown in as much room as there is."""
+    """A subject that is read once and can be shown in different sizes."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`model` reads the parts by these templates, within its own window or a smaller one.
+        """`model` reads the parts with these templates, in its own window or a smaller one.
 
-        Raises `CallFailed` where the rubric alone fills the window.
+        Raises `CallFailed` if the rubric alone fills the window.
         """
         self._subject = subject
         self._reader = PartReader(subject, rubric, model, prompts, window)
@@ -424,9 +429,9 @@ class SubjectReading:
         self._observed: tuple[str, ...] | None = None
 
     async def condensed(self, room: int) -> CondensedSubject:
-        """The observations that matter to the rubric, in about `room` tokens; a second time only merged further.
+        """Return the relevant observations in about `room` tokens; later calls only merge them further.
 
-        Raises `CallFailed` where nothing could be read, and `EvalscribeError` for what concerns all calls.
+        Raises `CallFailed` if nothing could be read, and `EvalscribeError` for what affects all calls.
         """
         reader = self._reader
         if self._observed is None:
@@ -442,15 +447,15 @@ class SubjectReading:
 
     @property
     def usage(self) -> Usage:
-        """Of all that was read and merged so far, also where it came to nothing."""
+        """Usage of all reading and merging so far, even if it failed."""
         return self._reader.usage
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a result says of how its subject was read."""
+        """Metadata for results: how the subject was read."""
         return {"read_in_parts": self._reader.parts, "gaps": list(self._reader.gaps), "read_by": self._read_by}
 
 
 def reader_digest(model: Model, prompts: Prompts) -> str:
-    """Content id of who reads parts, and by which templates."""
+    """Return the content id of the model and templates that read parts."""
     return content_id([model.id, *(prompts.source(name) for name in (OBSERVE_TEMPLATE, MERGE_TEMPLATE))])

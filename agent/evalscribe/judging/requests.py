@@ -31,18 +31,18 @@ from evalscribe.model.transcript import AgentRun, Transcript
 from evalscribe.prompts.templates import Prompts
 
 BETWEEN = frozenset(",; \t\n")
-"""What may stand between two marks in one pair of brackets."""
+"""Characters allowed between two marks in one pair of brackets."""
 
 
 def render_output(output: Mapping[str, Any]) -> str:
-    """`output`, without a schema, is its text; else one line for each field."""
+    """Render an output as text: its `output` text if there is no schema, else one line per field."""
     if _cites(output, "output"):
         return _quoting(output["output"], output["citations"])
     return render_object(_fields(output))
 
 
 def strip_citations(output: Mapping[str, Any]) -> dict[str, Any]:
-    """An output with its strings as the model wrote them, without what their citations came to."""
+    """Return the output with its strings as the model wrote them, without resolved citations."""
     if _cites(output, "output"):
         return {"output": output["output"]}
     return {name: _raw(value) for name, value in output.items()}
@@ -81,7 +81,7 @@ def _quoting(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Marks that stand together as one: where, and what they quote."""
+    """Yield adjacent marks as one: their span and what they quote."""
     whole: tuple[int, int, list[str]] | None = None
     for one in citations:
         start, end, quote = one["start_idx"], one["end_idx"], one.get("quote")
@@ -97,7 +97,7 @@ def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tup
 
 
 def run_items(number: int, first: int, record: Record) -> Iterator[SubjectItem]:
-    """All of an agent run; its transcripts are called `T<first>` and so on, its documents are one more."""
+    """Yield all items of an agent run: transcripts named `T<first>` and so on, and its documents as one more."""
     run = record.agent_run
     yield _run(f"R{number}", record)
     yield from metadata_items(f"R{number}M", run.model_copy(update={"name": None}))
@@ -115,13 +115,13 @@ def one_transcript(mark: str, transcript: Transcript, run: AgentRun, whose: str 
 
 
 def result_item(mark: str, result: Result) -> SubjectItem:
-    """An answer as text. Its citations lead into another prompt: what they quote stands in their places."""
+    """Return a result as an item. Its citations belong to another prompt, so their quotations replace them."""
     target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
 
 
 def transcripts_of(record: Record) -> int:
-    """How many names beginning with `T` the items of a run take."""
+    """Return how many names starting with `T` the items of a run take."""
     return len(record.transcripts) + bool(record.documents)
 
 
@@ -142,7 +142,7 @@ def _run(mark: str, record: Record) -> SubjectItem:
 
 
 def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: str) -> Iterator[SubjectItem]:
-    """A block each: several runs have documents of the same names, which could not be told apart by these."""
+    """Yield one block per document; several runs may have documents of the same names."""
     target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id)
     yield SubjectItem(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
     for block, document in enumerate(documents):
@@ -154,21 +154,24 @@ def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: s
 
 
 LoadedReferences = Mapping[Ref, Record | Result]
-"""What each reference leads to; a record of a transcript has only this one."""
+"""Record or result by reference; the record of a transcript has only this transcript."""
 
 
 @dataclass(frozen=True)
 class RequestPrompt:
-    """What is asked, in full."""
+    """A question in full, with its references resolved."""
 
     text: str
-    """The texts as they were given; what references lead to between delimiters, at its second place as `[R0]`."""
+    """The prompt's text.
+
+    Each referenced run or result is shown once, between delimiters; later references use its mark, such as `[R0]`.
+    """
     subject: Subject
-    """What can be cited."""
+    """The items that can be cited."""
 
     @classmethod
     def of(cls, segments: Sequence[Segment], known: LoadedReferences) -> "RequestPrompt":
-        """Raises `KeyError` for a reference that nobody looked up."""
+        """Build the prompt from its segments. Raises `KeyError` for a reference that is not in `known`."""
         parts = tuple(_Namer(known).parts(segments))
         subject = _subject(parts)
         return cls(text=_joined(parts, subject), subject=subject)
@@ -176,7 +179,7 @@ class RequestPrompt:
 
 @dataclass(frozen=True)
 class _Again:
-    """Something that was shown before."""
+    """A reference to something that was shown before."""
 
     mark: str
 
@@ -185,7 +188,7 @@ _Part = str | _Again | tuple[SubjectItem, ...]
 
 
 class _Namer:
-    """Gives every item of a prompt a mark of its own."""
+    """Assigns a unique mark to every item of a prompt."""
 
     def __init__(self, known: LoadedReferences) -> None:
         self._known = known
@@ -221,7 +224,7 @@ class _Namer:
 
 
 def _subject(parts: Sequence[_Part]) -> Subject:
-    """Its digest covers the texts too, so that nobody who wrote one of them can know the delimiter."""
+    """Build the subject. Its digest covers the texts too, so that no author of one of them can know the delimiter."""
     items = [item for part in parts if isinstance(part, tuple) for item in part]
     subject = Subject.of("prompt", items)
     texts = [part for part in parts if isinstance(part, str)]
@@ -229,7 +232,7 @@ def _subject(parts: Sequence[_Part]) -> Subject:
 
 
 def _joined(parts: Sequence[_Part], subject: Subject) -> str:
-    """Texts that were written in one go stay so; whatever else meets begins on a line of its own."""
+    """Join the parts; adjacent texts are joined directly, all other parts start on a new line."""
     told = [_part_text(part, subject) for part in parts]
     text = told[0]
     for (before, part), said in zip(pairwise(parts), told[1:], strict=True):
@@ -252,14 +255,14 @@ def _gap(before: _Part, part: _Part, text: str, said: str) -> str:
 
 
 VERSION = 1
-"""Raised when the same question is read in another way than its key shows."""
+"""Raise by hand when the same question is handled in a way that its key does not show."""
 TEMPLATE = "judging/request.md.j2"
 LONGEST_ANSWER = 16_384
-"""Tokens, thinking included."""
+"""Maximum tokens of an answer, including thinking."""
 LEAST_ANSWER = 2_048
-"""With less room than that nothing is asked."""
+"""Minimum room for an answer; with less, nothing is asked."""
 SURELY = 0.75
-"""Tokens are estimated high: what is beyond the window by this share of them is beyond it for sure."""
+"""Share of the estimated tokens that are certain, because the estimate is high."""
 TIMEOUT_S = 600.0
 REFUSED = "the model refused to answer"
 CUT = "the model finds the prompt too long: refer to less at once"
@@ -269,22 +272,22 @@ FREE = {
     "required": ["output"],
     "additionalProperties": False,
 }
-"""The shape that an answer in free text is read into."""
+"""Schema for answers in free text."""
 
 
 class RequestAnswer(Frozen):
-    """What a question came to."""
+    """Answer to a question, or the reason why there is none."""
 
     output: dict[str, Any] | None = None
-    """With its citations: `{"output": text, "citations": […]}` without a schema."""
+    """Output with resolved citations; without a schema `{"output": text, "citations": […]}`."""
     error: str | None = None
     final: bool = False
-    """Of an error: asking the same again is pointless."""
+    """For an error: asking the same question again cannot help."""
     usage: Usage = Usage()
 
 
 class _FreeText:
-    """An answer in the model's own words."""
+    """Answer format for free text."""
 
     words = "in your own words"
 
@@ -293,12 +296,12 @@ class _FreeText:
 
 
 class RequestModel:
-    """Asks one model, for answers of one shape."""
+    """Asks one model for answers of one schema."""
 
     def __init__(
         self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
     ) -> None:
-        """`schema`: what answers must fit; None for free text. Raises `RubricError` for one that is none."""
+        """`schema` of the answers; None for free text. Raises `RubricError` if it is invalid."""
         self._model = model
         self._prompts = prompts
         self._schema = schema
@@ -307,7 +310,7 @@ class RequestModel:
         self._form: AnswerFormat = _FreeText() if schema is None else RubricAnswerFormat(self._rubric)
 
     def request(self, question: RequestPrompt) -> Request:
-        """The question as one call."""
+        """Return the question as one call."""
         schema = None if self._schema is None else json.dumps(self._schema, indent=2, ensure_ascii=False)
         cites = question.subject.citation_help if question.subject.items else None
         system = self._prompts.render(TEMPLATE, citation_help=cites, output_schema=schema)
@@ -319,12 +322,12 @@ class RequestModel:
         return asked.model_copy(update={"max_tokens": min(LONGEST_ANSWER, window // 2, left)})
 
     def key(self, request: Request) -> str:
-        """Content id of the question: model, prompt, schema, effort."""
+        """Return the content id of the question: model, prompt, schema, effort."""
         schema = None if self._schema is None else json.dumps(self._schema)
         return content_id([VERSION, "request", self._model.id, schema, request])
 
     def too_long(self, request: Request) -> str | None:
-        """Why a question is not worth asking: by how much it is beyond the window."""
+        """Return by how much a question exceeds the window, as a sentence; None if it fits."""
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
         over = prompt + LEAST_ANSWER - window
         if over <= 0:
@@ -335,11 +338,11 @@ class RequestModel:
         )
 
     def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:
-        """A known answer to the same prompt, its citations leading to what this question refers to."""
+        """Return a cached answer to the same prompt, with its citations pointing to this question's references."""
         return self._cited(strip_citations(output), question)
 
     async def ask(self, question: RequestPrompt, request: Request) -> RequestAnswer:
-        """Raises `EvalscribeError` for what concerns all questions."""
+        """Ask the question. Raises `EvalscribeError` for what affects all questions."""
         if reason := self.too_long(request):
             return RequestAnswer(error=reason, final=True)
         talk = RubricConversation(self._model, request, self._rubric, question.subject, self._form)

@@ -1,4 +1,4 @@
-"""Render results of judges as text."""
+"""Render judge results as text."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,20 +11,20 @@ _RANGE = re.compile(r":?<RANGE>(.*?)</RANGE>", re.S)
 
 
 def headline(result: JudgeResult, label: Mapping[str, Any]) -> str:
-    """`<subject>: MODEL_FAULT, model` or why there is no result."""
+    """Render `<subject>: MODEL_FAULT, model`, or why there is no result."""
     if result.result_type == ResultType.FAILURE:
         return f"{one_line(result.agent_run_id)}: not judged: {one_line(result.reason or 'no reason')}"
     return f"{one_line(result.agent_run_id)}: {one_line(', '.join(_named(label))) or 'judged'}"
 
 
 def _named(label: Mapping[str, Any]) -> Iterator[str]:
-    """Words speak for themselves; yes and no need their question, and only where there are no words."""
+    """Yield short values; booleans, with their field's name, only if there are no words."""
     words = [_plain(value) for value in label.values() if not isinstance(value, bool)]
     yield from words or (f"{name}: {_plain(value)}" for name, value in label.items())
 
 
 def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
-    """All of one result; strings that cite are `CitedText` as a dict."""
+    """Render a result in full; cited strings are `CitedText` as a dict."""
     lines = [headline(result, label)]
     if result.result_type == ResultType.DIRECT_RESULT:
         lines += [line for name, value in result.output.items() if value != "" for line in field(name, value)]
@@ -33,12 +33,12 @@ def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
 
 
 def citations_line(counts: CitationCounts) -> str:
-    """`5 verified, 1 relocated, 2 unverified`."""
+    """Render citation counts: `5 verified, 1 relocated, 2 unverified`."""
     return ", ".join(f"{getattr(counts, name)} {name}" for name in CitationCounts.model_fields)
 
 
 def field(name: str, value: Any) -> Iterator[str]:
-    """One field of an answer, its strings' citations with whether they hold."""
+    """Render one field of an answer, with the status of its citations."""
     text = visible(_shown(value))
     if "\n" not in text:
         yield f"  {one_line(name)}: {text}"
@@ -62,7 +62,7 @@ def _plain(value: Any) -> str:
 
 
 def cited(value: Mapping[str, Any]) -> str:
-    """The text with a word behind each citation that does not stand where it says."""
+    """Render a cited text with a remark after each citation that is not at its claimed place."""
     text, shown, at = str(value["text"]), "", 0
     for citation in value["citations"]:
         if citation["start_idx"] < at:
@@ -97,7 +97,7 @@ def _gaps(result: JudgeResult) -> Iterator[str]:
 
 
 def set_line(made: ResultSet, counts: ResultCounts) -> str:
-    """`failures/causes/v1  29 results, 1 error, 2 pending  2026-11-21`."""
+    """Render `failures/causes/v1 29 results, 1 error, 2 pending 2026-11-21`."""
     told = [pluralise(counts.results, "result")]
     told += [pluralise(counts.errors, "error")] if counts.errors else []
     told += [f"{counts.pending} pending"] if counts.pending else []
@@ -105,7 +105,7 @@ def set_line(made: ResultSet, counts: ResultCounts) -> str:
 
 
 def stored_result_text(result: Result) -> str:
-    """`7  task: 3` and what was answered, or why nothing was."""
+    """Render `7 task: 3` and the answer, or why there is none."""
     return "\n".join(_lines(result))
 
 

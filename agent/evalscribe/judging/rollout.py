@@ -1,4 +1,4 @@
-"""Ask a judge once: fill in the rubric's prompt, read the answer, send a bad answer back once."""
+"""Ask a judge once: fill in the rubric's prompt, parse the answer, and return an invalid one for correction once."""
 
 import asyncio
 import json
@@ -19,11 +19,11 @@ from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Ru
 from evalscribe.redaction.redact import redact, redact_json
 
 CLOSING = "Give your final answer now."
-"""Said where the templates leave the last word to the judge or to nobody: a model answers its user."""
+"""Added if the templates do not end with a user message: models only answer users."""
 
 
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
-    """The system prompt and the messages. What is filled in is data: braces in it stay as they are.
+    """Return the system prompt and the messages. Inserted text is data: braces in it stay as they are.
 
     `citation_help` ends the last message where the schema asks for citations.
     """
@@ -42,7 +42,7 @@ def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
 
 
 def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
-    """The messages, the user's last, with how to cite at its end."""
+    """Return the messages with the user's last and citation help at its end."""
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -51,7 +51,7 @@ def _asking(messages: Sequence[Message], citation_help: str) -> tuple[Message, .
 
 
 def build_request(rubric: Rubric, subject: Subject, max_tokens: int, shown: str | None = None) -> Request:
-    """The whole question; `shown` stands in place of the subject's own text."""
+    """Build the whole question; `shown` replaces the subject's own text."""
     system, messages = fill_templates(rubric, subject.text() if shown is None else shown, subject.citation_help)
     constrained = rubric.output_parsing_mode is OutputParsingMode.CONSTRAINED_DECODING
     return Request(
@@ -64,47 +64,47 @@ def build_request(rubric: Rubric, subject: Subject, max_tokens: int, shown: str 
 
 
 def prompt_tokens(request: Request) -> int:
-    """Of the prompt, estimated."""
+    """Return the estimated tokens of the prompt."""
     return estimate_tokens(request.system) + sum(estimate_tokens(message.text) for message in request.messages)
 
 
 MOST_CALLS = 8
-"""Calls of one conversation: the question, one correction, and going on after pauses."""
+"""Maximum calls of one conversation: the question, one correction, and continuations after pauses."""
 LONGEST_KEPT = 4_000
-"""Characters of an answer as it was written that are kept."""
+"""Maximum characters stored of an answer's original text."""
 LONGEST_REASON = 300
 MOST_NAMED = 10
-"""Citations that do not hold which are named to the judge."""
+"""Maximum unverified citations that are listed for the judge."""
 
 
 class Rollout(Frozen):
-    """What one conversation came to: an output, or the reason why there is none."""
+    """Result of one conversation: an output, or the reason why there is none."""
 
     number: int
-    """From 0; the same question is asked under each number."""
+    """Number from 0; the same question is asked once per number."""
     output: Output | None = None
     reason: str | None = None
     final: bool = False
-    """Of a failure: asking the same again is pointless."""
+    """For a failure: asking the same question again cannot help."""
     too_long: bool = False
-    """Of a failure: the prompt is beyond the model's window."""
+    """For a failure: the prompt exceeds the model's context window."""
     full_output: str = ""
-    """The last answer as it was written: redacted, at most `LONGEST_KEPT` characters."""
+    """The last answer as written: redacted, at most `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
 
 
 class AnswerFormat(Protocol):
-    """How an answer is to be given, and how it is read."""
+    """Format of an answer: instructions and parser."""
 
     words: str
-    """`as one JSON object …`: ends the sentence that asks for the answer again."""
+    """End of the sentence that asks for the answer again: `as one JSON object …`."""
 
     def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
-        """The output, or what is wrong with it; `repeats` tells whether a text stands in what is judged."""
+        """Return the output, or its problems; `repeats` checks whether a text occurs in the subject."""
 
 
 class RubricAnswerFormat:
-    """As a rubric wants it."""
+    """The answer format of a rubric."""
 
     def __init__(self, rubric: Rubric) -> None:
         self._rubric = rubric
@@ -118,14 +118,15 @@ class RubricAnswerFormat:
 
 
 class RubricConversation:
-    """With one judge about one subject; used once."""
+    """A conversation with one judge about one subject; used once."""
 
     def __init__(
         self, model: Model, opening: Request, rubric: Rubric, subject: Subject, form: AnswerFormat | None = None
     ) -> None:
-        """`subject`: what citations that a rubric requires must hold in, whatever the prompt shows of it.
+        """Prepare the conversation.
 
-        `form`: another way to answer than the rubric's own.
+        Required citations must resolve in `subject`, whatever the prompt shows of it. `form` replaces the rubric's
+        answer format.
         """
         self._model = model
         self._opening = opening
@@ -140,9 +141,9 @@ class RubricConversation:
         self._sent_back = False
 
     async def run(self, timeout_s: float | None) -> Rollout:
-        """The one place where what goes wrong with one rollout becomes data.
+        """Run the conversation. The one place where errors of one rollout become data.
 
-        Raises `EvalscribeError` for what concerns all of them; nothing else but a cancellation.
+        Raises `EvalscribeError` for what affects all rollouts; otherwise only cancellation.
         """
         try:
             async with asyncio.timeout(timeout_s) as limit:
@@ -172,7 +173,7 @@ class RubricConversation:
         return self._useless(f"no whole answer within {MOST_CALLS} calls")
 
     def _take(self, reply: Reply) -> Rollout | None:
-        """What one answer comes to; None where the conversation goes on."""
+        """Process one answer; return None if the conversation continues."""
         self._text = self._paused + reply.text
         match reply.stop:
             case "refusal":
@@ -180,7 +181,8 @@ class RubricConversation:
             case "context_exceeded":
                 return self._failed("the subject is too long for the model", final=True, too_long=True)
             case "max_tokens":
-                # An answer that was cut off is not echoed: thoughts without an end are refused.
+                # An answer that was cut off is not sent back: incomplete thinking blocks are
+                # rejected.
                 return self._ask_again([f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, ")
             case "pause":
                 self._paused = self._text
@@ -200,12 +202,12 @@ class RubricConversation:
         return self._ask_again(problems)
 
     def _repeats(self, answer: str) -> bool:
-        """Whether what stands in a tag was already in the subject, where whoever is judged may have put it."""
+        """Return whether a tagged text occurs in the subject, where the judged party may have put it."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.elsewhere(quote, 0), None) is not None
 
     def _too_few_citations(self, output: Output) -> Problems:
-        """The same citation twice counts once."""
+        """Return problems if required citations are missing; equal citations count once."""
         wanted, held, empty = self._rubric.min_citations, set[str](), set[str]()
         for _, text in cited_strings(output, self._rubric.output_schema) if wanted else ():
             for citation in resolve_citations(text, self._subject).citations:
@@ -233,7 +235,7 @@ class RubricConversation:
         return self._useless(f"the judge broke: {type(error).__name__}: {error}")
 
     def _useless(self, reason: str) -> Rollout:
-        """A failure of what was answered; where a call failed, the answers before it are still good."""
+        """Return a failure because of the answers; after a failed call, earlier answers stay valid."""
         for request in self._asked:
             self._model.forget(request)
         return self._failed(reason)
@@ -254,5 +256,5 @@ class RubricConversation:
 
 
 def _redacted(output: Output) -> Output:
-    """A run that was given as an object, or a model itself, may bring secrets into an answer that is kept."""
+    """Redact an output before it is stored: unredacted runs, and models themselves, may add secrets."""
     return cast(Output, redact_json(output))

@@ -1,4 +1,4 @@
-"""Judge a subject by a rubric: look up the stored result, else ask, and resolve the citations of the answer."""
+"""Judge a subject by a rubric: return the stored result, else ask, and resolve the citations of the answer."""
 
 import asyncio
 from collections import Counter
@@ -25,14 +25,14 @@ from evalscribe.prompts.templates import Prompts
 
 
 def count_citations(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> CitationCounts:
-    """How many citations of an answer hold, stand elsewhere, or stand nowhere."""
+    """Count the verified, relocated and unverified citations of an answer."""
     texts = (text for _, text in cited_strings(output, schema))
     found = Counter(citation.status for text in texts for citation in resolve_citations(text, subject).citations)
     return CitationCounts(verified=found["verified"], relocated=found["relocated"], unverified=found["unverified"])
 
 
 def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
-    """A copy with every string that may cite as `CitedText` (a dict); the rest, known to the schema or not, stays."""
+    """Return a copy in which every string that may cite is a `CitedText` (as a dict); all else is unchanged."""
     copy = deepcopy(output)
     for path, text in cited_strings(output, schema):
         *parents, last = path
@@ -57,40 +57,40 @@ class JudgeResultWithCitations(JudgeResult):
 
 
 ANSWER_SHARE = 0.5
-"""How much of a small window an answer may take."""
+"""Maximum share of a small window for the answer."""
 LEAST_ROOM = 1_000
-"""Tokens of a subject's observations; with less there is nothing to judge."""
+"""Minimum tokens for a subject's observations; with less, judging is not possible."""
 LEAST_WINDOW = 2_000
-"""Tokens of question and answer; with less nothing is asked."""
+"""Minimum tokens of question and answer; with less, nothing is asked."""
 NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
 def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int) -> Request:
-    """The question with all of the subject, whether it fits or not."""
+    """Return the question with the whole subject, even if it does not fit."""
     return build_request(rubric, subject, min(max_tokens, int(ANSWER_SHARE * window)))
 
 
 def request_tokens(request: Request) -> int:
-    """Tokens of the prompt, estimated, and of the longest answer."""
+    """Return the estimated tokens of the prompt plus the longest answer."""
     return prompt_tokens(request) + request.max_tokens
 
 
 @dataclass(frozen=True)
 class JudgeSetup:
-    """Who decides about every subject."""
+    """Rubric and models that judge every subject."""
 
     rubric: Rubric
     model: Model
     observer: Model
-    """Who reads what is too long for the model."""
+    """The model that reads subjects too long for `model`."""
     prompts: Prompts
 
 
 class SubjectSession:
-    """Of one subject; used once."""
+    """Judging of one subject; used once."""
 
     def __init__(self, court: JudgeSetup, subject: Subject, whole: Request, timeout_s: float | None) -> None:
-        """`whole`: the question with all of the subject; `timeout_s` bounds one rollout."""
+        """`whole`: the question with the whole subject; `timeout_s` limits one rollout."""
         self._court = court
         self._subject = subject
         self._whole = whole
@@ -98,7 +98,7 @@ class SubjectSession:
         self._reading: SubjectReading | None = None
 
     async def decide(self) -> PanelDecision:
-        """Raises `EvalscribeError` for what concerns all subjects."""
+        """Judge the subject. Raises `EvalscribeError` for what affects all subjects."""
         usage, last, window = Usage(), None, self._court.model.context_tokens
         while last is None or (last.too_long and window >= LEAST_WINDOW):
             try:
@@ -115,7 +115,7 @@ class SubjectSession:
         return self._told(last, usage)
 
     async def _request(self, window: int) -> Request | None:
-        """A question that fits; None where there is none. Raises `CallFailed` where the subject cannot be read."""
+        """Return a question that fits the window, or None. Raises `CallFailed` if the subject cannot be read."""
         longest = min(self._whole.max_tokens, int(ANSWER_SHARE * window))
         whole = self._whole.model_copy(update={"max_tokens": longest})
         if request_tokens(whole) <= window:
@@ -130,7 +130,7 @@ class SubjectSession:
         return build_request(self._court.rubric, self._subject, whole.max_tokens, shown=text)
 
     def _read(self, window: int) -> SubjectReading:
-        """Once: a shorter prompt is made of the same observations."""
+        """Read the subject once; a shorter prompt uses the same observations."""
         if self._reading is None:
             court = self._court
             same = court.observer.id == court.model.id
@@ -140,7 +140,7 @@ class SubjectSession:
         return self._reading
 
     def _told(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
-        """The decision, with how its subject was read and all that was consumed."""
+        """Add to the decision how the subject was read, and the total usage."""
         if self._reading is None:
             return decision.model_copy(update={"usage": usage})
         metadata = {**decision.metadata, **self._reading.told}
@@ -148,26 +148,26 @@ class SubjectSession:
 
 
 VERSION = 1
-"""Raised when the same question is asked, read or voted upon in another way than its key shows."""
+"""Raise by hand when asking, parsing or voting changes in a way that keys do not show."""
 LIKELY_ANSWER = 1_200
-"""Tokens of one answer, thinking included."""
+"""Likely tokens of one answer, including thinking."""
 TIMEOUT_S = 180.0
-"""Of one rollout that waits for no batch."""
+"""Time limit in seconds of one rollout without batches."""
 MOST_KEPT = 5_000_000
-"""Tokens of questions that are kept between an estimate and the call: about 20 MB of text."""
+"""Maximum tokens of questions cached between an estimate and the call: about 20 MB of text."""
 OBSERVED = 10
-"""Tokens of a subject beyond the window for each token that is observed in it."""
+"""Tokens of a subject beyond the window per token of its observations."""
 
 
 class JudgeResultStore(Protocol):
-    """Where results are kept by the question that they answer; every `Shelf` is one."""
+    """A store of results by question."""
 
     def put_result(self, key: str, result: JudgeResult) -> None: ...
     def get_result(self, key: str) -> JudgeResult | None: ...
 
 
 DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
-"""Has a subject decided elsewhere: with the tokens of one answer and the seconds of one rollout."""
+"""Judges a subject remotely, given the maximum tokens of an answer and the seconds of one rollout."""
 
 
 class RubricJudge:
@@ -187,11 +187,19 @@ class RubricJudge:
         prompts: Prompts | None = None,
         afar: DecideRemotely | None = None,
     ) -> None:
-        """`results`: what is known and kept; `fresh`: ask again, whatever is known.
+        """Initialise without asking anything.
 
-        `observer` reads a subject beyond the window in parts, by the templates of `prompts`; without one the judge
-        does. `cost` prices one call in dollars, for estimates; `timeout_s` bounds one rollout, `max_tokens` one answer.
-        `afar`: where subjects are heard, if not here.
+        Args:
+            rubric: The rubric to judge by.
+            model: The model to ask.
+            results: Stored results.
+            observer: Reads subjects beyond the window in parts; None for `model`.
+            cost: Prices one call in dollars, for estimates.
+            timeout_s: Seconds for one rollout.
+            max_tokens: Maximum tokens of one answer.
+            fresh: Ignore stored results.
+            prompts: Templates for reading in parts.
+            afar: Judges subjects remotely; None for this process.
         """
         self.id = f"{model.id} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
@@ -204,17 +212,17 @@ class RubricJudge:
         self._fresh = fresh
         self._afar = afar
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
-        """By key: who asks the same at the same time waits for the answer."""
+        """Locks by key: concurrent callers with the same question wait for one answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
-        """Questions that were estimated and not asked yet, with their tokens, by the subject's digest."""
+        """Estimated questions that are not asked yet, with their tokens, by the subject's digest."""
         self._room = MOST_KEPT
 
     def key(self, subject: Subject) -> str:
-        """Content id of the question: rubric, prompt, model, parameters and subject; not of the rubric's id."""
+        """Return the content id of the question: rubric (without its id), prompt, model, parameters and subject."""
         return self._key(subject, self._request(subject, self._max_tokens))
 
     def estimate(self, subject: Subject) -> Estimate:
-        """What all rollouts are likely to take; a subject beyond the window is read once before them."""
+        """Estimate all rollouts; a subject beyond the window is read once before them."""
         request = self._request(subject, self._max_tokens)
         whole, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
         if whole <= self._room:
@@ -234,9 +242,10 @@ class RubricJudge:
         )
 
     async def judge(self, subject: Subject) -> JudgeResult:
-        """The known result of the same question, else a new one: a `FAILURE` for what concerns this subject.
+        """Return the stored result of the same question, else a new one: a `FAILURE` for what affects only this
+        subject.
 
-        Raises `EvalscribeError` for what concerns all subjects.
+        Raises `EvalscribeError` for what affects all subjects.
         """
         return await self._judge(subject, self._max_tokens, self._timeout_s)
 
@@ -247,19 +256,19 @@ class RubricJudge:
         max_new_tokens: int = 16384,
         timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
     ) -> JudgeResult:
-        """`judge`, with bounds of its own: tokens of one answer, seconds of one rollout."""
+        """Like `judge`, with limits for this call: tokens of one answer, seconds of one rollout."""
         subject = redacted_run_subject(agent_run) if isinstance(agent_run, AgentRun) else agent_run
         return await self._judge(subject, max_new_tokens, timeout)
 
     async def hear(self, subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
-        """Ask, whatever is known, and keep nothing."""
+        """Judge the subject without reading or storing results."""
         return await self._decide(subject, self._request(subject, max_tokens), timeout_s)
 
     async def _decide(self, subject: Subject, request: Request, timeout_s: float | None) -> PanelDecision:
         return await SubjectSession(self._court, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
-        """Build the question, or take the one that the estimate was made of."""
+        """Build the question, or reuse the one from the estimate."""
         request, tokens = self._estimated.pop(subject.digest, (None, 0))
         self._room += tokens
         if request is not None and max_tokens == self._max_tokens:
@@ -282,20 +291,22 @@ class RubricJudge:
             return result
 
     def _alone(self, key: str) -> AbstractAsyncContextManager[object]:
-        """Where an answer would be known, nobody else asks for it meanwhile."""
+        """Lock the question if its answer would be stored."""
         if self._results is None or self._fresh:
             return nullcontext()
         return self._asking.setdefault(key, asyncio.Lock())
 
     def _known(self, key: str, subject: Subject) -> JudgeResult | None:
-        """Under the names that ask now: another rubric or subject of the same content may have asked before."""
+        """Return the stored result with the current ids; another rubric or subject with equal content may have stored
+        it."""
         known = None if self._results is None or self._fresh else self._results.get_result(key)
         if known is None or self._was_read_otherwise(known):
             return None
         return known.model_copy(update=self._names(subject))
 
     def _was_read_otherwise(self, known: JudgeResult) -> bool:
-        """Of a prompt that the model found too long only when it was asked: the key does not say how it was read."""
+        """Return whether the result used another prompt because the model rejected the first as too long; the key does
+        not show that."""
         told = (known.result_metadata or {}).get("read_by")
         return told is not None and told != self._read_by()
 

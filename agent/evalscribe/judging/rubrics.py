@@ -1,4 +1,4 @@
-"""Load rubrics from the YAML files that people edit, and check those that judge failures."""
+"""Load rubrics from YAML files, and check those that judge failures."""
 
 import json
 import re
@@ -21,15 +21,15 @@ from evalscribe.prompts.templates import Prompts
 FOLDER = "rubrics"
 ENDING = ".yaml"
 LARGEST = 256 * 1024
-"""Bytes of one file."""
+"""Maximum bytes of one file."""
 _NOT_IN_FILES = {"id": "the file's name is the rubric's id", "version": "versions are given when a rubric is created"}
 _OF_PROMPT = ("output_parsing_mode", "response_xml_key")
-"""What the default prompt is made for."""
+"""Fields that the default prompt assumes."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def parse_rubric(text: str, name: str, where: str) -> Rubric:
-    """The rubric of a file's text, its id being `name`.
+    """Parse the text of a rubric file; the rubric's id is `name`.
 
     Raises `RubricError` with `where`, the line, and the path.
     """
@@ -43,7 +43,7 @@ def parse_rubric(text: str, name: str, where: str) -> Rubric:
 
 
 def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
-    """A rubric by its name, or from the file at a path.
+    """Load a rubric by name, or from the file at a path.
 
     Raises `NotFoundError` naming what there is, `RubricError` for a file that is none.
     """
@@ -56,18 +56,18 @@ def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
 
 
 def rubric_names(prompts: Prompts) -> tuple[str, ...]:
-    """Of the workspace's rubrics and the shipped ones, in order."""
+    """Return the names of the workspace's and the shipped rubrics, sorted."""
     names = [name.removeprefix(f"{FOLDER}/") for name in prompts.names(FOLDER) if name.endswith(ENDING)]
     return tuple(name.removesuffix(ENDING) for name in names if "/" not in name)
 
 
 def to_yaml(rubric: Rubric) -> str:
-    """The file of a rubric, without what is so by default: parsing it gives an equal one, but for id and version."""
+    """Return a rubric as YAML without default values; parsing it gives an equal rubric, apart from id and version."""
     return dump_yaml(_written(rubric))
 
 
 def file_schema() -> dict[str, Any]:
-    """JSON Schema of a rubric's file, the meta-schema of its `output_schema` included."""
+    """Return the JSON Schema of a rubric file, including the meta-schema of its `output_schema`."""
     schema = {**Rubric.model_json_schema(), "description": f"A rubric as a file: prompts/{FOLDER}/<name>{ENDING}"}
     for name in _NOT_IN_FILES:
         del schema["properties"][name]
@@ -123,7 +123,7 @@ def _from_file(path: Path) -> Rubric:
 
 
 def _written(rubric: Rubric) -> dict[str, Any]:
-    """Its fields but for those that are so by default, in the order of `Rubric`."""
+    """Return the fields without default values, in the order of `Rubric`."""
     bare = Rubric(
         rubric_text=rubric.rubric_text,
         output_parsing_mode=rubric.output_parsing_mode,
@@ -142,7 +142,7 @@ def _dumped(rubric: Rubric) -> dict[str, Any]:
 
 
 def _differs(one: object, other: object) -> bool:
-    """In the order of its properties too: a judge writes them in that order."""
+    """Compare values including the order of properties, because a judge writes them in that order."""
     return json.dumps(one) != json.dumps(other)
 
 
@@ -152,7 +152,7 @@ LABEL_FIELD = "classification"
 
 
 def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
-    """The labels that a rubric for failures gives, in our order. Raises `UsageError` for any other rubric."""
+    """Return the labels of a rubric for failures, in our order. Raises `UsageError` for any other rubric."""
     field = rubric.output_schema.get("properties", {}).get(LABEL_FIELD)
     given = field.get("enum") if field else None
     if not given:
@@ -171,26 +171,26 @@ def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
 
 @cache
 def default_rubric() -> Rubric:
-    """The default rubric as it came with the package."""
+    """Return the default rubric as shipped with the package."""
 
     return load_rubric(DEFAULT_RUBRIC, Prompts())
 
 
 def judge_id(model: str, rubric: Rubric) -> str:
-    """`anthropic/claude-opus-5-5`, and `anthropic/claude-opus-5-5 with unfair-check@2` for any rubric but the shipped
-    default."""
+    """Return the judge's id: `anthropic/claude-opus-5-5`, and `anthropic/claude-opus-5-5 with unfair-check@2` for any
+    rubric but the shipped default."""
     return model if rubric.digest == default_rubric().digest else f"{model} with {rubric.id}@{rubric.version}"
 
 
 DEFAULT_COLLECTION = "default"
-"""Where rubrics of the command line are; made when it is first needed."""
+"""Collection for rubrics of the command line; created when first needed."""
 _VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
 
 
 class CreatedRubric(Frozen):
     rubric: Rubric
     new: bool
-    """False where the latest version was the same already."""
+    """False if the latest version was already equal."""
 
 
 class ListedRubric(Frozen):
@@ -198,15 +198,15 @@ class ListedRubric(Frozen):
 
     name: str
     version: int | None = None
-    """The latest that is stored."""
+    """The latest stored version."""
     digest: str | None = None
-    """Content id of that version, of the file where none is stored."""
+    """Content id of that version, or of the file if none is stored."""
     file: Literal["shipped", "workspace"] | None = None
-    """Whose file it is; None where there is none any more."""
+    """Origin of the file; None if there is no file."""
     changed: bool = False
-    """Whether the file says something else than the latest version."""
+    """Whether the file differs from the latest version."""
     problem: str | None = None
-    """Why the file is no rubric."""
+    """Why the file is not a valid rubric."""
 
 
 class RubricListing(Frozen):
@@ -216,15 +216,15 @@ class RubricListing(Frozen):
 
 class ValidatedRubric(Frozen):
     file: str
-    """As it was asked for."""
+    """The file or name as requested."""
     problem: str | None = None
-    """Names the file, the line where there is one, and the path in it; None for a good rubric."""
+    """File, line if known, path in it, and problem; None for a valid rubric."""
 
 
 def create_rubric(
     shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
 ) -> CreatedRubric:
-    """The next version of a rubric, from the file that `name` is, or from `prompts/rubrics/NAME.yaml`.
+    """Store the next version of a rubric, from the file at path `name`, or from `prompts/rubrics/NAME.yaml`.
 
     Raises `RubricError` for a file that is no rubric, `NotFoundError` for no file or an unknown collection.
     """
@@ -235,9 +235,10 @@ def create_rubric(
 
 
 def store_rubric(shelf: CollectionStore, prompts: Prompts, name: str) -> Rubric:
-    """The version to judge with: `NAME@2` that one, `NAME` the latest; the file is version 1 where none is stored.
+    """Return the stored version to judge with: `NAME@2`, or the latest for `NAME`; store the file as version 1 if
+    there is none.
 
-    Raises `NotFoundError` naming what there is, `RubricError` for a file that is no rubric.
+    Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """
     rubric_id, version = parse_rubric_name(name)
     latest = _latest(shelf, rubric_id, DEFAULT_COLLECTION)
@@ -247,7 +248,7 @@ def store_rubric(shelf: CollectionStore, prompts: Prompts, name: str) -> Rubric:
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """A note for whoever judges with `NAME` while its file says something else by now; None otherwise."""
+    """Return a note if the file of `NAME` differs from the stored version that judges; else None."""
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
@@ -263,7 +264,7 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
 
 
 def list_rubrics(shelf: CollectionStore, prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
-    """Every rubric that is shipped, in the workspace or stored, by name. Raises `NotFoundError`."""
+    """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection."""
     _make_default(shelf, collection)
     versions = {rubric.id: rubric for rubric in shelf.rubrics(collection)}
     own = {name.rpartition("/")[2].removesuffix(ENDING) for name in prompts.own(FOLDER)}
@@ -274,7 +275,7 @@ def list_rubrics(shelf: CollectionStore, prompts: Prompts, collection: str = DEF
 
 
 def find_rubric(shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
-    """What `NAME`, `NAME@2` or a file says, without storing it. Raises as `store_rubric` does."""
+    """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
     if version is not None:
         _make_default(shelf, collection)
@@ -283,14 +284,14 @@ def find_rubric(shelf: CollectionStore, prompts: Prompts, name: str, collection:
 
 
 def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedRubric, ...]:
-    """Each file, or rubric by its name, with what is wrong with it."""
+    """Validate files or named rubrics; return the problems of each."""
     return tuple(ValidatedRubric(file=file, problem=_problem(prompts, file)) for file in files)
 
 
 def diff_rubrics(
     shelf: CollectionStore, prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
-    """Unified diff of two rubrics as YAML; by default of the latest version and the file. Empty: equal."""
+    """Return the unified diff of two rubrics as YAML, by default of the latest version and the file; empty if equal."""
     before = find_rubric(shelf, prompts, old, collection)
     after = find_rubric(shelf, prompts, new, collection) if new else load_rubric(before.id, prompts)
     old_lines, new_lines = (to_yaml(rubric).splitlines(keepends=True) for rubric in (before, after))
@@ -302,7 +303,7 @@ def diff_rubrics(
 
 
 def parse_rubric_name(name: str) -> tuple[str, int | None]:
-    """`failure@2` is the rubric and its version; without one, the name alone."""
+    """Split `failure@2` into rubric and version; without a version, the name and None."""
     match = _VERSIONED.fullmatch(name)
     return (match["name"], int(match["version"])) if match else (name, None)
 
@@ -320,7 +321,7 @@ def _with_version(row: ListedRubric, latest: Rubric) -> ListedRubric:
 
 
 def _title(shelf: CollectionStore, rubric: Rubric, name: str, collection: str) -> str:
-    """`polite@2` for the latest version too; a file as it was named."""
+    """Return the title in a diff: `polite@2` for a stored version, else the file's name."""
     latest = _latest(shelf, rubric.id, collection) if name == rubric.id else None
     return f"{name}@{latest.version}" if latest else name
 

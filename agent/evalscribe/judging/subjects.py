@@ -1,4 +1,4 @@
-"""Subjects: what a judge is shown, as items that it can cite by their marks."""
+"""Subjects: the items that a judge sees and cites by their marks."""
 
 import json
 import re
@@ -26,19 +26,19 @@ from evalscribe.redaction.redact import redact_json
 _INDEX = re.compile(r"[0-9]{1,9}")
 _ENDS = ("]", ",", ";", ":<RANGE>", ": <RANGE>")
 MOST_STEPS = 10_000
-"""Ways through hostile metadata that are tried for one key."""
+"""Maximum alternatives tried for one key in hostile metadata."""
 
 
 @dataclass(frozen=True)
 class KeyedValue:
-    """A value that a key leads to; `end`: where the key ended in the text that it was read from."""
+    """The value of a key; `end` is the offset in the text after the key."""
 
     value: Any
     end: int
 
 
 def find_value(metadata: Any, text: str, at: int = 0) -> KeyedValue | None:
-    """The value whose key stands at `at`: of several that could be meant the one with the longest key; None if none."""
+    """Return the value whose key starts at `at`, with the longest key if several match; None if none does."""
     reached = list(_ways(metadata, text, at, [MOST_STEPS]))
     return max(reached, key=lambda value: value.end, default=None)
 
@@ -57,7 +57,7 @@ def _ways(node: Any, text: str, at: int, left: list[int]) -> Iterator[KeyedValue
 
 
 def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
-    """The parts of a value that are named at `at`, each with the end of its name."""
+    """Yield the parts of a value that are named at `at`, each with the end offset of its name."""
     if isinstance(node, dict):
         for length in {len(key) for key in node}:
             key = text[at : at + length]
@@ -71,7 +71,7 @@ def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
 
 
 def value_text(value: Any) -> str:
-    """A value of metadata as text: a string as it is, anything else as indented JSON."""
+    """Render a metadata value as text: a string unchanged, anything else as indented JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 
@@ -80,7 +80,7 @@ def as_json(value: Any) -> str:
 
 
 def render_object(value: Mapping[str, Any]) -> str:
-    """`key: value` line by line; strings as they are, below their key where they have several lines."""
+    """Render `key: value` lines; multi-line strings are below their key."""
     return "\n".join(_entries(value))
 
 
@@ -110,7 +110,7 @@ statement is enough; a citation that does not hold counts against the answer."""
 
 
 def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
-    """Instructions for a subject with these marks; `numbered`: it has documents with line numbers as well."""
+    """Return citation instructions for these marks; `numbered`: it also has documents with line numbers."""
     metadata = next((mark for mark in marks if mark.endswith("M")), None)
     named = next((mark for mark in marks if mark.isalpha()), None)
     ways = (
@@ -126,24 +126,24 @@ def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
 
 
 class SubjectItem(Frozen):
-    """One text of a subject, and how it is cited."""
+    """One text of a subject, with the mark that cites it."""
 
     mark: str
-    """`T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`: what stands between the brackets of a citation."""
+    """Text between the brackets of a citation: `T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`."""
     about: str
-    """Our words about it, for the delimiter's line. No part of the text, so it can never be quoted."""
+    """Our description for the delimiter's line; not part of the text, so it cannot be quoted."""
     text: str
-    """What can be quoted, as it was recorded; offsets of a citation count its code points."""
+    """Quotable text, as recorded; citation offsets count its code points."""
     target: CitationTarget
-    """Where a citation of the whole item leads."""
+    """Target of a citation of the whole item."""
     numbered: bool = False
     """Whether its lines are shown with numbers and can be cited by them."""
     first: int = 1
     """Number of the first line of `text`."""
     labels: tuple[tuple[int, str], ...] = ()
-    """Where in `text` a part begins (a line's start), and our word for it; ascending. Never quotable either."""
+    """Offsets in `text` where parts begin (at line starts), with our labels; ascending. Labels cannot be quoted."""
     metadata: dict[str, Any] | None = None
-    """What the text shows as JSON: its keys can be cited, `R0M.scores.reward`."""
+    """Metadata that the text shows as JSON; its keys can be cited, as in `R0M.scores.reward`."""
 
 
 class Subject(Frozen):
@@ -152,7 +152,7 @@ class Subject(Frozen):
     id: str
     """An agent run's id, or `<run id>/<eval path>`."""
     digest: str
-    """Content id of all that a judge can see of it."""
+    """Content id of everything that a judge can see of it."""
     items: tuple[SubjectItem, ...]
 
     @classmethod
@@ -162,12 +162,12 @@ class Subject(Frozen):
         return cls(id=id, digest=content_id(seen), items=tuple(items))
 
     def text(self, items: Sequence[SubjectItem] | None = None) -> str:
-        """Every item between delimiters, for a prompt; or only these, where a prompt has words between them."""
+        """Return all items, or only these, between delimiters, for a prompt."""
         return "\n".join(self._block(item) for item in (self.items if items is None else items))
 
     @property
     def citation_help(self) -> str:
-        """How to cite here, in the grammar that this subject has."""
+        """Return citation instructions for this subject."""
         numbered = any(item.numbered for item in self.items)
         return citation_help(tuple(item.mark for item in self.items if not item.numbered), numbered=numbered)
 
@@ -176,7 +176,7 @@ class Subject(Frozen):
         return None if number is None else self.items[number]
 
     def text_of(self, target: CitationTarget) -> str | None:
-        """The text that a target's offsets count in: the item's own, or the value's where a metadata key was cited."""
+        """Return the text that a target's offsets refer to: the item's, or the value's if a metadata key was cited."""
         key = target.metadata_key
         item = self.item(target.item.removesuffix(f".{key}") if key else target.item)
         if item is None or not key:
@@ -185,17 +185,17 @@ class Subject(Frozen):
         return value_text(value.value) if value and value.end == len(key) else None
 
     def __copy__(self) -> "Subject":
-        """Without what was derived: `model_copy` may be about to change the items."""
+        """Copy without derived values: `model_copy` may change the items afterwards."""
         return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Which item has which mark. Of equal marks the first wins."""
+        """Item index by mark. The first of equal marks wins."""
         return {item.mark: number for number, item in reversed(list(enumerate(self.items)))}
 
     @cached_property
     def haystack(self) -> Haystack:
-        """The items' texts, ready to be searched for quotations."""
+        """Searchable texts of the items, for quotations."""
         return Haystack(tuple(item.text for item in self.items))
 
     @cached_property
@@ -220,7 +220,7 @@ def _shown_text(item: SubjectItem, text: str) -> str:
 
 
 def join_parts(parts: Sequence[tuple[str, str]]) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Text and labels of an item from pairs of label and text; an empty label is none."""
+    """Join pairs of label and text; return the text and the labels with their offsets. Empty labels are dropped."""
     labels, at = [], 0
     for label, text in parts:
         labels += [(at, label)] if label else []
@@ -245,7 +245,10 @@ MAX_PRECEDENTS = 6
 
 
 def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
-    """What people concluded or did. A label of our own that nobody reviewed is no reason, so it is not shown."""
+    """Return precedents that people decided.
+
+    Our own labels that nobody reviewed are left out, because they prove nothing.
+    """
     told = (precedent for precedent in precedents if precedent.by_person or precedent.action)
     return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in told)[:MAX_PRECEDENTS]
 
@@ -256,32 +259,32 @@ def _unconcluded(precedent: Precedent) -> Precedent:
 
 
 def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
-    """All of a run: `T0B1` blocks, `R0M`, `T0M` and `T0B1M` metadata, `A0` earlier results."""
+    """Return all of a run: `T0B1` blocks, `R0M`, `T0M` and `T0B1M` metadata, `A0` earlier results."""
     return Subject.of(run.id, [*_run_items(run), *result_items(earlier)])
 
 
 def redacted_run_subject(run: AgentRun) -> Subject:
-    """Like `agent_run_subject`, but redact first: a run created in Python has not come through a source."""
+    """Like `agent_run_subject`, but redacted first: a run created in Python did not come through a source."""
     value = run.model_dump(mode="json")
     shown = redact_json(value)
     return agent_run_subject(run if shown == value else AgentRun.model_validate(shown))
 
 
 def _run_items(run: AgentRun) -> Iterator[SubjectItem]:
-    """Of the only run there is: `R0M`, and its transcripts from `T0` on."""
+    """Yield the items of a single run: `R0M`, and its transcripts from `T0` on."""
     yield from metadata_items("R0M", run)
     for number, transcript in enumerate(run.transcripts):
         yield from transcript_items(f"T{number}", transcript, run)
 
 
 def metadata_items(mark: str, run: AgentRun) -> Iterator[SubjectItem]:
-    """What is said of the run as a whole, if anything is."""
+    """Yield the metadata of the run as a whole, if any."""
     if run.metadata or run.name:
         yield _metadata(mark, _named("metadata of the run", run.name), run.metadata, run)
 
 
 def transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[SubjectItem]:
-    """Of a transcript that is called `T0`: its metadata `T0M`, and its blocks `T0B0` …"""
+    """Yield a transcript's items under the mark `T0`: its metadata `T0M`, and its blocks `T0B0` …"""
     if transcript.metadata or transcript.name:
         about = _named("metadata of the transcript", transcript.name)
         yield _metadata(f"{mark}M", about, transcript.metadata, run, transcript)
@@ -326,7 +329,7 @@ def _about(message: ChatMessage) -> str:
 
 
 def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
-    """The texts of a message with our words for them; what it says itself has none."""
+    """Yield a message's texts with our labels; its own content has no label."""
     if isinstance(message, AssistantMessage) and message.reasoning:
         yield "reasoning", message.reasoning
     calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
@@ -350,7 +353,7 @@ def _named(what: str, name: str | None) -> str:
 
 
 FAILURE = "failure"
-"""Mark of the item that holds what is recorded about the failure itself."""
+"""Mark of the item with the recorded facts of the failure."""
 
 
 def failure_subject(
@@ -359,14 +362,15 @@ def failure_subject(
     precedents: Sequence[Precedent] = (),
     earlier: Sequence[JudgeResult] = (),
 ) -> Subject:
-    """A failed eval: `failure`, `output src/main.py` for its documents, `P0` earlier reports, `A0` earlier results."""
+    """Return a failed eval: `failure`, `output src/main.py` for its documents, `P0` earlier reports, `A0` earlier
+    results."""
     documents = [_document(document) for document in evidence.documents]
     items = [_failure(evidence), *documents, *_precedent_items(precedents), *result_items(earlier)]
     return Subject.of(f"{run_id}/{evidence.eval.path}", items)
 
 
 def document_mark(document: Document) -> str:
-    """`output src/main.py`; a path that could be misread on a line stands there as a JSON string."""
+    """Return the mark `output src/main.py`; an ambiguous path is written as a JSON string."""
     path = document.path
     plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
     return f"{document.role} {path if plain else quote_json(path)}"

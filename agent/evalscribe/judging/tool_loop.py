@@ -10,7 +10,7 @@ from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, Too
 from evalscribe.model.protocols import Estimate, Model, OnText
 
 LONGEST_RESULT = 24_000
-"""Characters of one tool result."""
+"""Maximum characters of one tool result."""
 SCHEMA_KEYS = ("type", "enum", "description")
 CONSTRAINT_WORDS = {
     "minimum": "at least",
@@ -36,12 +36,12 @@ def tool_of(name: str, fields: type[BaseModel]) -> Tool:
 
 
 def describe_misuse(error: ValidationError) -> str:
-    """What is wrong with a call, for the model."""
+    """Describe the problem of a tool call for the model."""
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
 
 
 def limit_lines(lines: Iterable[str]) -> str:
-    """Lines up to the longest result, and a word where there are more."""
+    """Return the lines that fit one result, with a note if there are more."""
     kept: list[str] = []
     room = LONGEST_RESULT
     for line in lines:
@@ -55,7 +55,7 @@ def limit_lines(lines: Iterable[str]) -> str:
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
     whole = model.model_json_schema()
     strict = _strict(whole, whole.get("$defs", {}))
-    # The tool's own description says it already.
+    # The tool's own description already says it.
     strict.pop("description", None)
     return strict
 
@@ -78,25 +78,25 @@ def _strict(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
 
 T = TypeVar("T")
 MOST_CALLS = 8
-"""Tool calls of one answer that are served."""
+"""Maximum tool calls answered per reply."""
 
 
 class TurnBounds(Frozen):
     turns: int = 12
     tokens: int = 400_000
-    """Input and output of all turns together, as the model counts them."""
+    """Maximum input and output tokens of all turns together, as counted by the model."""
     answer_tokens: int = 8_000
-    """Longest single answer, thinking included."""
+    """Maximum tokens of a single answer, including thinking."""
 
 
 class Turns:
-    """Who is asked, how often, and what it took; used for one conversation."""
+    """Asks the turns of one conversation within limits and counts their usage."""
 
     def __init__(self, model: Model, bounds: TurnBounds, last_words: str) -> None:
-        """`last_words` are added to the request of the last turn."""
+        """`last_words` are appended to the request of the last turn."""
         self.usage = Usage()
         self.last = False
-        """Whether the turn that was taken is the last one."""
+        """Whether the current turn is the last one."""
         self._model = model
         self._bounds = bounds
         self._last_words = last_words
@@ -104,7 +104,7 @@ class Turns:
         self._longest_input = 0
 
     async def ask(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """The answer of the next turn. Raises `CallFailed`, its usage being counted."""
+        """Return the answer of the next turn. Raises `CallFailed` after counting its usage."""
         self.last = len(self._asked) + 1 >= self._bounds.turns or self._short_of_tokens()
         self._asked.append(_with_words(request, self._last_words) if self.last else request)
         try:
@@ -117,29 +117,29 @@ class Turns:
         return reply
 
     def forget(self) -> None:
-        """What was answered led nowhere: who asks the same again is to be answered anew."""
+        """Forget the answers of a conversation without result, so that the same question is asked anew."""
         for request in self._asked:
             self._model.forget(request)
 
     @property
     def taken(self) -> str:
-        """`3 turns and 12,345 tokens`."""
+        """Return the usage as text: `3 turns and 12,345 tokens`."""
         return f"{len(self._asked)} turns and {self._spent():,} tokens"
 
     def _spent(self) -> int:
         return self.usage.input_tokens + self.usage.output_tokens
 
     def _short_of_tokens(self) -> bool:
-        """Whether a turn after this one might go over the bound: each turn asks all of the one before again."""
+        """Return whether another turn might exceed the token limit: each turn repeats all of the one before."""
         return self._spent() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
 def estimate_conversation(
     first: int, cost: Callable[[Usage], float] | None, *, turns: int, reading: int, answer: int
 ) -> Estimate:
-    """What a conversation may take that begins with `first` tokens and reads `reading` more before each further turn.
+    """Estimate a conversation that starts with `first` tokens and adds `reading` tokens before each further turn.
 
-    Every turn reads those before it from the provider's cache. `cost` prices one call in dollars.
+    Each turn reads the earlier ones from the provider's cache. `cost` prices one call in dollars.
     """
     calls = [
         Usage(
@@ -159,14 +159,15 @@ def estimate_conversation(
 
 
 def echo(reply: Reply) -> list[Message]:
-    """An answer as the conversation keeps it; nothing for an empty one."""
+    """Return an answer as messages of the conversation; nothing for an empty one."""
     if not (reply.raw or reply.text):
         return []
     return [Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw)]
 
 
 def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> Message | T:
-    """The results of an answer's tool calls as one turn, or the first that is no result: it ends the conversation."""
+    """Return the results of an answer's tool calls as one turn, or the first other value, which ends the
+    conversation."""
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):
         result = answer(call) if n < MOST_CALLS else _too_many(call)

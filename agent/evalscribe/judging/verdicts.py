@@ -1,4 +1,4 @@
-"""Get the verdict on one failure: from the store, from a judge here, or from a judge on another machine."""
+"""Get the verdict on one failure from the store, from a judge in this process, or from a remote judge."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,10 +18,16 @@ from evalscribe.model.storage import Store
 from evalscribe.redaction.redact import redact
 
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence]
-"""Makes the case of a group's first member when a worker needs it. Cases are not kept: evidence may be large."""
+"""Builds the case of a group's first member when a worker needs it.
+
+Cases are not cached, because evidence may be large.
+"""
 WORKERS = 4
 TIMEOUT_S = 660.0
-"""For one failure. A judge has shorter limits and then knows what it spent; this one ends a judge that hangs."""
+"""Seconds for one failure.
+
+A judge has shorter limits and then reports its usage; this limit ends a judge that hangs.
+"""
 REASON_LENGTH = 300
 
 
@@ -31,24 +37,24 @@ class JudgingOptions:
 
     timeout_s: float | None
     fresh: bool = False
-    """Ask again, whatever the store knows."""
+    """Ignore stored verdicts."""
 
 
 class Judged(Frozen):
-    """One group was answered."""
+    """Event: one group was answered."""
 
     group: FailureGroup
     evals: tuple[Eval, ...]
     verdict: Verdict | Unclassified
     n: int
-    """How many groups are answered now, including this one."""
+    """Number of groups answered so far, including this one."""
     total: int
     cached: bool
     """Whether the verdict came from the store."""
 
     @property
     def summary(self) -> dict[str, JsonValue]:
-        """The event for a stream: plain JSON."""
+        """Return the event as plain JSON."""
         row: dict[str, JsonValue] = {"n": self.n, "total": self.total, "evals": [eval.path for eval in self.evals]}
         if isinstance(self.verdict, Unclassified):
             return row | {"unclassified": self.verdict.reason}
@@ -57,14 +63,14 @@ class Judged(Frozen):
 
 
 class Counts(Frozen):
-    """How many groups were answered, and how."""
+    """Number of groups by kind of answer."""
 
     total: int = 0
     judged: int = 0
-    """The judge was asked and gave a verdict."""
+    """Groups for which the judge was asked and gave a verdict."""
     cached: int = 0
     unclassified: int = 0
-    """The judge was asked and gave a reason in place of a verdict."""
+    """Groups for which the judge was asked and gave a reason instead of a verdict."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
@@ -81,7 +87,7 @@ class FailureVerdict(Frozen):
 async def classify(
     case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: JudgingOptions
 ) -> FailureVerdict:
-    """Return the stored answer to the same question, else the judge's, which is stored at once.
+    """Return the stored answer to the same question, else ask the judge and store its answer at once.
 
     Raises:
         EvalscribeError: It concerns all failures. Nothing else is raised but a cancellation.
@@ -138,13 +144,14 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
 
 
 def cancelled_from_outside() -> bool:
-    """Whether somebody cancelled the current task; else something inside it says that it was cancelled."""
+    """Return whether the current task was cancelled from outside; False if something inside it raised the
+    cancellation."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _settled(known: Verdict | Unclassified) -> bool:
-    """Whether asking the same question again is pointless."""
+    """Return whether asking the same question again cannot help."""
     return known.final if isinstance(known, Unclassified) else not known.provisional
 
 
@@ -172,18 +179,18 @@ class JudgeQueue:
     store: Store
     concurrency: int = WORKERS
     timeout_s: float | None = TIMEOUT_S
-    """For one group; None if answers may take a day."""
+    """Seconds for one group; None if answers may take a day."""
     fresh: bool = False
-    """Ask again, whatever the store knows."""
+    """Ignore stored verdicts."""
     on_event: Callable[[Judged], None] = _ignore
     error: Exception | None = field(default=None, init=False)
-    """What stopped the workers; it concerns all failures."""
+    """The error that stopped the workers; it affects all failures."""
     usage: Usage = field(default=Usage(), init=False)
-    """What verdicts of this start report; stored ones cost nothing."""
+    """Usage of the verdicts of this call; stored ones cost nothing."""
     decided: int = field(default=0, init=False)
-    """Groups that the judge was asked about and decided."""
+    """Number of groups that the judge was asked about and decided."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
-    """One reason for each other group that the judge was asked about."""
+    """One reason for each group that the judge was asked about and did not decide."""
     _waiting: Iterator[FailureGroup] = field(init=False)
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
@@ -195,7 +202,7 @@ class JudgeQueue:
 
     @property
     def workers(self) -> int:
-        """How many workers are of use."""
+        """Number of workers that can be busy."""
         return min(max(1, self.concurrency), len(self.groups))
 
     async def work(self, stream: Callable[[Judged], None] = _ignore) -> Counts:
@@ -214,7 +221,7 @@ class JudgeQueue:
         return mine
 
     def findings(self) -> tuple[Finding, ...]:
-        """One finding for each group, in their order, without history. Raises what stopped the workers."""
+        """Return one finding per group, in order, without history. Raises the error that stopped the workers."""
         if self.error is not None:
             raise self.error
         return tuple(self._findings[group.id] for group in self.groups)
@@ -225,7 +232,10 @@ class JudgeQueue:
         return None if self.error else next(self._waiting, None)
 
     async def _answer(self, group: FailureGroup, stream: Callable[[Judged], None]) -> Counts:
-        """Answer one group. Raises nothing but a cancellation from outside; what concerns all stops the workers."""
+        """Answer one group.
+
+        Raises only cancellation from outside; an error that affects all failures stops the workers.
+        """
         task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)
         try:
@@ -275,7 +285,7 @@ JudgeRemotely = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]
 
 
 class RemoteJudge:
-    """A `Judge`: the near one says what would be asked, another one like it is asked where `decide` leads."""
+    """A `Judge` that builds keys and estimates locally and is asked remotely through `decide`."""
 
     def __init__(self, near: Judge, decide: JudgeRemotely) -> None:
         self.id = near.id
@@ -296,18 +306,18 @@ class RemoteJudge:
 
 
 class AnalysisWatcher(Protocol):
-    """Hears of an analysis as it goes on; a surface shows it."""
+    """Receives the progress of an analysis, for display."""
 
     def started(self, run: Run) -> None: ...
 
     def imported(self, evals: int, progress: float) -> None:
-        """So many evals of a file are imported; `progress` is from 0 to 1."""
+        """Report `evals` imported from a file; `progress` is from 0 to 1."""
 
     def fetched(self, done: int, total: int) -> None:
-        """So much of the evidence is read."""
+        """Report how much of the evidence is read."""
 
     def judged(self, event: Judged) -> None:
-        """One group was answered."""
+        """Report an answered group."""
 
     def say(self, line: str) -> None:
-        """Something a person should know: one line."""
+        """Show one line to the user."""
