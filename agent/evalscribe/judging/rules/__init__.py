@@ -1,1 +1,1 @@
-"""The judge that needs no key: rules that say what they know, and mark what they only guess."""
+"""A judge that needs no key: rules that decide clear failures and mark guesses as uncertain."""

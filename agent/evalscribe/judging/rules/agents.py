@@ -13,13 +13,13 @@ from evalscribe.model.evidence import Citation, Document
 from evalscribe.model.tool_calls import ToolCallDifference, compare_calls, describe_difference, innermost_mismatch
 
 ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
-"""What looks like somebody's or something's id."""
+"""A text that looks like an id."""
 MOST_NAMED = 3
 MOST_ARGUMENTS = 2
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
-    """The calls that were expected, beside those that were made, show what is lacking, other or too much."""
+    """Compare the expected calls with the calls made: which are missing, different or superfluous."""
     spoken = facts.spoken
     if not spoken.turns or (not spoken.expected and "actions" not in _failed_steps(facts)):
         return None
@@ -58,7 +58,7 @@ def _never(
 
 
 def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    """The tool was called and answered with an error each time; nothing else of that kind came after it."""
+    """Decide a call whose tool returned errors each time, with no later call of that kind."""
     made = spoken.made[first.made or 0]
     said = _tool_answer(made)
     return RuleDecision(
@@ -75,7 +75,7 @@ def _refused(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCa
 
 
 def _gives_up(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
-    """The last call of all failed, and what would have been the way on was never tried."""
+    """Decide a run that ended with a failed call without trying an alternative."""
     made = spoken.made[-1]
     tool, said = made.action.tool, _tool_answer(made)
     return RuleDecision(
@@ -184,7 +184,7 @@ def _tool_answer(made: AnsweredCall) -> str:
 def _shown_before(
     spoken: Transcripts, made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
-    """The expected text that was not given, and where it stood before the call, if anywhere."""
+    """Return the expected text that was not passed, and where it occurred before the call, if anywhere."""
     lacking = innermost_mismatch(difference.arguments[0], made.call.turn.arguments, wanted.turn.arguments).theirs
     if not isinstance(lacking, str) or not ID.search(lacking):
         return None
@@ -202,7 +202,7 @@ def _knowable(known: tuple[str, Citation | None] | None) -> str:
 
 
 def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
-    """What the user said right before the call, where that is a yes."""
+    """Return the user's message right before the call if it says yes."""
     before = [said for said in spoken.turns if said.turn.role == "user" and said.turn.number < made.call.turn.number]
     if before and re.match(r"\W*(?:yes|sure|ok|okay|please|go ahead|correct|confirm)\b", before[-1].turn.text, re.I):
         return before[-1].quoted(1)
@@ -210,7 +210,7 @@ def _agreed(spoken: Transcripts, made: AnsweredCall) -> Citation | None:
 
 
 def _untold(facts: Facts) -> tuple[str, ...]:
-    """Ids that only the task gives, where somebody else had to pass them on and did not."""
+    """Return ids that only the task contains and that another party did not pass on."""
     if not any(said.turn.role == "user" for said in facts.spoken.turns):
         return ()
     said = "\n".join(one.turn.text for one in facts.spoken.turns)
@@ -227,7 +227,7 @@ def _failed_steps(facts: Facts) -> frozenset[str]:
 
 SUBMITS = frozenset({"answer", "done", "final_answer", "finalanswer", "finish", "submit", "submit_answer"})
 LONGEST_TARGET = 300
-"""Characters of a target that an answer can be held against; a longer one is a criterion."""
+"""Maximum characters of a target that an answer is compared with; a longer one is a criterion."""
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
 SHORTEST_ALMOST = 8
@@ -241,7 +241,7 @@ class FinalAnswer(NamedTuple):
 
 
 def answers_otherwise(facts: Facts) -> RuleDecision | None:
-    """The model's answer is not the target."""
+    """The model's answer differs from the target."""
     answer, target = _final_answer(facts.spoken), _target(facts)
     if answer is None or target is None:
         return None
@@ -269,7 +269,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def never_says(facts: Facts) -> RuleDecision | None:
-    """A reference lists what has to be said, and the model says it nowhere."""
+    """A reference lists required statements, and the model never makes one of them."""
     document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not facts.spoken.words:
         return None
@@ -294,7 +294,7 @@ def never_says(facts: Facts) -> RuleDecision | None:
 
 
 def grader_says_why(facts: Facts) -> RuleDecision | None:
-    """A grader that explains itself, and nothing else to go by: its words, and no certainty."""
+    """A grader explains its score, and nothing else explains the failure: quote it, with low confidence."""
     grader = next((d for d in facts.evidence.of("grader") if d.text.strip()), None)
     if grader is None or not facts.spoken.by_model:
         return None
@@ -331,7 +331,7 @@ def _otherwise_written(answer: FinalAnswer, target: FinalAnswer, how: str) -> Ru
 
 
 def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
-    """What was submitted by a tool made for that, else the model's last words."""
+    """Return the answer submitted by a submission tool, else the model's last message."""
     for made in reversed(spoken.made):
         texts = [(name, value) for name, value in made.action.arguments.items() if isinstance(value, str | int | float)]
         if made.action.tool.lower() in SUBMITS and texts:
@@ -345,7 +345,7 @@ def _last_message(said: LocatedTurn) -> FinalAnswer:
 
 
 def _target(facts: Facts) -> FinalAnswer | None:
-    """The only short reference that is neither a list of calls nor a file to be compared with an output file."""
+    """Return the only short reference that is neither a list of calls nor a file compared with an output file."""
     found = facts.evidence.of("expected")
     if len(found) != 1 or facts.spoken.expected or facts.evidence.of("output") or _listed(found[0]):
         return None
@@ -354,7 +354,7 @@ def _target(facts: Facts) -> FinalAnswer | None:
 
 
 def _listed(document: Document) -> list[str]:
-    """The texts of a JSON list of plain values; nothing for anything else."""
+    """Return the texts of a JSON list of plain values; empty for anything else."""
     if not document.text.lstrip().startswith("["):
         return []
     try:
@@ -370,18 +370,18 @@ def _fold(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """The value of a text that is a number, however it is written."""
+    """Return the value of a text that is a number in any notation."""
     bare = text.strip().strip("$€£% .")
     return float(bare.replace(",", "")) if NUMBER.fullmatch(bare) else None
 
 
 def _first_difference(answer: FinalAnswer, target: FinalAnswer) -> str:
-    """Where two texts part, with what follows in both."""
+    """Return where two texts diverge, with the text that follows in both."""
     at = next((n for n, (a, b) in enumerate(zip(answer.text, target.text, strict=False)) if a != b), None)
     at = min(len(answer.text), len(target.text)) if at is None else at
     return f"{_short(answer.text[at : at + 8])} where the target has {_short(target.text[at : at + 8])}"
 
 
 def _short(text: str) -> str:
-    """As a quotation; a backtick inside would end it."""
+    """Return a short quotation without backticks, which would end it."""
     return f"`{quote.cut(text.replace('`', chr(39)), 70)}`" if text.strip() else "nothing"

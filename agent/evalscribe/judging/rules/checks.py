@@ -22,19 +22,19 @@ TASTE_CODES = re.compile(
     r"|FIX|TD|DOC|CPY|SLF|ARG|RUF)\d{1,4}"
 )
 ELSEWHERE = re.compile(r"unsafe|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare")
-"""Rules that judge a line by what stands elsewhere: an equal line in the reference proves nothing."""
+"""Lint rules whose result depends on other lines: an equal line in the reference proves nothing."""
 PLATFORM = re.compile(r"unsafe|undef")
 """Lint rules about the platform's types and globals, which are the same for all models."""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
 CONFIGURED = re.compile(r"parserOptions|\bproject\b|tsconfig|projectService", re.IGNORECASE)
-"""The linter cannot read a file because of its settings, whatever stands in the file."""
+"""The linter cannot read a file because of its settings, whatever the file contains."""
 SUPPRESSED = re.compile(r"eslint-disable|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore")
 
 
 def taste_only(facts: Facts) -> RuleDecision | None:
-    """Tests prove that the code does what was asked, and every broken rule is about style: the gate is too strict."""
+    """Tests pass, and every lint violation concerns style: the gate is too strict."""
     codes = _codes(facts)
     if facts.check != "lint" or not codes or not facts.outcome.all_passed or not all(map(_is_taste, codes)):
         return None
@@ -54,7 +54,7 @@ def taste_only(facts: Facts) -> RuleDecision | None:
 
 
 def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
-    """A rule that the reference answer breaks in the same way cannot be held against the model."""
+    """The reference violates the same lint rule in the same way, so the model is not at fault."""
     if facts.check != "lint" or not facts.errors:
         return None
     for error in facts.errors:
@@ -66,7 +66,7 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 
 
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
-    """What is left are rules about correctness and types, which the reference keeps: the model's own fault."""
+    """The remaining violations concern correctness and types, and the reference has none: the model's fault."""
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
@@ -93,7 +93,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
 
 
 def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
-    """The linter itself stopped: a file that it cannot read is no matter of taste."""
+    """Decide a crash of the linter: a file that it cannot read is not a matter of style."""
     unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
     proven = unparsable and not doubts.reference_has_it(facts, first) and bool(first.places)
     return RuleDecision(
@@ -129,7 +129,7 @@ def _shared(facts: Facts, error: evidence.LocatedError, ours: CodeLine | None, t
 
 
 def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """The reference line of the same form, unless a directive there switches the rule off."""
+    """Return the reference line of the same form, unless a directive there disables the lint rule."""
     if len(line.folded) < 12:
         return None
     for other in facts.expected_lines:
@@ -140,7 +140,7 @@ def _same(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def _form(text: str) -> str:
-    """A line with the values of attributes and arguments taken out: names chosen by the author do not matter."""
+    """Return a line without values of attributes and arguments, so that names chosen by the author do not matter."""
     return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
 
 
@@ -173,7 +173,7 @@ def _where(error: evidence.LocatedError) -> str:
 
 
 def _said(error: evidence.LocatedError, longest: int = 56) -> str:
-    """The linter's words without the rule, which stands before them already."""
+    """Return the linter's message without the rule's name."""
     text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
     return wording.cut(wording.brief(text), longest)
 
@@ -192,31 +192,31 @@ SOUGHT = re.compile(
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""A test without a message must have a name that says that it compares."""
+"""Words that a test without a message must have in its name to count as a comparison."""
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
-"""A key, a keyword argument or a text of one word: what a comparison of structure sees."""
+"""A key, a keyword argument or a one-word text: what a structural comparison sees."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
 SETTLED = re.compile(
     r"\b(throws?|rejects?|raises?|must fail|should fail|null|undefined|None|not found|otherwise)\b"
     r"|(?:n't|\bnot) exist|\bif (?:it|they|there|no|the)\b",
     re.IGNORECASE,
 )
-"""Words of a task that says what happens in the odd case."""
+"""Words of a task that specifies edge cases."""
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
-    """All else passes, and the check that fails asks for something that the task does not."""
+    """Everything else passes, and the failed check requires something that the task does not."""
     return _refuses_what_is_left_open(facts) or _compares_structure(facts)
 
 
 def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
-    """Where the check complains, the reference has the same: it would fail the same check."""
+    """The reference has the same code that the check rejects, so it would fail too."""
     return reference_breaks_it_too(facts) or _check_looks_elsewhere(facts)
 
 
 def _compares_structure(facts: Facts) -> RuleDecision | None:
-    """Only a comparison of structure fails, all behaviour passes, and the task never asks for what is missing."""
+    """Only a structural comparison fails, all behaviour passes, and the task never requires what is missing."""
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
         return None
@@ -241,7 +241,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
 
 
 def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
-    """The model's own guard stops a test; the task asks for no such refusal, nor forbids one."""
+    """The model's own guard stops a test; the task neither requires nor forbids it."""
     failures = facts.outcome.failures
     if (
         facts.check != "tests"
@@ -277,7 +277,7 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
 
 
 def _check_looks_elsewhere(facts: Facts) -> RuleDecision | None:
-    """The text that a check misses stands in the code, in the reference and in the task: the check looks elsewhere."""
+    """The text that a check misses occurs in output, reference and task: the check looks in the wrong place."""
     for test in facts.outcome.failures:
         # Take the last match: the output's own value comes before it and may contain the same words.
         found = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
@@ -312,14 +312,14 @@ def _everywhere(facts: Facts, text: str) -> CodeLine | None:
 
 
 def is_structural(test: evidence.FailedTest) -> bool:
-    """Whether a test compares structure and not behaviour, as far as its name and message say."""
+    """Return whether a test compares structure rather than behaviour, judging by its name and message."""
     if not test.message:
         return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
     return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
 
 
 def _left_out_names(facts: Facts) -> list[str]:
-    """Keys and texts on reference lines that the output has nowhere, in the order of the reference."""
+    """Return keys and texts on reference lines that the output lacks, in the order of the reference."""
     ours = facts.output_names
     found = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
     return list(dict.fromkeys(name for name in found if name not in ours))
@@ -334,7 +334,7 @@ def _settles_odd_cases(facts: Facts) -> bool:
 
 
 def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
-    """The line of the model's own that threw what the test reports, where the reference throws no such thing."""
+    """Return the model's line that threw the reported error, if the reference throws no such error."""
     for line in facts.introduced:
         if RAISES.search(line.text):
             said = [text.strip() for _, text in LITERAL.findall(line.text)]

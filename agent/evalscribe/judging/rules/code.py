@@ -1,4 +1,4 @@
-"""Read source text and known-gap notes: code without comments, identifiers, statements and their terms."""
+"""Parse source code and known-gap notes: code without comments, identifiers, statements and their terms."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from evalscribe.model.evidence import Document
 HASH_COMMENTS = frozenset({"py", "pyi", "sh", "bash", "rb", "toml", "yaml", "yml", "cfg", "ini", "pl", "r"})
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
 DOCSTRING = re.compile(r"^[ \t]*[rRuUbB]{0,2}(\"\"\"|''').*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
-"""A triple-quoted string that is a statement of its own."""
+"""A triple-quoted string that is a statement."""
 SLASHES = re.compile(rf"({STRING})|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 HASHES = re.compile(rf'("""(?:.*?)"""|\'\'\'(?:.*?)\'\'\'|{STRING})|#[^\n]*', re.DOTALL)
 NAME = re.compile(r"[A-Za-z_$][\w$]*+")
@@ -20,11 +20,11 @@ DECLARED = re.compile(
 )
 CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 LONGEST = 200_000
-"""Characters of one file that are looked at: longer ones are generated or hostile."""
+"""Maximum characters read of one file; longer ones are generated or hostile."""
 
 
 def without_comments(text: str, path: str) -> str:
-    """The code with every comment and docstring blanked; line numbers stay as they are."""
+    """Blank every comment and docstring; line numbers stay the same."""
     text = text[:LONGEST]
     if path.rsplit(".", 1)[-1].lower() not in HASH_COMMENTS:
         return SLASHES.sub(lambda m: m.group(1) or _blank(m), text)
@@ -36,22 +36,22 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def fold(text: str) -> str:
-    """Without white space and trailing commas, so that formatting makes no difference."""
+    """Remove white space and trailing commas, so that formatting makes no difference."""
     return re.sub(r"\s+|,(?=\s*[)\]}]|\s*$)", "", text)
 
 
 def names(text: str) -> frozenset[str]:
-    """Every identifier of the text."""
+    """Return every identifier of the text."""
     return frozenset(NAME.findall(text))
 
 
 def says(text: str, name: str) -> bool:
-    """Whether a text holds a name, not only as part of a longer one."""
+    """Return whether a text contains a name as a whole word."""
     return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", text) is not None
 
 
 def declared(text: str) -> frozenset[str]:
-    """The identifiers that the code itself introduces: variables, parameters, keys."""
+    """Return the identifiers that the code declares: variables, parameters, keys."""
     return frozenset(name for pair in DECLARED.findall(text) for name in pair if name)
 
 
@@ -61,7 +61,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def kebab(text: str, longest: int = 48) -> str:
-    """A short name made of a longer text: `kebab-case`, cut at a word."""
+    """Return a short `kebab-case` name for a text, cut at a word."""
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text).lower())
     while len(words) > 1 and len("-".join(words)) > longest:
         words.pop()
@@ -100,13 +100,13 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The words that carry meaning, identifiers taken apart: `storeFile` → `store`, `file`."""
+    """Return the significant words, with identifiers split: `storeFile` → `store`, `file`."""
     words = (part for name in NAME.findall(text) for part in parts(name))
     return frozenset(stem(word) for word in words if len(word) >= 4 and word not in COMMON)
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """What a text quotes or spells as code: identifiers, snippets, rules, packages."""
+    """Return the quoted or code-like terms of a text: identifiers, snippets, rules, packages."""
     quoted = [next(g for g in groups if g) for groups in QUOTED.findall(text)]
     spelled = [word for word in LOOKS_LIKE_CODE.findall(QUOTED.sub(" ", text)) if CODE_SHAPE.search(word)]
     return tuple(dict.fromkeys(term for term in (*quoted, *spelled) if len(fold(term)) > 2))
@@ -126,20 +126,20 @@ class GapNote:
 
     @cached_property
     def lacking(self) -> tuple[str, ...]:
-        """The terms that it says are not there: after `not`, `without`, `doesn't` and the like."""
+        """Terms that it says are missing: after `not`, `without`, `doesn't` and similar words."""
         said = LACKS.search(self.text)
         after = re.split(r"\binstead of\b|\bto access\b|[,;]\s*but\b", said.group(1))[0] if said else ""
         return tuple(term for term in self.terms if term in after)
 
     @cached_property
     def preferred(self) -> str:
-        """The words after `instead of`: what it says should have been written."""
+        """Words after `instead of`: what should have been written."""
         after = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
         return re.sub(r"^\s*(?:an?|the|all)\s+", "", after).strip()
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:
-        """The terms that it would rather see: those that are lacking and those after `instead of`."""
+        """Terms that it asks for: those that are missing and those after `instead of`."""
         return (*self.lacking, *(term for term in terms(self.preferred) if term in self.terms))
 
     @cached_property
@@ -148,7 +148,7 @@ class GapNote:
 
 
 def parse_notes(documents: tuple[Document, ...]) -> tuple[GapNote, ...]:
-    """The statements of known-gaps documents; a heading, `none for now`, praise and what is settled say nothing."""
+    """Return the statements of known-gaps documents, without headings, `none for now`, praise and settled points."""
     found = []
     for document in documents:
         for number, line in enumerate(document.lines, 1):

@@ -21,7 +21,7 @@ FROM_CODE = re.compile(
 )
 """Signs of an error or output that comes from the code under test."""
 LONGEST_LOG = 2_000_000
-"""Characters of a log in which marks of the code are looked for; nothing is proven by a longer one."""
+"""Maximum characters of a log searched for marks of the code; a longer one proves nothing."""
 COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
 """A compiler's diagnosis. TypeScript prints a template literal type with its line breaks, so a type of the output can
 contain whole lines that look like the runner's."""
@@ -29,9 +29,9 @@ OF_NETWORK = re.compile(
     r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
     r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
 )
-"""An error of the network, told by its class. Other errors quote values, which the output may have returned."""
+"""A network error, identified by its class. Other errors may quote values that the output returned."""
 TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
-"""A line of a log that a runner began, with a mark, a tag or a title."""
+"""A log line that a runner starts with a mark, a tag or a title."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
 """Output of tests or of the code under test. vitest's format does not mark the end of such a block."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
@@ -93,7 +93,7 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 
 def written_by_output(facts: Facts) -> str | None:
-    """Explain in a sentence why the code under test may have written the text; None if it cannot have."""
+    """Explain in a sentence why the code under test may have written the text; None if it cannot have written it."""
     if facts.step == TARGET:
         return "The target's own code can raise any error, so the error text alone does not prove an outage."
     if facts.evidence.eval.status == "error":
@@ -110,25 +110,28 @@ def written_by_output(facts: Facts) -> str | None:
 
 
 def raised_by_grader(facts: Facts) -> bool:
-    """Whether the network failed the grader in every failed test, and no word of the message can be the output's."""
+    """Return whether a network error stopped the grader in every failed test, and the message cannot come from the
+    output."""
     return stopped_in_grader(facts) and all(OF_NETWORK.match(test.message) for test in facts.outcome.failures)
 
 
 def stopped_in_grader(facts: Facts) -> bool:
-    """Whether every failed test was stopped in the grader's own code: no frame of the traceback is the output's."""
+    """Return whether every failed test stopped in the grader's own code: no frame of the traceback is the output's."""
     failures = facts.outcome.failures
     whole = facts.outcome.failed == len(failures) > 0  # a forged section would be one too many
     return whole and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
 def ran_elsewhere(facts: Facts) -> bool:
-    """Whether the code was deployed first, so that the tests only call it and it cannot end their process."""
+    """Return whether the code was deployed first, so that tests only call it and it cannot end their process."""
     return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
 
 
 def only_runner_marks(facts: Facts) -> bool:
-    """Whether only the runner can have begun a line of the log: the output of all tools, less the reference's, is
-    tagged, and the code under test ran elsewhere."""
+    """Return whether only the runner can have written marks in the log.
+
+    The output of all tools, except for the reference's, is tagged, and the code under test ran elsewhere.
+    """
     if not ran_elsewhere(facts):
         return False
     of_reference = False
@@ -142,13 +145,14 @@ def only_runner_marks(facts: Facts) -> bool:
 
 
 def others_fail_alike(facts: Facts) -> bool:
-    """Whether enough other models fail in the same way, whose text this output cannot have written."""
+    """Return whether enough other models fail in the same way; this output cannot have written their errors."""
     across = facts.case.across
     return across is not None and across.most_fail
 
 
 def _in_an_error(facts: Facts) -> str | None:
-    """A test case may count as broken because the code under test raised while it was imported or set up."""
+    """Explain why a test case may have failed because the code under test raised on import or in set-up; None if
+    not."""
     broken = (step for step in facts.evidence.steps if step.status == "failed")
     if facts.spoken.turns or not any(steps.check_kind(step.name, None) == "tests" for step in broken):
         return None
@@ -190,7 +194,7 @@ def _in_tests(facts: Facts) -> str | None:
 
 
 def _ran_quietly_elsewhere(facts: Facts) -> bool:
-    """Whether the code was deployed to a separate process and nothing in the tests' log comes from it."""
+    """Return whether the code was deployed to a separate process and nothing in the tests' log comes from it."""
     text = _text(facts)
     quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     named = all(_names(facts, test) for test in facts.outcome.failures)
@@ -198,7 +202,7 @@ def _ran_quietly_elsewhere(facts: Facts) -> bool:
 
 
 def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Whether a traceback passes through a grader's file and through none of the output's."""
+    """Return whether a traceback passes through a grader's file and through none of the output's."""
     graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
     output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
     frames = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in test.frames]
@@ -207,13 +211,13 @@ def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
 
 
 def _names(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Whether a grader has a test of this name; a forged failure may not."""
+    """Return whether a grader has a test of this name; a forged failure may name none."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
 
 
 def _is_reflective(facts: Facts) -> bool:
-    """Whether the output's code could bypass the test runner's capture or forge frames."""
+    """Return whether the output's code could bypass the test runner's capture or forge frames."""
     texts = _code(facts.evidence.of("output"))
     return any(DUNDER.search(text) or REFLECTIVE & code.names(text) for text in texts)
 
@@ -225,7 +229,7 @@ def _code(documents: tuple[Document, ...]) -> Iterator[str]:
 
 
 def _text(facts: Facts) -> str:
-    """The text of the log and the records about the failed step."""
+    """Return the log and the records about the failed step."""
     part = log.failed_log(facts.evidence)
     return code.joined([part.text if part else "", *_recorded(facts)])
 
@@ -241,29 +245,29 @@ RELATION = frozenset(
     TS2740 TS2741 TS2769
     """.split()  # noqa: SIM905
 )
-"""Two types do not fit: what the other one is like, only the platform tells."""
+"""Errors for two incompatible types, one of which only the platform defines."""
 INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
-"""A type was left to the compiler, which could not find it, went round in circles or gave up."""
+"""Errors for a type that the compiler could not infer."""
 ENVIRONMENT = re.compile(
     r"Do you need to (?:install|change) |Cannot find type definition file|Could not find a declaration"
 )
-"""Type definitions or parts of the language that are not installed."""
+"""Type definitions or language features that are not installed."""
 AMBIENT = re.compile(
     r"Cannot find (?:name|namespace) '(?:process|Buffer|NodeJS|require|module|global|__dirname|__filename|React|JSX)'"
 )
-"""Names that come with packages of types."""
+"""Names from packages of types."""
 OPTIONS = re.compile(r"TS(?:5\d{3}|6\d{3}|1259|1343|1378|1479|1484|17004|18003|2686|2688|2792|2834|2835|2875)")
-"""Errors that depend on the compiler's options, or are about them."""
+"""Errors that concern or depend on the compiler's options."""
 MEMBER = frozenset(["TS2339", "TS2353", "TS2551", "TS2561"])
 NO_MEMBER = re.compile(r"'(?P<name>[^']+)' does not exist (?:on|in) type '(?P<type>.+?)'")
 SYNTAX = re.compile(r"(?:TS1\d{3}: |Expected |Unexpected |Unterminated |Syntax error)")
-"""Where a parser gives up tells little: the mistake may stand before it."""
+"""Syntax errors, whose place is unreliable: the mistake may be earlier."""
 SETTINGS = ("tsconfig.json", "jsconfig.json")
-"""Files that the runner itself writes and changes."""
+"""Files that the runner itself writes or changes."""
 SHORTEST = 8
-"""Characters of a statement, without white space, from which it is no accident that the reference has it too."""
+"""Minimum characters of a statement, without white space, for a match with the reference to be meaningful."""
 LONGEST = 20
-"""Lines of one statement that are looked at."""
+"""Maximum lines of one statement."""
 OF_NODE = frozenset(
     """
     assert async_hooks buffer child_process cluster console crypto dgram diagnostics_channel dns events fs http http2
@@ -271,12 +275,12 @@ OF_NODE = frozenset(
     worker_threads zlib
     """.split()  # noqa: SIM905
 )
-"""Modules built into Node that other runtimes lack. Any other package is the model's own choice."""
+"""Modules of Node that other runtimes lack. Any other package is the model's choice."""
 UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<module>[^\"']+)[\"']")
 
 
 def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | None:
-    """Why a build error may be one that all models meet, as a sentence; None where it is plainly this model's own."""
+    """Explain in a sentence why all models may meet a build error; None if it is clearly this model's own."""
     if error is None:
         return None
     if what := reference_has_it(facts, error):
@@ -288,7 +292,7 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Why the reference may fail alike, as a sentence: the error points to nothing that only the model wrote."""
+    """Explain in a sentence why the reference may fail alike: the error points to nothing that only the model wrote."""
     if facts.same_as_reference:
         return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
     places = [facts.line(place.path, place.line) for place in error.places]
@@ -303,7 +307,7 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
-    """Whether the reference has the statement that begins in a line, word for word."""
+    """Return whether the reference contains the statement that starts on a line, word for word."""
     text = code.without_comments(line.document.text, line.document.path).split("\n")
     statement, depth = "", 0
     for part in text[line.number - 1 : line.number - 1 + LONGEST]:
@@ -316,7 +320,7 @@ def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
 
 
 def shared_failures_known(facts: Facts) -> bool:
-    """Whether anything tells which failures models share: the eval's notes, or how other models did."""
+    """Return whether it is known which failures models share, from the eval's notes or other models' results."""
     across = facts.case.across
     return bool(facts.evidence.of("known_gaps")) or (across is not None and across.most_pass)
 
@@ -345,7 +349,7 @@ def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _invented(facts: Facts, said: str) -> bool:
-    """Whether the model invented a member: reference, task and grader never use it, and the type is known."""
+    """Return whether the model invented a member: reference, task and grader never use it, and the type is known."""
     match = NO_MEMBER.search(said)
     if match is None:
         return True

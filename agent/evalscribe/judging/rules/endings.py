@@ -1,4 +1,4 @@
-"""Rules for runs that ended early: a broken harness, limits, loops, refusals, targets and scorers that failed."""
+"""Rules for runs that ended early: harness errors, limits, loops, refusals, failed targets and scorers."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ LIMIT = re.compile(
 CONTEXT = re.compile(r"context.{0,20}(?:length|window|limit)|prompt is too long|too many (?:input )?tokens", re.I)
 CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
 MODEL_SERVICE = re.compile(r"\bAPI(?:Connection|Timeout|Status)?Error\b|\bapi\.[\w.-]+\.\w+|\b(?:llm|model)\b", re.I)
-"""A connection that failed was one to a model."""
+"""Signs that a failed connection was to a model."""
 TIMED_OUT = re.compile(r"timed? ?out", re.I)
 REFUSAL = re.compile(
     r"\W*(?:(?:i'm|i am) (?:very |really )?sorry,? but |sorry,? |unfortunately,? )?"
@@ -31,13 +31,13 @@ REFUSAL = re.compile(
     re.IGNORECASE,
 )
 LOOP = 3
-"""So many equal calls with equal answers are a loop."""
+"""Number of equal calls with equal answers that make a loop."""
 LATEST = 6
-"""Calls before the end that tell whether the work still went on."""
+"""Number of last calls that show whether the work was still progressing."""
 
 
 def harness_broke(facts: Facts) -> RuleDecision | None:
-    """The source says itself that no failure of the model ended the eval: an error of the harness or the provider."""
+    """The source itself reports an error of the harness or the provider."""
     if facts.evidence.eval.status != "error":
         return None
     said = facts.first.error if facts.first else "the harness broke and does not say why"
@@ -65,7 +65,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
 
 
 def cut_off(facts: Facts) -> RuleDecision | None:
-    """A limit ended the work before the model did."""
+    """A limit stopped the model before it finished."""
     step = next((one for one in facts.evidence.steps if one.status == "failed" and one.name in LIMIT_STEPS), None)
     if step is None or not facts.spoken.turns or not LIMIT.search(f"{step.name} {step.error or ''}"):
         return None
@@ -93,7 +93,7 @@ def cut_off(facts: Facts) -> RuleDecision | None:
 
 
 def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
-    """The same call with the same answer, again and again, is the last that the model did."""
+    """The model repeated the same call with the same answer until the end."""
     loop = _loop(facts.spoken)
     made = facts.spoken.made
     if loop is None or loop[0] not in made[-LATEST:]:
@@ -102,7 +102,7 @@ def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
 
 
 def refuses(facts: Facts) -> RuleDecision | None:
-    """The model's last words say that it will not do it."""
+    """The model's last message refuses the task."""
     words = facts.spoken.words
     if not words or not REFUSAL.match(words[-1].turn.text):
         return None
@@ -119,7 +119,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
 
 
 def never_answers(facts: Facts) -> RuleDecision | None:
-    """There is a transcript, graded, and the model says and calls nothing in it."""
+    """A transcript exists and was graded, but the model neither says nor calls anything in it."""
     if not facts.spoken.turns or facts.spoken.words or facts.spoken.made:
         return None
     last = facts.spoken.turns[-1]
@@ -137,7 +137,7 @@ def never_answers(facts: Facts) -> RuleDecision | None:
 
 
 def _is_of_the_provider(said: str) -> bool:
-    """What a provider alone says, or a connection that failed and was one to a model."""
+    """Return whether the message comes from a provider, or from a failed connection to a model."""
     if any(not TIMED_OUT.fullmatch(match[0]) for match in PROVIDER.finditer(said)):
         return True
     return MODEL_SERVICE.search(said) is not None and (CONNECTION.search(said) or PROVIDER.search(said)) is not None
@@ -185,7 +185,7 @@ def _looping(facts: Facts, made: AnsweredCall, times: int) -> RuleDecision:
 
 
 def _loop(spoken: Transcripts) -> tuple[AnsweredCall, int] | None:
-    """The call that was made most often with the same arguments and answer, and how often."""
+    """Return the call made most often with the same arguments and answer, and its count."""
     keys = [_key(made) for made in spoken.made]
     counts = Counter(keys)
     key = max(counts, key=lambda one: counts[one], default=None)
@@ -214,7 +214,7 @@ def _so_far(spoken: Transcripts) -> str:
 
 
 def _last(spoken: Transcripts) -> tuple[Citation, ...]:
-    """The last thing that the model did."""
+    """Return the last action of the model."""
     if not spoken.by_model:
         return ()
     last = spoken.by_model[-1]
@@ -232,7 +232,7 @@ BUSY = re.compile(
     r"|\b(?:RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error\b",
     re.IGNORECASE,
 )
-"""What services say of themselves. A bare number or `timed out` may be anything."""
+"""Messages with which services report that they are busy. A bare number or `timed out` is ambiguous."""
 LATE = re.compile(r"no (?:answer|verdict) within ")
 STATUS = re.compile(r" answered \d{3}$")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
@@ -241,7 +241,7 @@ FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
 def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
-    """What was tried raised, was too late, or gave nothing that can be read: no scorer came to judge anything."""
+    """The target raised, timed out or returned nothing readable, so no scorer could judge it."""
     eval = facts.evidence.eval
     if eval.status != "error" or eval.failed_step != TARGET:
         return None
@@ -251,7 +251,7 @@ def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
 
 
 def scorer_says_why(facts: Facts) -> RuleDecision | None:
-    """A scorer explains itself, and the rules know no more than it does: its words, and no certainty."""
+    """A scorer explains its score, and nothing else explains the failure: quote it, with low confidence."""
     line = _failed_line(facts)
     if line is None:
         return None
@@ -311,7 +311,7 @@ def _how(said: str) -> str:
 
 
 def _frame(facts: Facts) -> tuple[Citation, ...]:
-    """Where a traceback ends."""
+    """Return the end of a traceback."""
     for document in facts.evidence.of("log"):
         frames = [number for number, text in enumerate(document.lines, 1) if FRAME.match(text)]
         if frames:
@@ -320,7 +320,7 @@ def _frame(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _failed_line(facts: Facts) -> Citation | None:
-    """What the failed step, a scorer, said in the log of scores."""
+    """Return the message of the failed step, a scorer, in the log of scores."""
     document = facts.evidence.document("log", SCORES_LOG)
     if document is None or facts.evidence.eval.failed_step is None:
         return None

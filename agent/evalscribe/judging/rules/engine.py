@@ -30,15 +30,17 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.run import TARGET
 
 VERSION = 1
-"""Raise by hand when any failure may get another verdict: another label, cause, confidence, error or quotation, or an
-explanation that says something else. Stored verdicts of other versions are then decided again, which is free.
+"""Raise by hand when any failure may get a different verdict: label, cause, confidence, error, quotation, or the
+meaning of an explanation.
+
+Stored verdicts of other versions are then recomputed, which is free.
 
 Decisions also rest on code outside this package: located errors, diffs, redaction, and what several models share.
 `tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording without a change of
 meaning needs no new version.
 """
 ID = f"rules@{VERSION}"
-"""Names the judge in verdicts and reports."""
+"""Judge id in verdicts and reports."""
 KEY_PREFIX = (ID, "sha256:6a9bfafa0b50917c1f260b9d2ee4fc84470e5256b75217356eb97e1c9ad9bb55")
 """Begins the key of every verdict by the rules.
 
@@ -89,11 +91,11 @@ RULES: tuple[Rule, ...] = (
     agents.grader_says_why,
     model_faults.only_a_test_says,
 )
-"""In the order of decision: never judged, said before, known gap, too strict, unclear, the model's own."""
+"""Rules in order: never judged, human precedent, known gap, too strict, unclear, the model's fault."""
 
 
 class RulesJudge:
-    """Deterministic and free: general rules about steps, errors, references, notes and tasks."""
+    """A deterministic, free judge: general rules about steps, errors, references, notes and tasks."""
 
     id = ID
 
@@ -101,8 +103,7 @@ class RulesJudge:
         self._rules = rules
 
     def key(self, case: Failure) -> str:
-        """Content id of the version, the evidence, what people said of this eval before, and how many models fail
-        alike."""
+        """Return the content id of the version, the evidence, human precedents, and how many models fail alike."""
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
         return content_id([*KEY_PREFIX, case.evidence.digest, people, *([models] if models else [])])
@@ -114,7 +115,7 @@ class RulesJudge:
         return self.decide(case)
 
     def decide(self, case: Failure) -> Verdict:
-        """The verdict of the first rule that covers the case, else the best guess, marked uncertain."""
+        """Return the verdict of the first rule that covers the case, else the best guess, marked uncertain."""
         return other_models.beside_others(self._alone(case), case.across)
 
     def _alone(self, case: Failure) -> Verdict:
@@ -145,7 +146,7 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 
 
 def _error(facts: Facts, decision: RuleDecision) -> str:
-    """The located error, by which the failure is known again; else what the rule found. Never a stock message.
+    """Return the located error, which identifies the failure, else the rule's own finding. Never a stock message.
 
     Why a target gave no answer is recorded in one line, of which nothing has to be left out.
     """

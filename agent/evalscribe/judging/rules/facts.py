@@ -1,4 +1,4 @@
-"""Facts about one failure, each computed once when a rule asks for it, and the decision of a rule.
+"""Facts about one failure, each computed on first use, and the decision of a rule.
 
 The model's own code is what stands in the place of a reference file. A file that only copies the path of a reference,
 a grader or a note into another folder is not part of the answer. Comments do not count.
@@ -34,7 +34,10 @@ CHECK_WORDS: dict[CheckKind, tuple[str, ...]] = {
 
 
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
-    """The kind of the failed check. The step's name wins: a test step may well print what a compiler says."""
+    """Return the kind of the failed check.
+
+    The step's name has priority, because a test step may print compiler output.
+    """
     for kind_, words in CHECK_WORDS.items():
         if step and any(word in step.lower() for word in words):
             return kind_
@@ -45,7 +48,7 @@ DETAILS = 40
 LONGEST_LINE = 2000
 PROSE = (".md", ".txt", ".lock", ".log", ".rst")
 MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
-"""Settings and dependencies: their names count, but no line of theirs is taken for wrong code."""
+"""Settings and dependencies: their names count, but their lines are not treated as wrong code."""
 
 
 class CodeLine:
@@ -63,13 +66,13 @@ class CodeLine:
 
 
 class Facts:
-    """One failed eval, as the rules see it."""
+    """Facts of one failed eval for the rules."""
 
     def __init__(self, case: Failure) -> None:
         self.case = case
         self.evidence = case.evidence
         self.counterparts: dict[tuple[str, int], CodeLine | None] = {}
-        """What `quote.counterpart` found, by path and number of the output line: it is asked for more than once."""
+        """Cached results of `quote.counterpart`, by path and number of the output line."""
 
     @cached_property
     def spoken(self) -> Transcripts:
@@ -77,7 +80,7 @@ class Facts:
 
     @cached_property
     def errors(self) -> tuple[evidence.LocatedError, ...]:
-        """The located errors of the failed step, warnings left out."""
+        """Located errors of the failed step, without warnings."""
         found = self.case.diagnosis.errors if self.case.diagnosis else locate.locate_all(self.evidence)
         return tuple(e for e in found if e.severity == "error")
 
@@ -106,7 +109,7 @@ class Facts:
 
     @cached_property
     def same_as_reference(self) -> bool:
-        """Whether the model's code is the reference's, file for file, line for line, formatting and comments aside."""
+        """Whether the model's code equals the reference's in every file, apart from formatting and comments."""
         alone = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
         if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in alone):
             return False
@@ -118,15 +121,15 @@ class Facts:
 
     @cached_property
     def said(self) -> str:
-        """What the failed step said: its errors, and the names and messages of the tests that failed."""
+        """Output of the failed step: its errors, and the names and messages of failed tests."""
         tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
         details = (line for e in self.errors if e.citation for _, line in self.details(e.citation))
         return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *details, *tests])
 
     def details(self, citation: Citation) -> list[tuple[int, str]]:
-        """The numbered log lines of an error down to the first blank one, where tools begin to show the code.
+        """Return the numbered log lines of an error up to the first blank line, where tools start to show code.
 
-        A compiler tells it from the general to the particular and is quoted at its end, so its lines above count too.
+        A compiler's message goes from general to specific and is quoted at its end, so the lines above are included.
         """
         document = self.evidence.document(citation.role, citation.path)
         if document is None:
@@ -168,13 +171,13 @@ class Facts:
 
     @cached_property
     def pairs(self) -> tuple[differences.DocumentPair, ...]:
-        """Output and reference files that answer each other; prose, and files without a counterpart, are left out."""
+        """Pairs of output and reference files, without prose and files that have no counterpart."""
         whole = (pair for pair in self.matched if pair.output and pair.expected)
         return tuple(pair for pair in whole if pair.output and not pair.output.path.endswith(PROSE))
 
     @cached_property
     def produced(self) -> bool:
-        """Whether the model left any output at all."""
+        """Whether the model produced any output."""
         return bool(self.evidence.of("output"))
 
     @cached_property
@@ -195,7 +198,7 @@ class Facts:
 
     @cached_property
     def all_output(self) -> str:
-        """The code of all of the model's files, also of those that no reference file answers to."""
+        """Code of all of the model's files, including those without a reference file."""
         files = (document for document in self.original.of("output") if not document.path.endswith(PROSE))
         return code.joined(line.text for line in _lines(files))
 
@@ -205,19 +208,19 @@ class Facts:
 
     @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:
-        """Lines of the model's code that the reference has nowhere."""
+        """Lines of the model's code that the reference does not contain."""
         theirs = {line.folded for line in self.expected_lines}
         return tuple(line for line in self.output_lines if line.is_code and line.folded not in theirs)
 
     @cached_property
     def left_out(self) -> tuple[CodeLine, ...]:
-        """Lines of the reference's code that the output has nowhere."""
+        """Lines of the reference's code that the output does not contain."""
         ours = {line.folded for line in self.output_lines}
         return tuple(line for line in self.expected_lines if line.is_code and line.folded not in ours)
 
     @cached_property
     def blamed(self) -> tuple[CodeLine, ...]:
-        """The output lines that the errors point to, comments blanked, in the order of the errors."""
+        """Output lines that the errors point to, comments blanked, in the order of the errors."""
         places = dict.fromkeys((p.path, p.line) for e in self.errors for p in e.places)
         found = (self.line(path, number) for path, number in places)
         return tuple(line for line in found if line is not None)
@@ -235,13 +238,13 @@ class Facts:
 
     @cached_property
     def foreign(self) -> frozenset[str]:
-        """Names the output uses that it does not declare and that reference, task and grader never use."""
+        """Names that the output uses without declaring them, and that reference, task and grader never use."""
         known = self.expected_names | code.names(self.task) | code.names(self.grader)
         return code.names(self.output_code) - code.declared(self.output_code) - known
 
 
 def _without_copies(evidence: Evidence) -> Iterable[Document]:
-    """The documents, less output files that repeat the path of another role's document in a folder of their own."""
+    """Yield the documents, except output files that repeat the path of another role's document in their own folder."""
     others = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
     copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in others)}
@@ -261,12 +264,12 @@ def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
 
 @dataclass(frozen=True)
 class RuleDecision:
-    """A label with its reasons; the engine adds the error line and makes a verdict of it."""
+    """A label with its reasons; the engine adds the error and creates the verdict."""
 
     label: Classification
     kind: CauseKind
     cause: str
-    """Kebab-case, the same for equal causes."""
+    """Name in kebab-case, the same for equal causes."""
     confidence: float
     why: str
     reasoning: str
@@ -276,10 +279,10 @@ class RuleDecision:
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """What went wrong in one line, for a failure of which the source records no reason."""
+    """The error on one line, for a failure without a recorded reason."""
     by_error_text: bool = False
     """Whether the decision rests on the text of an error, which the code under test may have written."""
 
 
 Rule = Callable[[Facts], RuleDecision | None]
-"""Decides a failure or passes it on; its name is what `Verdict.rule` says, its docstring why it is right."""
+"""Decides a failure or returns None. Its name becomes `Verdict.rule`; its docstring gives the reason."""

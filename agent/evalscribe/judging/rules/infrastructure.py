@@ -1,4 +1,4 @@
-"""Rules for failures that say nothing about the model: runner, provider, registry or grader unavailable."""
+"""Rules for failures unrelated to the model: runner, provider, registry or grader unavailable."""
 
 import re
 
@@ -188,7 +188,7 @@ CONNECTION = re.compile(
     re.IGNORECASE,
 )
 ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
-"""A grader that computes a port, the usual reason why nothing answers there."""
+"""A grader that computes a port, the usual reason for a refused connection."""
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 PROVIDER = re.compile(
     r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
@@ -208,7 +208,7 @@ PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE
 
 
 def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
-    """No output at all: nobody can tell what the model would have written."""
+    """No output was produced, so nothing is known about the model."""
     judged = facts.evidence.eval.failed_step is not None or any(s.status == "failed" for s in facts.evidence.steps)
     if facts.produced or judged or facts.evidence.of("log") or facts.spoken.by_model:
         return None
@@ -237,7 +237,7 @@ def _reason_said(known: bool, reason: str) -> str:
 
 
 def environment_not_reached(facts: Facts) -> RuleDecision | None:
-    """A step before the tests that stopped at a connection never came to the code."""
+    """A connection failed in a step before the tests, so the code never ran."""
     if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
         return None
     index = facts.check == "install"
@@ -260,7 +260,7 @@ def environment_not_reached(facts: Facts) -> RuleDecision | None:
 
 
 def grader_not_connected(facts: Facts) -> RuleDecision | None:
-    """Every failed test stopped at a connection, and the code does not say such words itself."""
+    """Every failed test stopped at a connection error that the code cannot have written."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
@@ -294,7 +294,7 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
 
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
-    """Whether what failed was the model's work or a check of it, and no provider, registry or service before that."""
+    """Return whether the model's work or its check failed, and no provider, registry or service before that."""
     facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
     proven = outage is not None and not doubts.checked(facts, outage).uncertain
@@ -309,7 +309,7 @@ def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> 
 
 
 def _quotes_output(facts: Facts, error: str) -> bool:
-    """Whether an error contains such words only because it quotes a name or text of the output."""
+    """Return whether an error contains such words only because it quotes a name or text of the output."""
     word = CONNECTION.search(error)
     if word is None:
         return False

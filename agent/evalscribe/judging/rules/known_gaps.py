@@ -13,7 +13,7 @@ OF_LINT = re.compile(r"lint", re.IGNORECASE)
 
 
 def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
-    """A note that names the broken rule, or speaks of linting and of what the linter points to, means this failure."""
+    """A note names the violated lint rule, or mentions linting and what the linter points to."""
     if facts.check != "lint" or not facts.errors:
         return None
     blamed = code.joined(line.text for line in facts.blamed)
@@ -22,35 +22,35 @@ def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
 
 
 def gap_names_the_error(facts: Facts) -> RuleDecision | None:
-    """A note that names the type, field or package in the error was written about this failure."""
+    """A note names the type, field or package in the error."""
     if facts.check == "lint" or (not facts.errors and not facts.outcome.failures):
         return None
     return _first(facts, lambda note: _named(facts, note), 0.8, _in_error)
 
 
 def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
-    """A note that names what only this output has fits it."""
+    """A note names something that only this output contains."""
     if not _may_compare(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _written(facts, note), 0.75, _in_output)
 
 
 def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """The output leaves out what the reference has and a note says models forget, and nothing else broke it."""
+    """The output lacks what the reference has and a note says models forget, and nothing else broke it."""
     if not _may_compare(facts) or model_faults.misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
 def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """As above, but the note only hints at what is missing: in other words, or at what the reference lacks too."""
+    """Like `gap_names_what_is_missing`, but the note only hints at it, or at what the reference lacks too."""
     if not _may_compare(facts) or model_faults.misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
 
 
 def _may_compare(facts: Facts) -> bool:
-    """An error that a compiler or linter located says itself what is wrong; differences elsewhere do not count."""
+    """Return whether differences may count: an error located by a compiler or linter already says what is wrong."""
     compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
     return not compiled and bool(facts.output_lines and facts.expected_lines)
 
@@ -75,7 +75,7 @@ def _first(
 
 
 def _names_a_test(facts: Facts, name: str) -> bool:
-    """Whether a note means a test by its name, and every failure is shown to be the grader's own."""
+    """Return whether a note means a test by its name, and every failure is shown to be the grader's own."""
     return any(name in test.title for test in facts.outcome.failures) and doubts.stopped_in_grader(facts)
 
 
@@ -85,7 +85,7 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
 
 
 def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
-    """A note about linting: a name of it in the linter's words, or a call or member of it on the blamed line."""
+    """Return a term of a note about linting: in the linter's message, or a call or member on the blamed line."""
     if not OF_LINT.search(note.text):
         return None
     folded = code.fold(blamed)
@@ -94,7 +94,7 @@ def _complaint(note: GapNote, said: str, blamed: str) -> str | None:
 
 
 def _named(facts: Facts, note: GapNote) -> str | None:
-    """A term of the note that stands in the error as a whole word and not in the task; what is quoted there first."""
+    """Return a term of the note that is a whole word of the error and not in the task; quoted terms first."""
     terms = [term for term in note.terms if _whole(term, facts.said) and not _whole(term, facts.task)]
     quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.said))
     return next(quoted, None) or next(iter(terms), None)
@@ -105,19 +105,19 @@ def _whole(term: str, text: str) -> bool:
 
 
 def _written(facts: Facts, note: GapNote) -> str | None:
-    """A term that only the output has, and that the note does not miss."""
+    """Return a term that only the output has and that the note does not ask for."""
     unwanted = (term for term in note.terms if term not in note.wanted)
     others = code.joined((facts.expected_code, facts.task))
     return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(others, t)), None)
 
 
 def _missing(facts: Facts, note: GapNote) -> str | None:
-    """What the note misses, and only the reference has."""
+    """Return a term that the note asks for and only the reference has."""
     return next((term for term in _gone(facts, note) if _holds(facts.expected_code, term)), None)
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """What the note misses though the output has something else that it names, or what it would rather see."""
+    """Return a missing term that the note asks for, if the output has another of its terms; else a similar one."""
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.wanted)
     return (next(_gone(facts, note), None) if used else None) or _respelled(facts, note) or _preferred(facts, note)
 
@@ -128,12 +128,12 @@ def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
 
 
 def _holds(text: str, term: str) -> bool:
-    """Whether code holds a term, white space aside; a plain name must stand there whole."""
+    """Return whether code contains a term, ignoring white space; a plain name must be a whole word."""
     return _whole(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
 
 
 def _touches(facts: Facts, note: GapNote) -> str | None:
-    """Where tests say what failed, a note must share a word with them; any note may explain a log without a reason."""
+    """Return a shared word if tests name what failed; if the log has no reason, any note may apply."""
     if not facts.said.strip():
         return note.text
     named = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
@@ -142,7 +142,7 @@ def _touches(facts: Facts, note: GapNote) -> str | None:
 
 
 def _respelled(facts: Facts, note: GapNote) -> str | None:
-    """Notes are written from memory: `prefixPath` means a `pathPrefix` that the reference has and the output lacks."""
+    """Return a name with its words in another order: `prefixPath` in a note means the reference's `pathPrefix`."""
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
     named = (frozenset(code.parts(name)) for term in note.wanted for name in code.NAME.findall(term))
@@ -150,7 +150,7 @@ def _respelled(facts: Facts, note: GapNote) -> str | None:
 
 
 def _preferred(facts: Facts, note: GapNote) -> str | None:
-    """All the words that follow `instead of` stand in the reference's own lines and nowhere in the output."""
+    """Return the words after `instead of` if all are on lines only in the reference, and none is in the output."""
     gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
     words = stems(note.preferred)
     return note.preferred if words and words <= gone else None
@@ -189,7 +189,8 @@ def _file(note: GapNote) -> str:
 
 
 def _lines(facts: Facts, name: str, note: GapNote) -> tuple[Citation, ...]:
-    """The blamed lines and those that hold the name, else what only the reference has, and where the note may apply."""
+    """Return the blamed lines and those with the name, else lines only in the reference, and where the note may
+    apply."""
     theirs = quote.first_with(facts.left_out, name)
     ours = _spoken_of(facts, name, note)
     found = (*quote.blamed(facts), *quote.pairs(facts, [ours] if ours else []))
@@ -198,13 +199,13 @@ def _lines(facts: Facts, name: str, note: GapNote) -> tuple[Citation, ...]:
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
-    """The output's own line that holds a term of the note, else any of its lines that does."""
+    """Return the output's own line that contains a term of the note, else any such line."""
     places = ((lines, term) for lines in (facts.introduced, facts.output_lines) for term in (name, *note.terms))
     return next((line for lines, term in places if (line := quote.first_with(lines, term)) and line.is_code), None)
 
 
 def _why(kind: str, name: str, note: GapNote) -> str:
-    """The note; where it is too long, the name that decides comes first."""
+    """Return the note as explanation; if it is too long, the deciding name comes first."""
     text = " ".join(note.text.split())
     return wording.whole_or(f"{kind}: {text}", wording.cut(f"{kind} `{name}`: {text}"))
 
@@ -218,7 +219,7 @@ SIBLINGS = 2
 
 
 def undocumented_fields(facts: Facts) -> RuleDecision | None:
-    """The output lacks a field, or gives it another type, that only somebody who knows the interface can list."""
+    """The output lacks a field, or gives it another type, that requires knowledge of the interface."""
     if facts.check not in ("build", "tests") or not facts.produced or (facts.check == "build" and not facts.first):
         return None
     if facts.check == "tests" and not facts.outcome.failures:
@@ -245,7 +246,7 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Such fields, with their line in the reference, and whether the error names them; those first."""
+    """Yield such fields, with their reference line and whether the error names them; those come first."""
     ours = facts.output_names
     found = []
     for line in facts.left_out:
@@ -267,7 +268,7 @@ def _uses(facts: Facts, name: str) -> int:
 
 
 def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
-    """Whether the output has the same list: its first line and other fields of it."""
+    """Return whether the output has the same list: its first line and other fields of it."""
     text = line.document.lines
     field = FIELD.match(line.text)
     own = _indent(text[line.number - 1])

@@ -1,4 +1,4 @@
-"""Rules for the model's own faults: code that does not compile, behaves wrongly, or imports from elsewhere."""
+"""Rules for the model's own faults: code that does not compile, wrong behaviour, wrong imports."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^
 LISTED = re.compile(r"^from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^()]*\)|[^\n(]+)", re.MULTILINE)
 FIRST_NAME = re.compile(r"(?:type\s+)?([A-Za-z_$][\w$]*)")
 Module = tuple[bool, str]
-"""Whether it is a file of the project, and its name: folders and endings may differ between equal imports."""
+"""Whether the module is a file of the project, and its name without folders and extension."""
 
 
 class Misplaced(NamedTuple):
-    """A name, the modules that output and reference import it from, and their lines."""
+    """A name imported from different modules by output and reference, with the modules and lines."""
 
     name: str
     module: str
@@ -47,7 +47,7 @@ def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
 
 
 def misplaced(facts: Facts) -> Misplaced | None:
-    """The first name that both sides import, from different modules."""
+    """Return the first name that both sides import from different modules."""
     theirs = list(_imports(facts.expected_lines))
     known = {name: (path, line) for name, path, line in reversed(theirs)}
     right = {(name, _module(path)) for name, path, _ in theirs}
@@ -58,7 +58,7 @@ def misplaced(facts: Facts) -> Misplaced | None:
 
 
 def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, str, CodeLine]]:
-    """Every imported name with the path of its module and the line that ends the import."""
+    """Yield every imported name with its module's path and the last line of the import."""
     for _, group in groupby((line for line in lines if line.is_code), lambda line: line.document.path):
         own = list(group)
         text = code.joined(line.text for line in own)
@@ -80,7 +80,7 @@ def _names(text: str) -> list[str]:
 
 
 def _module(path: str) -> Module:
-    """Dotted paths are Python's, where one module has several spellings."""
+    """Return the module of a path. Dotted paths are Python's, where a module has several spellings."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
     last = wording.basename(path.removeprefix("node:"))
@@ -102,7 +102,7 @@ LANGUAGE = """
     upper value values warn
 """
 BUILT_IN = frozenset(LANGUAGE.split())
-"""What every program may call: a reference that does without proves nothing against it."""
+"""Built-in names: a reference that does not use them proves nothing."""
 RAISED = re.compile(r"(?!AssertionError)((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Timeout|NotFound))\b")
 NO_PACKAGE = re.compile(
     r" - 404\b|\bE404\b|no (?:matching )?(?:version|distribution) (?:matching|found)", re.IGNORECASE
@@ -134,7 +134,7 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
 
 
 def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Why a failed install may not be the model's doing, as a sentence; None where it asks for what does not exist."""
+    """Explain in a sentence why a failed install may not be the model's fault; None if the package does not exist."""
     if not NO_PACKAGE.search(error.error):
         return "An installer can fail for reasons of its own, which nothing here rules out."
     manifests = [d for d in facts.evidence.of("output") if d.path.endswith(MANIFESTS)]
@@ -146,13 +146,13 @@ def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | 
 
 
 def _named_package(error: str) -> str:
-    """`GET https://registry/@scope%2fname - 404` and `… for specifier "name"` → the package's name, quoted."""
+    """Return the quoted package name in `GET https://registry/@scope%2fname - 404` or `… for specifier "name"`."""
     match = re.search(r"https?://[^/\s]+/(\S+) - \d{3}|specifier \"([^\"]+)\"", error)
     return f'"{(match[1] or match[2]).replace("%2f", "/").replace("%2F", "/")}"' if match else ""
 
 
 def behaves_otherwise(facts: Facts) -> RuleDecision | None:
-    """A test that the reference passes found another behaviour, and nothing excuses it."""
+    """A test that the reference passes fails on the output's behaviour, and nothing excuses it."""
     test = next(iter(facts.outcome.failures), None)
     if facts.check != "tests" or test is None:
         return None
@@ -195,7 +195,7 @@ def _fails_silently(facts: Facts, title: str) -> RuleDecision:
 
 
 def uses_unknown_name(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but the code calls or imports a name that reference, task and grader never use."""
+    """The log gives no reason, but the code uses a name that reference, task and grader never use."""
     if facts.errors or facts.outcome.failures:
         return None
     own = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
@@ -203,7 +203,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     if found is None:
         return None
     line, name = found
-    # A compiler that rejects a name says so; of a build that says nothing it is a guess.
+    # A compiler reports a rejected name; for a build without messages it is a guess.
     guess = facts.check == "build" and not doubts.shared_failures_known(facts)
     return RuleDecision(
         label="MODEL_FAULT",
@@ -219,7 +219,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
 
 
 def only_a_test_says(facts: Facts) -> RuleDecision | None:
-    """A report of tests has neither code nor task: what failed is known, and not whose fault it was."""
+    """A test report has neither code nor task: it shows what failed, but not whose fault it was."""
     error, evidence = facts.first, facts.evidence
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
@@ -239,7 +239,7 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
 
 
 def unexplained(facts: Facts) -> RuleDecision:
-    """No rule covers it. Most failures are the model's, so that is the best guess, and it is marked as one."""
+    """No rule applies. Most failures are the model's, so that is the guess, marked as uncertain."""
     said = wording.brief(facts.first.error) if facts.first else ""
     suspects = quote.suspects(facts)
     notes = " The known-gap notes of this eval may mean it, but none fits for sure." if facts.notes else ""
@@ -278,7 +278,7 @@ def _place(error: evidence.LocatedError) -> str:
 
 
 def _reached(line: CodeLine) -> tuple[str, ...]:
-    """Names behind a dot, after `new`, or on an import line, less what the language brings."""
+    """Return names after a dot, after `new` or on an import line, except built-in ones."""
     imported = IMPORTED.search(line.text)
     used = code.NAME.findall(line.text) if imported else re.findall(r"(?:\.|\bnew\s+)([A-Za-z_$][\w$]*)", line.text)
     return tuple(name for name in used if name not in BUILT_IN)

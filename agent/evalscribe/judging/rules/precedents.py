@@ -1,4 +1,4 @@
-"""Apply what people concluded about the same failure before, and how other models did on the same eval."""
+"""Apply people's earlier conclusions about the same failure, and other models' results on the same eval."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ KINDS: dict[Classification, CauseKind] = {
 
 
 def people_said_before(facts: Facts) -> RuleDecision | None:
-    """A person labelled the same eval, at the same step, with the same error: it stands where people agree."""
+    """A person labelled the same eval with the same step and error; the label applies if people agree."""
     same = _of_the_same(facts)
     if not same or _opinions(same):
         return None
@@ -36,7 +36,7 @@ def people_said_before(facts: Facts) -> RuleDecision | None:
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """Where people labelled the same failure differently nothing is certain, and both labels are told."""
+    """Make the decision uncertain and report both labels if people labelled the same failure differently."""
     opinions = _opinions(_of_the_same(facts)) if facts.case.precedents else {}
     if not opinions:
         return decision
@@ -50,13 +50,13 @@ def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 
 def _of_the_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
-    """What people said of the same failure, newest first."""
+    """Return people's labels of the same failure, newest first."""
     told = ((one, one.classification) for one in facts.case.precedents if one.by_person)
     return [(one, label) for one, label in told if label and (one.alike or _same_failure(facts, one))]
 
 
 def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tuple[Classification, str]]:
-    """The newest label of each known reviewer with its report, where they are not all one; nothing where they are."""
+    """Return each known reviewer's newest label with its report if they differ; empty if they agree."""
     newest = {one.reviewer: (label, one.report) for one, label in reversed(same) if one.reviewer}
     return newest if len({label for label, _ in newest.values()}) > 1 else {}
 
@@ -87,7 +87,7 @@ def _elsewhere(precedent: Precedent) -> str:
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:
-    """Same step and the same error; where people told it in their own words, a name or rule of theirs stands in it."""
+    """Return whether step and error are equal; for an error in people's own words, a shared name or rule is enough."""
     if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
         return False
     if precedent.cause and precedent.error:
@@ -97,7 +97,7 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 
 def _same_error(facts: Facts, theirs: str) -> bool:
-    """A report of ours quotes its error: no shared name makes two errors one, and a stock message equals none."""
+    """Compare errors quoted by our reports: a shared name does not make them equal, and a stock message equals none."""
     if signature_wording.is_stock(theirs):
         return False
     earlier = signature_wording.normalise_error(theirs)
@@ -122,9 +122,9 @@ SAID = people_said_before.__name__.replace("_", "-")
 
 
 def beside_others(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
-    """The verdict, in doubt where it blames this model for what at least half do; only then does it say why.
+    """Make the verdict uncertain if it blames this model for what at least half of the models fail.
 
-    A label that people gave to this very failure stands: they could weigh more than a count.
+    A human label of this very failure stays: people could take more into account than a count.
     """
     if across is None or not across.most_fail or verdict.classification != "MODEL_FAULT" or verdict.rule == SAID:
         return verdict

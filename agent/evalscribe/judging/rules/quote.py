@@ -14,22 +14,22 @@ from evalscribe.model.evidence import Citation, Document, Role
 
 LONGEST = 90
 FOLDED = 24
-"""Characters between braces from which a type is folded."""
+"""Minimum characters between braces of a type that is folded."""
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """One line of at most so many characters."""
+    """Return one line of at most `longest` characters."""
     text = " ".join(text.split())
     return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
 
 
 def whole_or(text: str, shorter: str) -> str:
-    """A text that the report's table holds whole, else a shorter one."""
+    """Return a text if it fits the report's table, else a shorter one."""
     return text if text and len(text) <= LONGEST else shorter
 
 
 def brief(text: str) -> str:
-    """What a tool said, long object types folded to `{ … }`, also one that the tool cut off."""
+    """Fold long object types in a tool's message to `{ … }`, including one that the tool cut off."""
     folded, at = [], 0
     while (start := text.find("{", at)) >= 0:
         end = _end(text, start)
@@ -45,7 +45,7 @@ def basename(path: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the braces that open at `start` are closed, else the end."""
+    """Return the offset where the braces that open at `start` are closed, else the end."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -57,13 +57,13 @@ def _end(text: str, start: int) -> int:
 LOG_LINES = 3
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 COMPARED = 400
-"""Lines of the reference that one output line is compared with; lines longer than this many characters are cut."""
+"""Maximum reference lines compared with one output line, and maximum characters of each line."""
 RANKED = 12
-"""Lines that are ranked by their likeness to the reference, too."""
+"""Maximum lines that are also ranked by similarity to the reference."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 ALIKE = 0.6
-"""Similarity from which a reference line is taken for the counterpart of an output line."""
+"""Minimum similarity of a reference line to be the counterpart of an output line."""
 
 
 def note(note_: GapNote) -> Citation:
@@ -71,7 +71,7 @@ def note(note_: GapNote) -> Citation:
 
 
 def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
-    """The first line of the task that says something; none where it spreads over lines."""
+    """Quote the first line of the task that satisfies `says`; nothing if it spans several lines."""
     for document in facts.evidence.of("task"):
         for number, text in enumerate(document.lines, 1):
             if says(text):
@@ -80,7 +80,7 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
 
 
 def log(facts: Facts) -> tuple[Citation, ...]:
-    """The log lines of the first error, else of the first failed test, else the last line that the log has."""
+    """Quote the log lines of the first error, else of the first failed test, else the last line."""
     if facts.first and facts.first.citation:
         return (short(facts, facts.first.citation),)
     if facts.outcome.failures:
@@ -89,7 +89,7 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 
 
 def log_naming(facts: Facts, name: str) -> tuple[Citation, ...]:
-    """The log line of an error's details that says a name, else what `log` quotes."""
+    """Quote the log line of an error's details that contains a name, else what `log` quotes."""
     for error in facts.errors:
         document = facts.evidence.document("log", error.citation.path) if error.citation else None
         for number, text in facts.details(error.citation) if error.citation else ():
@@ -99,7 +99,7 @@ def log_naming(facts: Facts, name: str) -> tuple[Citation, ...]:
 
 
 def short(facts: Facts, citation: Citation) -> Citation:
-    """The first lines of a long quotation."""
+    """Return the first lines of a long quotation."""
     document = facts.evidence.document(citation.role, citation.path)
     return (
         cite_lines(document, citation.first, min(citation.last, citation.first + LOG_LINES - 1))
@@ -109,18 +109,18 @@ def short(facts: Facts, citation: Citation) -> Citation:
 
 
 def blamed(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
-    """The output lines that the errors point to, each followed by its counterpart in the reference."""
+    """Quote the output lines that the errors point to, each followed by its counterpart in the reference."""
     return pairs(facts, facts.blamed[:longest])
 
 
 def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
-    """The model's own lines that say the name an error is about."""
+    """Quote the model's own lines with the name that an error is about."""
     own = (line for line in facts.introduced if subject and subject in code.names(line.text))
     return pairs(facts, list(own)[:longest])
 
 
 def telling(facts: Facts, words: frozenset[str], longest: int = 2) -> tuple[Citation, ...]:
-    """The model's own lines that hold most of some words."""
+    """Quote the model's own lines with most of the words."""
     ranked = sorted(facts.introduced, key=lambda line: -len(stems(line.text) & words))
     return pairs(facts, [line for line in ranked[:longest] if stems(line.text) & words])
 
@@ -136,12 +136,12 @@ def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
 
 
 def opposed(line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
-    """An output line and the line of the reference that it ought to be."""
+    """Quote an output line and its counterpart in the reference."""
     return (_of(line), _of(other))
 
 
 def difference(facts: Facts, line: CodeLine) -> str:
-    """An output line beside the reference's, without what both begin with; empty where one only has more."""
+    """Render an output line beside the reference's, without their common start; empty if one only extends the other."""
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
@@ -153,12 +153,12 @@ def difference(facts: Facts, line: CodeLine) -> str:
 
 
 def _alike(one: str, other: str) -> int:
-    """The number of characters that two texts begin with alike."""
+    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """The reference line that an output line most resembles, in the file that answers the same question."""
+    """Return the most similar reference line in the counterpart of an output line's file."""
     place = (line.document.path, line.number)
     if place not in facts.counterparts:
         facts.counterparts[place] = _counterpart(facts, line)
@@ -182,7 +182,7 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
-    """Where no error says which line is wrong: the output lines that stray farthest from reference and task."""
+    """Quote the output lines that differ most from reference and task, if no error names a line."""
     spoken = [line for line in facts.introduced if code.NAME.search(line.text)]
     strangest = sorted(spoken, key=lambda line: -_strangeness(facts, line))[:RANKED]
     ranked = sorted(strangest, key=lambda line: (-_strangeness(facts, line) - _change(facts, line), line.number))
@@ -190,25 +190,25 @@ def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
 
 
 def instead_of(facts: Facts, missing: Document) -> tuple[Citation, ...]:
-    """The first line of the file that the model wrote in place of a reference file."""
+    """Quote the first line of the file that the model wrote in place of a reference file."""
     written = next((p.output for p in facts.pairs if p.expected and p.expected.path == missing.path), None)
     return tuple(cite_lines(document, 1, 1) for document in (written, missing) if document)
 
 
 def both(facts: Facts, text: str) -> tuple[Citation, ...]:
-    """Where output and reference hold a text."""
+    """Quote a text in output and reference."""
     lines = (first_with(facts.output_lines, text), first_with(facts.expected_lines, text))
     return tuple(_of(line) for line in lines if line)
 
 
 def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
-    """The first line that holds a text, white space aside."""
+    """Return the first line that contains a text, ignoring white space."""
     wanted = code.fold(text)
     return next((line for line in lines if wanted and wanted in line.folded), None)
 
 
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
-    """The grader's lines that a message names as `file:line`, else those that hold the failed test's name."""
+    """Quote the grader's lines that a message names as `file:line`, else those with the failed test's name."""
     found = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
@@ -218,7 +218,7 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
 
 
 def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
-    """The grader's first line that puts an address together."""
+    """Quote the grader's first line that builds an address."""
     for document in facts.evidence.of("grader"):
         for number, line in enumerate(document.lines, 1):
             if ADDRESS.search(line):
@@ -232,13 +232,13 @@ def _naming_a_test(facts: Facts, document: Document) -> list[int]:
 
 
 def _strangeness(facts: Facts, line: CodeLine) -> float:
-    """How many names of a line the reference does not know; those that nobody knows count more."""
+    """Return a score for names that the reference lacks; names that occur nowhere else count more."""
     reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", line.text)) - facts.expected_names
     return 2.0 * len(code.names(line.text) & facts.foreign) + len(reached)
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
-    """How much of a line the reference has too: a changed line tells more than a new one."""
+    """Return the share of a line that the reference also has: a changed line is more informative than a new one."""
     other = counterpart(facts, line)
     if other is None:
         return 0.0
@@ -248,7 +248,7 @@ def _change(facts: Facts, line: CodeLine) -> float:
 
 
 def _plain(text: str) -> str:
-    """A line without what is seldom wrong: parameters and types, the order of imported names, the words of an error."""
+    """Remove parts that are rarely wrong: parameters and types, the order of imported names, the text of an error."""
     if text.startswith("import"):
         return " ".join(sorted(code.names(text) - {"type"}))
     if text.startswith(("throw", "raise")):
@@ -257,7 +257,7 @@ def _plain(text: str) -> str:
 
 
 def _same_key(line: CodeLine, other: CodeLine) -> float:
-    """Two lines that give the same key or variable a value answer to each other, however much they differ."""
+    """Score two lines that assign the same key or variable as counterparts, however much they differ."""
     ours, theirs = KEY.match(line.text), KEY.match(other.text)
     return ALIKE if ours and theirs and ours.groups() == theirs.groups() else 0.0
 
@@ -272,13 +272,13 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
 
 
 class _Likeness:
-    """How much one line resembles others, as a share; nothing below `ALIKE` is worth computing."""
+    """Similarity of one line to others as a share; values below `ALIKE` are not computed."""
 
     def __init__(self, text: str) -> None:
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)
 
     def to(self, text: str, beaten: float = 0.0) -> float:
-        """0 where it is below `ALIKE`, or no more than what is `beaten` already."""
+        """Return the similarity; 0 if it is below `ALIKE` or not above `beaten`."""
         self._matcher.set_seq1(text[:COMPARED])
         bounds = (self._matcher.real_quick_ratio, self._matcher.quick_ratio, self._matcher.ratio)
         for bound in bounds:

@@ -1,4 +1,4 @@
-"""Rules for failed tests without messages, and for what the task says or leaves open."""
+"""Rules for failed tests without messages, and for what the task specifies or leaves open."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
 SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
 EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
-"""A request over HTTP, also by a helper such as `fetchWithRetry`."""
+"""An HTTP request, including one by a helper such as `fetchWithRetry`."""
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
 """A call of a function of the code under test by a Convex client."""
 TIME_LIMITS = (5_000, 10_000, 30_000)
@@ -28,7 +28,7 @@ RECORD = (
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
-    """The code is the reference's, line for line, and its tests fail: something else broke."""
+    """The code equals the reference line for line, and its tests fail: something else broke."""
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
     said = facts.outcome.failures and not facts.outcome.silent
@@ -111,7 +111,7 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
     ours, theirs = _packages(facts.original.of("output")), _packages(facts.evidence.of("expected"))
     titles = " ".join(test.title for test in facts.outcome.failures).lower()
     missing = [name for name in theirs if name not in ours and name in facts.grader]
-    # Without the scope: `@vendor/` stands before every package of a vendor, and titles may name the vendor.
+    # Without the scope: `@vendor/` precedes every package of a vendor, and titles may name the vendor.
     words = {name: [p for p in code.parts(name.rsplit("/", 1)[-1]) if len(p) > 3] for name in missing}
     chosen = next((name for name in missing if any(word in titles for word in words[name])), None)
     if chosen is None:
@@ -152,7 +152,7 @@ def missing_calls(facts: Facts) -> list[str]:
 
 
 def concerns(facts: Facts, name: str) -> bool:
-    """Whether the failed tests need a name: they say it, or all fail and their set-up says it.
+    """Return whether the failed tests need a name: they contain it, or all fail and their set-up contains it.
 
     A test that compares structure sees every name. A test that says the name and passes shows that it does without.
     """
@@ -166,12 +166,12 @@ def concerns(facts: Facts, name: str) -> bool:
 
 
 def _failed_bodies(facts: Facts) -> list[str]:
-    """The source of each failed test, in the grader's order of files."""
+    """Return the source of each failed test, in the grader's order of files."""
     return [text for test in facts.outcome.failures for _, _, text in _bodies(facts, test)]
 
 
 def _passes_with(facts: Facts, name: str) -> bool:
-    """Whether a test that passed says a name in its source."""
+    """Return whether the source of a passed test contains a name."""
     if not facts.outcome.passed or facts.outcome.skipped:
         return False
     failed = _failed_bodies(facts)
@@ -210,7 +210,7 @@ def _bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document,
 
 
 def _tests(facts: Facts) -> Iterator[tuple[Document, int, str]]:
-    """Every test of the graders."""
+    """Yield every test of the graders."""
     for document in facts.evidence.of("grader"):
         starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
         for at, following in pairwise([*starts, len(document.lines)]):
@@ -252,12 +252,12 @@ LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\
 
 
 def asked_for_by_name(facts: Facts) -> RuleDecision | None:
-    """The task names a function, field or file, and the output has none of that name."""
+    """The task names a function, field or file, and the output has nothing of that name."""
     return _misses_a_name(facts) or _misses_a_file(facts)
 
 
 def _misses_a_name(facts: Facts) -> RuleDecision | None:
-    """A test needs a name that the task spells out and the output does not have."""
+    """A test needs a name that the task specifies and the output lacks."""
     if facts.check != "tests":
         return None
     ours = facts.output_names
@@ -286,7 +286,7 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
 
 
 def _misses_a_file(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, and a file that the task asks for by name is not among the output."""
+    """The log gives no reason, and a file that the task requires by name is not in the output."""
     if facts.errors or facts.outcome.failures:
         return None
     ours = {wording.basename(d.path) for d in facts.original.of("output")}
@@ -308,7 +308,7 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
 
 
 def ends_left_open(facts: Facts) -> RuleDecision | None:
-    """Results differ by one element at an end, and the task speaks of a range without saying what its ends are."""
+    """Results differ by one element at an end of a range, and the task does not say whether the ends are included."""
     if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
         return None
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
@@ -336,7 +336,7 @@ def _line(said: tuple[Citation, ...]) -> str:
 
 
 def _names_in_question(facts: Facts) -> list[str]:
-    """Names that the failed tests quote, then names on reference lines that the output does not have."""
+    """Return names that the failed tests quote, then names on reference lines that the output lacks."""
     said = "\n".join(e.error for e in facts.errors)
     missing = [name for line in facts.left_out for name in code.NAME.findall(line.text) if SHAPED.search(name)]
     return list(dict.fromkeys([*QUOTED_NAME.findall(said), *missing]))

@@ -20,13 +20,13 @@ MOST_QUOTED = 3
 
 @dataclass(frozen=True)
 class LocatedTurn:
-    """One turn and the document that it stands in."""
+    """One turn and its document."""
 
     document: Document
     turn: TranscriptTurn
 
     def quoted(self, lines: int = MOST_QUOTED) -> Citation:
-        """Its first lines that say anything, without the header, up to a blank one."""
+        """Quote its first non-blank lines without the header, up to a blank line."""
         texts = self.document.lines
         below = range(self.turn.first + 1, self.turn.last + 1)
         said = list(takewhile(lambda n: texts[n - 1].strip(), dropwhile(lambda n: not texts[n - 1].strip(), below)))
@@ -37,14 +37,14 @@ class LocatedTurn:
         return cite_lines(self.document, self.turn.first, min(self.turn.first + lines - 1, self.turn.last))
 
     def argument(self, name: str) -> Citation:
-        """The line of an argument; the header where the call has none of that name."""
+        """Quote the line of an argument; the header if the call has no such argument."""
         line = self.turn.places.get(name, self.turn.first)
         return cite_lines(self.document, line, line)
 
 
 @dataclass(frozen=True)
 class AnsweredCall:
-    """A call and what the tool answered."""
+    """A tool call and its answer."""
 
     call: LocatedTurn
     answer: LocatedTurn | None
@@ -77,12 +77,12 @@ class Transcripts:
 
     @cached_property
     def words(self) -> tuple[LocatedTurn, ...]:
-        """What the model said, without what it only thought."""
+        """The model's messages, without its thinking."""
         return tuple(said for said in self.by_model if said.turn.kind == "says" and said.turn.text.strip())
 
     @cached_property
     def made(self) -> tuple[AnsweredCall, ...]:
-        """The calls, each with its answer, in order."""
+        """The calls in order, each with its answer."""
         return tuple(_made(self.turns))[:MOST_CALLS]
 
     @cached_property
@@ -91,7 +91,7 @@ class Transcripts:
 
     @cached_property
     def expected(self) -> tuple[LocatedTurn, ...]:
-        """The calls that were expected, as far as a reference lists any."""
+        """The expected calls, if a reference lists any."""
         found = (said for document in self.evidence.of("expected") for said in _expected(document))
         return tuple(found)[:MOST_EXPECTED]
 
@@ -100,7 +100,7 @@ class Transcripts:
         return tuple(Action(said.turn.name or "", said.turn.arguments) for said in self.expected)
 
     def first_saying(self, text: str, turns: Iterable[LocatedTurn]) -> Citation | None:
-        """The first line among some turns that holds a text."""
+        """Return the first line in some turns that contains a text."""
         for said in turns:
             for number in range(said.turn.first + 1, said.turn.last + 1):
                 if text in said.document.lines[number - 1]:
@@ -109,7 +109,7 @@ class Transcripts:
 
 
 def _made(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
-    """A tool's answer belongs to the first call of its name that waits for one; without a name to the first."""
+    """Assign each tool answer to the first open call of its name; an answer without a name to the first open call."""
     waiting: list[LocatedTurn] = []
     answers: dict[int, LocatedTurn] = {}
     calls = []
@@ -128,7 +128,7 @@ def _made(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
 
 
 def _expected(document: Document) -> Iterator[LocatedTurn]:
-    """Calls as `told_calls` writes them, or a JSON list of objects with a name and arguments."""
+    """Yield calls as written by `render_calls`, or from a JSON list of objects with a name and arguments."""
     turns = parse_calls(document.text) or tuple(_listed(document))
     return (LocatedTurn(document, turn) for turn in turns)
 
@@ -165,6 +165,6 @@ def _turn(name: str, arguments: dict[str, object], line: int, places: Mapping[st
 
 
 def _line_with(document: Document, text: str, after: int) -> int:
-    """The next line with a text; the same again where there is none."""
+    """Return the next line with a text; the same line if there is none."""
     found = (n for n, line in enumerate(document.lines[after:], after + 1) if text in line)
     return next(found, max(1, after))
