@@ -52,8 +52,8 @@ class DiffHunk(Frozen):
 def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
     """Pair every output and expected document once: by path, then by content; the rest stay unpaired.
 
-    A reference stands under a folder of its own (`answer/src/a.py` answers to `src/a.py`). The order is that of the
-    output documents, then of the references that no output answers to.
+    References may be in a folder of their own: `answer/src/a.py` matches `src/a.py`. The order is that of the output
+    documents, then of the unpaired references.
     """
     outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
     matched = _by_path(outputs, references)

@@ -152,8 +152,10 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
 
 
 def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
-    """Return the index of the section that reports the failed step: the last that names it, else by the order of
-    failed steps."""
+    """Return the index of the section that reports the failed step; None if no section reports an error.
+
+    The last section that names the step is preferred, then its position among the failed steps, then the last error.
+    """
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
     named = [at for at in errors if step and _related(step, sections[at].heading)]

@@ -29,8 +29,8 @@ class FailureDescription(NamedTuple):
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
     """Return whether an eval failed for the same cause: by cause name, else by error, else by step and label.
 
-    People's reports name no cause in our words and paraphrase the error, so for them the step decides, with the label
-    or, where both say it, the kind of the cause: the same failure was labelled differently more than once.
+    Reports by people name causes in their own words and paraphrase errors. For them the step decides, with the label
+    or, if both have it, the kind of the cause: the same failure was labelled differently more than once.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")

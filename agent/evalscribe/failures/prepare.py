@@ -91,8 +91,8 @@ def failure_record(
 
     Args:
         run: The run that it failed in.
-        evidence: What is known of the failure.
-        diagnosis: What was found in the evidence; None to look now.
+        evidence: Evidence of the failure.
+        diagnosis: Diagnosis of the evidence; None to compute it.
     """
     seen = _failed(run, evidence.eval)
     if isinstance(evidence, UnreadableEvidence):

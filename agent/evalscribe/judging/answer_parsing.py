@@ -128,11 +128,10 @@ Problems = list[str]
 
 
 def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
-    """Parse the output in the first tag that holds one, or in the whole text if there is no tag; else return the
-    problems.
+    """Parse the output in the first tag that holds one, or in the whole text without tags; else return the problems.
 
-    An output is a whole JSON object that fits the schema, and the only such object where it stands. A tag whose text
-    `repeats` what is judged may be a quotation: it only counts where no other tag holds an output.
+    An output is a whole JSON object that fits the schema, and the only such object in its tag or text. A tag whose text
+    `repeats` what is judged may be a quotation: it only counts if no other tag holds an output.
     """
     read = _tagged(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if read is None:

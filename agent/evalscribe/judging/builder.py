@@ -42,7 +42,7 @@ from evalscribe.workspace import Workspace
 
 
 class WorkerJudge(Frozen):
-    """Which judge a piece of work is for."""
+    """Selects the judge for a piece of work."""
 
     kind: Literal["rules", "judge", "tag", "rubric"]
     model: str = ""

@@ -170,7 +170,7 @@ class SubjectCascade:
     """Tags a subject with one call of a cheap model; only tagged or uncertain subjects go to an expensive one."""
 
     def __init__(self, first: SubjectJudge, tagged: Mapping[str, SubjectJudge], judge: SubjectJudge) -> None:
-        """`first` judges by `first_pass_rubric(rubric, …)`; `tagged` maps each tag to a judge."""
+        """Initialise the stages. `first` judges by `first_pass_rubric(rubric, …)`; `tagged` maps tags to judges."""
         self.id = f"{first.id} > {judge.id}"
         self.rubric = judge.rubric
         self._first = first

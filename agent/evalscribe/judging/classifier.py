@@ -175,7 +175,7 @@ class Investigation:
         judge: str,
         labels: Sequence[Classification],
     ) -> None:
-        """`judge` is the id for the verdict; `labels` are those of the rubric."""
+        """Prepare the conversation. `judge` is the id for the verdict; `labels` are those of the rubric."""
         self._turns = Turns(model, bounds, LAST)
         self._judge = judge
         self._labels = labels
@@ -203,7 +203,7 @@ class Investigation:
         return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
 
     def _useless(self, reason: str) -> Unclassified:
-        """Give up because the answers are unusable, and forget them; after a failed call they would stay valid."""
+        """Give up because the answers are unusable, and forget them; after a failed call they stay valid."""
         self._turns.forget()
         return self.unclassified(reason)
 
@@ -283,7 +283,7 @@ class ModelJudge:
         effort: Effort | None = "high",
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """`rubric` is the shipped one if None; `cost` prices one call in dollars.
+        """Initialise the judge. `rubric` is the shipped one if None; `cost` prices one call in dollars.
 
         Raises `UsageError` for a rubric with other labels.
         """

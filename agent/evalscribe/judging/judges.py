@@ -129,7 +129,7 @@ class LoadedRulesJudge:
     """The rules engine, for rubrics whose output it can produce for a failed eval."""
 
     def __init__(self, rubric: Rubric, results: JudgeResultStore | None = None) -> None:
-        """`results` stores the results for readers; the rules themselves always run."""
+        """Initialise the judge. `results` stores the results for readers; the rules themselves always run."""
         self._rules = RulesJudge()
         self._results = results
         self.name = self._rules.id

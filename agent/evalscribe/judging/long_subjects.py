@@ -419,7 +419,7 @@ class SubjectReading:
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`model` reads the parts with these templates, in its own window or a smaller one.
+        """Prepare reading. `model` reads the parts with these templates, in its own window or a smaller one.
 
         Raises `CallFailed` if the rubric alone fills the window.
         """

@@ -63,9 +63,9 @@ def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | Non
     """Select the most important evidence within the budget; `left_out` names the rest.
 
     Args:
-        evidence: All that is known of the failure.
-        budget: Tokens at most.
-        diagnosis: What was found in the evidence; None to look now.
+        evidence: Evidence of the failure.
+        budget: Maximum tokens.
+        diagnosis: Diagnosis of the evidence; None to compute it.
     """
     diagnosis = diagnosis or diagnose(evidence)
     both = at_positions(evidence, diagnosis.pairs)

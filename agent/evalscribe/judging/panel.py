@@ -33,7 +33,7 @@ class Vote(Frozen):
     confidence: float | None
     """Share of all rollouts, including failed ones, that agree with the winner under every key.
 
-    None for a single rollout, and where there is no key to agree on.
+    None for a single rollout, or without an agreement key.
     """
 
 

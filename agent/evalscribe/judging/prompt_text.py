@@ -19,7 +19,7 @@ class Delimiter:
     """A delimiter that is derived from a question's content and does not occur in it."""
 
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
-        """`digest` makes the delimiter stable for the same content; it must not occur in `contents`."""
+        """Derive the delimiter from `digest`, so that it is stable for the same content and not part of `contents`."""
         self.tag = _tag(digest, contents)
 
     @classmethod

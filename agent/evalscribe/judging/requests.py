@@ -301,7 +301,7 @@ class RequestModel:
     def __init__(
         self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
     ) -> None:
-        """`schema` of the answers; None for free text. Raises `RubricError` if it is invalid."""
+        """Initialise with the answers' `schema`; None for free text. Raises `RubricError` if it is invalid."""
         self._model = model
         self._prompts = prompts
         self._schema = schema

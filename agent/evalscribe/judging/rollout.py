@@ -25,7 +25,7 @@ CLOSING = "Give your final answer now."
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
     """Return the system prompt and the messages. Inserted text is data: braces in it stay as they are.
 
-    `citation_help` ends the last message where the schema asks for citations.
+    `citation_help` is added to the last message if the schema asks for citations.
     """
     schema = json.dumps(rubric.output_schema, indent=2, ensure_ascii=False)
     values = {"agent_run": subject_text, "rubric": rubric.rubric_text, "output_schema": schema}
@@ -235,7 +235,7 @@ class RubricConversation:
         return self._useless(f"the judge broke: {type(error).__name__}: {error}")
 
     def _useless(self, reason: str) -> Rollout:
-        """Return a failure because of the answers; after a failed call, earlier answers stay valid."""
+        """Return a failure because the answers are unusable, and forget them; after a failed call they stay valid."""
         for request in self._asked:
             self._model.forget(request)
         return self._failed(reason)

@@ -45,7 +45,7 @@ def parse_rubric(text: str, name: str, where: str) -> Rubric:
 def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
     """Load a rubric by name, or from the file at a path.
 
-    Raises `NotFoundError` naming what there is, `RubricError` for a file that is none.
+    Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
     """
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         return _from_file(Path(name_or_path))
@@ -226,7 +226,7 @@ def create_rubric(
 ) -> CreatedRubric:
     """Store the next version of a rubric, from the file at path `name`, or from `prompts/rubrics/NAME.yaml`.
 
-    Raises `RubricError` for a file that is no rubric, `NotFoundError` for no file or an unknown collection.
+    Raises `RubricError` for an invalid file, `NotFoundError` for a missing file or an unknown collection.
     """
     rubric = load_rubric(name, prompts)
     before = _latest(shelf, rubric.id, collection)

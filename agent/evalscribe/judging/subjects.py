@@ -147,7 +147,7 @@ class SubjectItem(Frozen):
 
 
 class Subject(Frozen):
-    """What one judgement is about."""
+    """The items that one judgement is about."""
 
     id: str
     """An agent run's id, or `<run id>/<eval path>`."""

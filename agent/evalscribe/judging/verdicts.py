@@ -90,7 +90,7 @@ async def classify(
     """Return the stored answer to the same question, else ask the judge and store its answer at once.
 
     Raises:
-        EvalscribeError: It concerns all failures. Nothing else is raised but a cancellation.
+        EvalscribeError: If it affects all failures. Otherwise only cancellation is raised.
     """
     try:
         return await _answer(case, judge, store, terms)
@@ -166,7 +166,7 @@ def _ignore(event: Judged) -> None: ...
 
 @dataclass
 class JudgeQueue:
-    """The groups of one run that wait for a judge, and the findings made so far.
+    """Queue of one run's groups that wait for a judge, with the findings so far.
 
     Its workers share one event loop, so nothing here needs a lock.
     """
@@ -206,10 +206,10 @@ class JudgeQueue:
         return min(max(1, self.concurrency), len(self.groups))
 
     async def work(self, stream: Callable[[Judged], None] = _ignore) -> Counts:
-        """Answer groups until none waits: what one worker does.
+        """Answer groups until none is left, as one worker.
 
         Args:
-            stream: Hears what this worker answers, after `on_event`.
+            stream: Receives this worker's answers, after `on_event`.
 
         Returns:
             What this worker answered. An error that concerns all failures is in `error`, not raised: a graph node that

@@ -84,7 +84,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def recovered(self, intent: BatchIntent) -> str | None:
-        """Return the batch of an intent stored by another process; None if there is none, and the intent is dropped."""
+        """Return the batch of an intent from another process; if there is none, drop the intent and return None."""
         while True:
             with self._intents.claim(intent.id) as mine:
                 now = self._intents.of(intent.keys[0])
@@ -97,7 +97,7 @@ class BatchDelivery:
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
         """Yield the results in chunks, each stored first; restart from the beginning after a failure.
 
-        Raises `BatchGone` if the results have expired.
+        Raises `BatchGone` if the results have expired, `NotFoundError` if the batch is missing before that.
         """
         try:
             await self._ended(batch_id)

@@ -63,7 +63,7 @@ class OpenAIModel:
         context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """`key` is empty if the server needs none; None for `dialect` selects it by the address.
+        """Initialise the model. `key` is empty if the server needs none; `dialect` defaults to that of the address.
 
         Raises `UsageError` if the package `openai` is not installed.
         """

@@ -73,7 +73,7 @@ class RetryingModel:
     """A `Model` that retries another's transient failures."""
 
     def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
-        """`pause`: shared with the other models of the same provider."""
+        """Wrap a model. `pause` is shared with the other models of the same provider."""
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model

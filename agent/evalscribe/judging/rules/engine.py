@@ -148,7 +148,7 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 def _error(facts: Facts, decision: RuleDecision) -> str:
     """Return the located error, which identifies the failure, else the rule's own finding. Never a stock message.
 
-    Why a target gave no answer is recorded in one line, of which nothing has to be left out.
+    The reason for a missing answer of a target is one line, which is returned in full.
     """
     if facts.first and (decision.error is None or facts.step != TARGET):
         return facts.first.error

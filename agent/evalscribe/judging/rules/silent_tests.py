@@ -154,7 +154,7 @@ def missing_calls(facts: Facts) -> list[str]:
 def concerns(facts: Facts, name: str) -> bool:
     """Return whether the failed tests need a name: they contain it, or all fail and their set-up contains it.
 
-    A test that compares structure sees every name. A test that says the name and passes shows that it does without.
+    A structural test depends on every name. A passed test that contains the name shows that it is not needed.
     """
     if _passes_with(facts, name):
         return False
