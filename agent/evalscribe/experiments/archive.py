@@ -37,11 +37,14 @@ STEP_STATUSES: Mapping[ItemVerdict, EvalStatus] = {
 }
 
 _JSON = TypeAdapter(object)
-"""Indents several times as fast as the standard library does."""
+"""pydantic-core indents several times as fast as the standard library."""
 
 
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
-    """The scorers of a run. What they said stands in the log: runs that were graded alike have the same grader."""
+    """Build the grader documents of a run from its scorers.
+
+    Scorer results stand in the log, so runs with the same scorers have the same grader.
+    """
     return tuple(
         _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
         for binding in bindings
@@ -49,7 +52,12 @@ def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
 
 
 def trial_record(run: Run, kept: StoredTrial, grader: Sequence[Document], trials: int) -> Record:
-    """`grader`: what `grader_documents` gives; `trials`: how often each item is tried."""
+    """Convert a trial into an eval record.
+
+    Args:
+        grader: The result of `grader_documents`.
+        trials: Number of trials of each item.
+    """
     item, attempt, scores = kept
     done = attempt.item
     status = STEP_STATUSES[done.verdict]
@@ -75,7 +83,7 @@ def trial_record(run: Run, kept: StoredTrial, grader: Sequence[Document], trials
 
 
 def _decisive(scores: Sequence[Score]) -> Iterator[Score]:
-    """Required scorers that kept the try from passing: those that failed it before those that broke."""
+    """Return the required scorers that kept the trial from passing: failures before errors."""
     required = [score for score in scores if score.required]
     yield from (score for score in required if score.passed is False)
     yield from (score for score in required if score.status != "ok")
@@ -98,21 +106,21 @@ def _metadata(run: Run, item: Item, attempt: ItemTrial, scores: Sequence[Score])
 
 
 def _transcripts(attempt: ItemTrial) -> tuple[Transcript, ...]:
-    """Under an id of the try's own: a target may call all of its transcripts alike."""
+    """Give the transcripts ids that are unique to the trial: a target may reuse the same ids."""
     if attempt.transcript is None:
         return ()
     return (attempt.transcript.model_copy(update={"id": f"{attempt.item.id}-0"}),)
 
 
 def _steps(attempt: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
-    """The scorers; of a target that gave no answer to score, its own failure."""
+    """Return one step per scorer, or one failed step when the target gave no output to score."""
     if attempt.item.verdict == "error":
         return (Step(name=TARGET, status="failed", error=attempt.item.error),)
     return tuple(map(_step, scores))
 
 
 def _step(score: Score) -> Step:
-    """A scorer that broke or abstained graded nothing."""
+    """Convert a score into a step. A scorer that broke or abstained graded nothing."""
     if score.status != "ok":
         return Step(name=score.scorer, status="skipped", error=score.explanation)
     return Step(
@@ -146,16 +154,16 @@ def _line(score: Score) -> str:
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:
-    """Text as it is, all else as JSON with one member a line, so that each can be quoted."""
+    """Render text unchanged and any other value as JSON with one member per line, so that each can be cited."""
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
     return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
 
 
 MOST_RECORDS = 200
-"""That are stored at once."""
+"""Maximum records per write."""
 ALONG = 25
-"""The same while targets are waited for: none of them has to wait long for us."""
+"""Maximum records per write while targets are still running, so that none of them waits long."""
 EVAL_STATUSES: Mapping[RunState, RunStatus] = {
     "queued": "running",
     "running": "running",
@@ -168,17 +176,17 @@ EVAL_STATUSES: Mapping[RunState, RunStatus] = {
 async def archive_run(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
-    """Write what the run did so far, as it ended: what is there already and the same is left alone."""
+    """Store the trials of a run so far, with its final state. Unchanged records are not rewritten."""
     archiving = RunArchive(workspace, run, version)
     for kept in stored_trials(workspace, run):
         if archiving.add(kept) == MOST_RECORDS:
             archiving.write(state, reason)
-            await asyncio.sleep(0)  # Others have to be heard meanwhile: a heartbeat, a signal.
+            await asyncio.sleep(0)  # Yield to other tasks, such as the heartbeat and signal handlers.
     archiving.end(state, reason)
 
 
 class RunArchive:
-    """A run on its way into the archive, some records at a time."""
+    """Writer that stores a run as an ordinary run, a batch of records at a time."""
 
     def __init__(self, workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> None:
         self._workspace = workspace
@@ -191,12 +199,12 @@ class RunArchive:
         _collection(workspace, self._experiment)
 
     def add(self, kept: StoredTrial) -> int:
-        """How many wait to be written."""
+        """Add a trial. Returns the number of records waiting to be written."""
         self._batch.append(trial_record(self._begun, kept, self._grader, self._run.repetitions))
         return len(self._batch)
 
     def write(self, state: RunState, reason: str | None) -> None:
-        """What waits; and the run as it is in this state."""
+        """Write the waiting records, and the run in this state."""
         self._workspace.store.runs.add(self._experiment.collection_id, (self._told(state, reason),), self._batch)
         self._batch = []
 
@@ -217,22 +225,22 @@ class RunArchive:
 
 
 class ContinuousRunArchive:
-    """The archive of a run that is worked on: tries in the order in which they were begun, as far as they are done.
+    """Archive of a run in progress: stores trials in the order they began, as they finish.
 
-    Who waits for targets has the time for it; at the end there is little left to write.
+    Writing happens while targets run, so that little is left to write at the end.
     """
 
     def __init__(self, archiving: RunArchive) -> None:
         self._archiving = archiving
         self._begun: dict[str, Item] = {}
-        """Not archived yet, by id of the run item, in order."""
+        """Items that are not archived yet, by run item id, in order."""
         self._done: dict[str, StoredTrial] = {}
 
     def begun(self, one: TrialRequest) -> None:
         self._begun[RunItem.id_of(one.run_id, one.item.key, one.repetition)] = one.item
 
     def done(self, attempt: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """A try that takes for ever keeps others waiting only so long: rather the order is lost than all memory."""
+        """Archive a finished trial. When too many wait behind a slow trial, give up the order to bound memory."""
         self._done[attempt.item.id] = StoredTrial(self._begun[attempt.item.id], attempt, scores)
         if len(self._done) > MOST_RECORDS:
             self._take(list(self._done))
@@ -250,7 +258,7 @@ class ContinuousRunArchive:
 
 
 def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -> tuple[str, str]:
-    """Provider and model whose reports the run belongs to."""
+    """Return the provider and model under whose reports the run is filed."""
     if target.type == "component":
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
         built = deployment.component(target.component.name) if deployment else None
@@ -262,6 +270,6 @@ def tried_model(workspace: Workspace, run: ExperimentRun, target: TargetSpec) ->
 
 
 def _collection(workspace: Workspace, experiment: Experiment) -> None:
-    """Made with the experiment's first run."""
+    """Create the experiment's collection with its first run."""
     if experiment.collection_id not in {one.id for one in workspace.store.collections.collections()}:
         workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

@@ -1,8 +1,9 @@
-"""The process that a user's Python runs in: started by file, it calls functions as it is told over a socket.
+"""Child process that runs a user's Python functions. It is started by file and takes calls over a socket.
 
-A line each way, JSON: `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}`, `{"id", "drop"}` in; `described`,
+The protocol is one line of JSON per message: `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}`, `{"id",
+"drop"}` in; `described`,
 `value`, `error` or `gone` with the same id out. Modules are imported in the main thread while no event loop runs, async
-functions share its loop, all others have threads. Where the parent goes away, the whole process group ends at once.
+functions share its loop, all others have threads. When the parent goes away, the whole process group ends at once.
 """
 
 import asyncio
@@ -41,12 +42,12 @@ from evalscribe.experiments.child_functions import (
 
 OURS = str(Path(__file__).parent)
 SPARE = 3
-"""Threads beyond the lanes, for as many functions that do not end and are waited for no longer."""
+"""Extra threads for functions that timed out and have not ended."""
 
 
 @dataclass
 class ChildCall:
-    """One call."""
+    """One call of a function."""
 
     number: int
     function: Loaded
@@ -54,11 +55,11 @@ class ChildCall:
     log: LogTail = field(default_factory=LogTail)
     began: float = field(default_factory=time.perf_counter)
     dropped: bool = False
-    """Whether nobody waits for it any more."""
+    """True when the parent no longer waits for the call."""
     future: Future[None] | None = None
-    """Of a thread."""
+    """Future of a plain function, which runs in a thread."""
     task: asyncio.Task[None] | None = None
-    """Of an async function, once it is begun."""
+    """Task of an async function, once it has begun."""
 
 
 class Child:
@@ -73,10 +74,10 @@ class Child:
         self._writing = threading.Lock()
 
     def serve(self) -> None:
-        """Import what is wished for between turns of the event loop, for ever."""
+        """Import requested modules between turns of the event loop, forever."""
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
-            with suppress(SystemExit, KeyboardInterrupt):  # of a task that a function left behind
+            with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a function left behind
                 self.loop.run_forever()
             while not self._wishes.empty():
                 self._load(self._wishes.get())
@@ -120,7 +121,7 @@ class Child:
         work.task.add_done_callback(lambda _: self._end_dropped(work))
 
     def _drop(self, number: int) -> None:
-        """Say whether it is gone; what is async says so when it has ended."""
+        """Drop a call, and reply at once if it is gone. An async call replies when it has ended."""
         work = self._running.get(number)
         if work is not None:
             work.dropped = True
@@ -136,7 +137,7 @@ class Child:
             self._say(work.number, json.dumps({"gone": True}), work.log, work.began)
 
     def _answer(self, work: ChildCall) -> None:
-        """In a thread."""
+        """Call a plain function in a thread and send the reply."""
         work.began, before = time.perf_counter(), LOG.set(work.log)
         try:
             told = _valued(self._whole(work.function(work.payload)))
@@ -148,13 +149,13 @@ class Child:
         self._say(work.number, told, work.log, work.began)
 
     def _whole(self, value: Any) -> Any:
-        """Of a plain function, which may give something to be awaited all the same."""
+        """Resolve the return value of a plain function, which may be awaitable all the same."""
         if inspect.isawaitable(value) or inspect.isasyncgen(value):
             return asyncio.run_coroutine_threadsafe(_awaited(value), self.loop).result()
         return collect_stream(value) if inspect.isgenerator(value) else value
 
     async def _answer_async(self, work: ChildCall) -> None:
-        """In the event loop."""
+        """Call an async function in the event loop and send the reply."""
         LOG.set(work.log)
         try:
             told = _valued(await _awaited(work.function(work.payload)))
@@ -166,10 +167,10 @@ class Child:
         self._say(work.number, told, work.log, work.began)
 
     def _say(self, number: int, told: str, log: LogTail, began: float) -> None:
-        """`told` is a JSON object."""
+        """Send a reply. `told` is a JSON object."""
         ms = (time.perf_counter() - began) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{told[1:]}\n'
-        with self._writing, suppress(OSError):  # nobody there any more: the listener ends this process
+        with self._writing, suppress(OSError):  # the parent is gone: the listener ends this process
             self._channel.sendall(line.encode("ascii"))
 
 
@@ -184,7 +185,7 @@ def _valued(value: Any) -> str:
 
 
 def _failed(error: BaseException) -> str:
-    """Reason and, where it is the user's code that failed, its traceback without our own frames."""
+    """Return the error with, if the user's code failed, its traceback without our own frames."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     place = error.__traceback__

@@ -15,16 +15,16 @@ from typing import Any, TextIO
 
 CALL = "__evalscribe_call__"
 ABOUT = "__evalscribe_scorer__"
-"""As in `custom_scorer`, which is not imported here: it takes pydantic, and components need none."""
+"""Same value as in `custom_scorer`, which is not imported here: it needs pydantic, and components do not."""
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class UnusableFunction(Exception):
-    """Why the address names nothing that can be called; one line."""
+    """The address does not name a callable. The message is one line."""
 
 
 class LoadedComponent:
-    """A function that takes an input. Calling it gives what it gives: a value, an awaitable, a generator."""
+    """A function that takes an input. Its return value may be a value, an awaitable or a generator."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -42,7 +42,7 @@ class LoadedComponent:
 
 
 class LoadedScorer:
-    """A function that was decorated as a scorer: it is called through what its decorator left there."""
+    """A function decorated as a scorer, called through the attribute that the decorator set."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         answering = getattr(function, CALL, None)
@@ -61,7 +61,7 @@ Loaded = LoadedComponent | LoadedScorer
 
 
 def load(address: str, kind: str) -> Loaded:
-    """Import it. Raises `UnusableFunction`, and whatever the module raises."""
+    """Import the function. Raises `UnusableFunction`, and whatever the module raises."""
     module_name, _, path = address.partition(":")
     found: Any = import_module(module_name)
     for name in path.split("."):
@@ -74,7 +74,7 @@ def load(address: str, kind: str) -> Loaded:
 
 
 def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
-    """What is known of it without calling it."""
+    """Describe the function without calling it."""
     function = loaded.function
     return {
         "doc": inspect.getdoc(function) or "",
@@ -87,12 +87,12 @@ def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
 def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some that are written in C tell none
+    except (TypeError, ValueError):  # some callables written in C have no signature
         return {"input": inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)}
 
 
 def _context_name(function: Callable[..., Any]) -> str | None:
-    """None: without a context; empty: as the second argument; else by that name."""
+    """Return the name of the context parameter: None without one, empty if it is the second positional argument."""
     parameters = list(_signature(function).values())
     named = [one for one in parameters if one.kind in _NAMED]
     several = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
@@ -111,13 +111,13 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """What only turns out to be so when it is called is awaited all the same."""
+    """Tell whether the function is async. A plain function that returns an awaitable is awaited all the same."""
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates if one)
 
 
 def _code(folder: Path) -> str:
-    """Content id of every module of the folder that is loaded, by its name in the folder."""
+    """Return one content id of all loaded modules of the folder, with their names."""
     digest = hashlib.sha256()
     for name, path in sorted(_own_files(folder).items()):
         digest.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -139,13 +139,13 @@ def _names(found: Any) -> str:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes of one answer."""
+"""Maximum bytes of one reply."""
 MOST_PIECES = 100_000
-"""What a generator may give; it may have no end."""
+"""Maximum pieces of a generator, which may be endless."""
 
 
 class NotJsonError(Exception):
-    """A value that JSON has no form for, or that is too large; says which."""
+    """The value cannot be written as JSON, or is too large. The message says which."""
 
 
 def encode(value: object) -> str:
@@ -165,7 +165,7 @@ def encode(value: object) -> str:
 
 
 def collect_stream(pieces: Iterable[object]) -> object:
-    """All that a generator gives: one text where each piece is text, else a list. Raises `NotJsonError`."""
+    """Collect a generator: one text if every piece is text, else a list. Raises `NotJsonError`."""
     found: list[object] = []
     for piece in pieces:
         _add(found, piece)
@@ -173,7 +173,7 @@ def collect_stream(pieces: Iterable[object]) -> object:
 
 
 async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
-    """As `collect_stream`."""
+    """Collect an async generator like `collect_stream`."""
     found: list[object] = []
     async for piece in pieces:
         _add(found, piece)
@@ -205,11 +205,11 @@ def _plain(value: object) -> object:
 
 
 LONGEST = 20_000
-"""Characters kept of what one call printed: its end."""
+"""Characters kept of what one call printed, counted from the end."""
 
 
 class LogTail:
-    """The end of a text that grows."""
+    """The last characters of a growing text."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -228,11 +228,11 @@ class LogTail:
 
 
 LOG: ContextVar[LogTail | None] = ContextVar("evalscribe_log", default=None)
-"""Of the call that is being worked on; a thread that a function starts by itself has none."""
+"""Log of the current call. A thread that a function starts by itself has none."""
 
 
 class RoutedOutput(io.TextIOBase):
-    """Stands for standard output and error: what belongs to a call goes to its log, all else where it went before."""
+    """Replacement for standard output and error: output of a call goes to its log, all else to the original stream."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -259,5 +259,5 @@ class RoutedOutput(io.TextIOBase):
 
 
 def route_output() -> None:
-    """From now on."""
+    """Route standard output and error from now on."""
     sys.stdout, sys.stderr = RoutedOutput(sys.stdout), RoutedOutput(sys.stderr)

@@ -14,7 +14,7 @@ from evalscribe.text import join_first, pluralise
 
 
 class ScorerOutcome(NamedTuple):
-    """What one scorer said of a try."""
+    """Outcome of one scorer for a trial."""
 
     status: ScoreStatus
     value: float | None
@@ -22,7 +22,7 @@ class ScorerOutcome(NamedTuple):
 
 
 class ScoredTrial(NamedTuple):
-    """One try at an item."""
+    """One trial of an item."""
 
     id: str
     answered: bool
@@ -44,12 +44,12 @@ class ComparedRun:
     run: ExperimentRun
     version: ExperimentVersion
     experiment: str
-    """Its name."""
+    """Name of the experiment."""
     build: str | None
     items: Mapping[str, ItemContent]
-    """That it tries, of its dataset version, by key, in order."""
+    """Items of the dataset version that the run tries, by key, in order."""
     tries: Mapping[str, Sequence[ScoredTrial]]
-    """By item, in order of repetition; an item that was never tried is missing."""
+    """Trials by item key, in order of repetition; items that were never tried are missing."""
 
     def of(self, key: str) -> Sequence[ScoredTrial]:
         return self.tries.get(key, ())
@@ -68,7 +68,11 @@ def build_compared_run(
     tried: Iterable[RunItem],
     scores: Iterable[Score],
 ) -> ComparedRun:
-    """`scores`: current ones. What they explain is not kept."""
+    """Reduce a run to what a comparison needs.
+
+    Args:
+        scores: Current scores. Their explanations are dropped.
+    """
     said: dict[str, dict[str, ScorerOutcome]] = {}
     for score in scores:
         said.setdefault(score.run_item_id, {})[score.scorer] = ScorerOutcome(score.status, score.value, score.passed)
@@ -81,13 +85,13 @@ def build_compared_run(
 
 
 def with_scorers(side: ComparedRun, bindings: Sequence[Binding]) -> ComparedRun:
-    """The side with its verdicts by some of its scorers only."""
+    """Return the run with verdicts recomputed from only these scorers."""
     tries = {key: [one._replace(verdict=_verdict(one, bindings)) for one in own] for key, own in side.tries.items()}
     return ComparedRun(side.run, side.version, side.experiment, side.build, side.items, tries)
 
 
 def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
-    """Of these items."""
+    """Summarise one side over these items."""
     verdicts = [one.verdict for key in keys for one in side.of(key)]
     tries = len(keys) * side.run.repetitions
     return RunSide(
@@ -111,7 +115,7 @@ def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
 
 
 def passes(tries: Iterable[ScoredTrial]) -> tuple[Fraction, ...]:
-    """1 for what passed, 0 for what did not."""
+    """Return 1 for each trial that passed and 0 for each that did not."""
     return tuple(Fraction(one.verdict == "passed") for one in tries)
 
 
@@ -135,18 +139,18 @@ MOST_NAMED = 5
 
 
 class SharedItems(NamedTuple):
-    """What both runs have."""
+    """Items and scorers that both runs share."""
 
     keys: tuple[str, ...]
-    """Of items whose content is the same, in the order of the base."""
+    """Keys of items with the same content in both runs, in the order of the baseline."""
     bindings: tuple[Binding, ...]
-    """Of scorers that are the same in version, threshold and whether they are required."""
+    """Scorers with the same version, threshold and required flag."""
     differing: tuple[str, ...]
-    """What is not shared, a sentence each; nothing where the runs can be compared as they are."""
+    """One sentence for each difference; empty if the runs can be compared as they are."""
 
     @property
     def enough(self) -> bool:
-        """Whether what is shared can be compared."""
+        """True if the runs share at least one item and one required scorer."""
         return bool(self.keys) and any(binding.required for binding in self.bindings)
 
 
@@ -199,7 +203,7 @@ def _scorers(before: Mapping[str, Binding], now: Mapping[str, Binding]) -> Itera
 
 
 def _differ(before: Binding, now: Binding) -> str | None:
-    """In what, from the base to the candidate."""
+    """Describe how a scorer differs between baseline and candidate; None if it does not."""
     if before.spec.id != now.spec.id:
         return f"version {before.spec.id} and {now.spec.id}"
     if before.required != now.required:

@@ -50,7 +50,7 @@ class ItemChanges(NamedTuple):
 
 
 def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> ItemChanges:
-    """Of items that both sides have a verdict on."""
+    """Classify the change of every item that has a verdict on both sides."""
     found: dict[Kind, list[ItemChange]] = {"regressed": [], "fixed": [], "flaky": []}
     for key in keys:
         before, now = base.scored(key), candidate.scored(key)
@@ -61,10 +61,10 @@ def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str])
 
 
 def item_change(before: int, of_base: int, now: int, of_candidate: int) -> Kind | None:
-    """By how many of the tries of each side passed; None where nothing changed.
+    """Classify a change by the number of trials that passed on each side; None if nothing changed.
 
-    An item that passed every try and now passes none has regressed, the other way round it is fixed. Where some tries
-    of a side pass and some do not, it is flaky, unless Fisher's exact test of the tries says that the sides differ.
+    An item that passed every trial and now passes none has regressed; the reverse is fixed. If only some trials of a
+    side pass, the item is flaky, unless Fisher's exact test shows that the sides differ.
     """
     steady = before in (0, of_base) and now in (0, of_candidate)
     better = now * of_base > before * of_candidate
@@ -84,7 +84,7 @@ def _side(tries: Sequence[ScoredTrial]) -> ItemSide:
 
 
 def _scorers(before: Sequence[ScoredTrial], now: Sequence[ScoredTrial]) -> Iterator[str]:
-    """Whose share of passes differs."""
+    """Return the scorers whose pass rate differs."""
     for name in before[0].scores:
         shares = [
             [said.passed for one in side if (said := one.scores.get(name)) and said.status == "ok"]
@@ -95,7 +95,7 @@ def _scorers(before: Sequence[ScoredTrial], now: Sequence[ScoredTrial]) -> Itera
 
 
 FINENESS = 10_000
-"""Values are compared to so many parts of 1."""
+"""Resolution of scores in comparisons: parts of 1."""
 BINARY = {Fraction(0), Fraction(1)}
 
 
@@ -110,20 +110,20 @@ class _Moved(NamedTuple):
 def scorer_movements(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindings: Sequence[Binding]
 ) -> tuple[ScorerMovement, ...]:
-    """Of every scorer that has a score of some item on both sides, in their order."""
+    """Compare the scores of every scorer that scored some item on both sides, in their order."""
     moved = [one for binding in bindings if (one := _moved(base, candidate, keys, binding))]
     corrected = holm({one.binding.spec.name: one.found.test.p_value for one in moved})
     return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
 
 
 def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
-    """For every k up to the tries that both sides have; nothing for single ones."""
+    """Compare pass@k for every k up to the trials that both sides have; empty for single trials."""
     most = min(base.run.repetitions, candidate.run.repetitions)
     return tuple(found for k in range(1, most + 1) if most > 1 and (found := _passes_of(base, candidate, keys, k)))
 
 
 def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What is one observation: the items of a cluster, or an item."""
+    """Return the unit of observation of each item: its cluster, or the item itself."""
     own = ((key, base.items[key].cluster) for key in keys)
     return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in own)
 
@@ -201,7 +201,7 @@ def _mean(of: Callable[[int, int, int], float | None], counts: Sequence[tuple[in
 
 
 LEAST_COVERAGE = 0.8
-"""Below it too much is unknown to say anything."""
+"""Minimum share of trials with a verdict. Below it the comparison is inconclusive."""
 
 
 class ComparisonOutcome(NamedTuple):
@@ -212,7 +212,11 @@ class ComparisonOutcome(NamedTuple):
 def decide_outcome(
     found: Paired, coverage: float, rates: tuple[float, float], *, clustered: bool = False
 ) -> ComparisonOutcome:
-    """`rates`: of base and candidate over the items that were tested."""
+    """Decide the outcome of a comparison.
+
+    Args:
+        rates: Pass rates of baseline and candidate over the tested items.
+    """
     if coverage < LEAST_COVERAGE:
         return ComparisonOutcome("inconclusive", _uncovered(coverage))
     moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {pluralise(found.tasks, 'item')}"
@@ -250,7 +254,7 @@ def _uncovered(coverage: float) -> str:
 
 
 def _one_way(found: Paired) -> int | None:
-    """How many of what is tested moved, where all went one way and are too few ever to be more than luck."""
+    """Return how many observations changed, if all in one direction but too few to be significant; else None."""
     ups = sum(group.balanced > 0 for group in found.clusters)
     downs = sum(group.balanced < 0 for group in found.clusters)
     moved = ups + downs
@@ -287,7 +291,7 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """An error is no evidence of a regression, but it must not hide."""
+    """Warn about errors: an error is no evidence of a regression, but it must not be hidden."""
     for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
         if new:
@@ -307,7 +311,7 @@ def _ended(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
 
 
 def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found: ComparisonOutcome) -> Iterator[str]:
-    """What would be said if whatever has no verdict had failed."""
+    """Warn if the outcome would differ had every trial without a verdict failed."""
     tries = [(base.of(key), candidate.of(key)) for key in keys]
     if found.verdict == "regressed" or not any(not one.scored for sides in tries for side in sides for one in side):
         return
@@ -320,7 +324,7 @@ def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found
 
 
 def _fell(found: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
-    """A scorer that fell while the pass rate did not show it."""
+    """Warn about a scorer that fell while the pass rate did not show it."""
     for one in scorers:
         if found.verdict != "regressed" and one.found.significant and one.found.difference < 0:
             chance = format_p_value(one.found.p, exact=one.found.exact)
@@ -356,7 +360,10 @@ class _Tested(NamedTuple):
 def compare_experiment_runs(
     base: ComparedRun, candidate: ComparedRun, *, allow_mismatch: bool = False
 ) -> RunComparison:
-    """Over the same dataset version and the same scorers only; with `allow_mismatch` over what both runs share."""
+    """Compare two runs over the same dataset version and scorers.
+
+    With `allow_mismatch`, compare what both runs share.
+    """
     both = find_shared(base, candidate)
     if both.differing and not (allow_mismatch and both.enough):
         return _not_comparable(base, candidate, both, allow_mismatch=allow_mismatch)
@@ -366,8 +373,11 @@ def compare_experiment_runs(
 
 
 def new_failures(base: Iterable[RunItem], candidate: Iterable[RunItem]) -> tuple[str, ...]:
-    """Keys of the items that passed in every try of the base and not in every try of the candidate, as the base has
-    them. An item that the candidate never tried, or of which it has no verdict, did not pass."""
+    """Return the keys of items that passed every trial of the baseline but not of the candidate.
+
+    Keys are in the baseline's order. An item that the candidate never tried, or that has no verdict there, counts as
+    not passed.
+    """
     passed = _all_passed(candidate)
     return tuple(key for key, whole in _all_passed(base).items() if whole and not passed.get(key, False))
 
@@ -382,7 +392,7 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Nothing is computed: figures over different things are no evidence."""
+    """Return a comparison without figures: figures over different things are no evidence."""
     said = "Not comparable: " + "; ".join(both.differing) + "."
     if allow_mismatch:
         said += " They share no item." if not both.keys else " They share no scorer that an item has to pass."
@@ -421,7 +431,7 @@ def _compared(base: ComparedRun, candidate: ComparedRun, both: SharedItems) -> R
 
 
 def _tested(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _Tested:
-    """Tries without a verdict are missing, on no side a failure."""
+    """Pair the trials of both sides. Trials without a verdict are missing, not failed."""
     judged = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
     tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged]
     clusters = observation_units(base, judged)
@@ -445,20 +455,25 @@ def _same_build(base: ComparedRun, candidate: ComparedRun) -> bool:
 
 
 def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> float | None:
-    """How often a try of the one side and a try of the other at the same item end differently."""
+    """Return the probability that a trial of one side and a trial of the other end differently on the same item."""
     shares = [(float(rate(base.scored(key))), float(rate(candidate.scored(key)))) for key in keys]
     found = [before * (1 - now) + now * (1 - before) for before, now in shares]
     return sum(found) / len(found) if found else None
 
 
 MOST_EXPLAINED = 50
-"""Changed items of a kind that are told with what was said of them."""
+"""Maximum changed items of a kind that are shown with the scorers' explanations."""
 SAID_LENGTH = 160
 OUTPUT_LENGTH = 120
 
 
 def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
-    """Runs by id or name. Raises `UsageError` for one that has not ended and for one with itself, `NotFoundError`."""
+    """Compare two runs by id or name.
+
+    Raises:
+        UsageError: A run has not ended, or both are the same run.
+        NotFoundError: A run does not exist.
+    """
     runs = [run_named(workspace, named) for named in (base, candidate)]
     for run in runs:
         require_ended(run, "it can be compared when it has ended")
@@ -498,7 +513,7 @@ def _explained(
 
 
 def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: ItemSide, *, passed: bool) -> ItemSide:
-    """By a try that ended as it is told, else by the first."""
+    """Explain a side by a trial with the wanted outcome, else by its first trial."""
     tries = side.scored(change.item)
     seen = next((one for one in tries if (one.verdict == "passed") == passed), tries[0])
     scores = tuple(workspace.store.experiment_runs.scores(ScoreQuery(run_id=side.run.id, run_item_id=seen.id)))
@@ -509,6 +524,6 @@ def _told(workspace: Workspace, side: ComparedRun, change: ItemChange, own: Item
 
 
 def _telling(scores: Sequence[Score], seen: ScoredTrial, change: ItemChange) -> Sequence[Score]:
-    """Required scorers that failed a try; of one that passed those that differ between the sides."""
+    """Return the required scorers that failed the trial, else the scorers that differ between the sides."""
     failed = [score for score in scores if score.required and score.passed is False]
     return failed if seen.verdict == "failed" and failed else [one for one in scores if one.scorer in change.scorers]

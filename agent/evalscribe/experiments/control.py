@@ -20,16 +20,16 @@ from evalscribe.model.experiment_storage import ExperimentRuns
 from evalscribe.workspace import Workspace
 
 LOGS = "logs"
-"""Folder in the store's, with what workers print."""
+"""Folder of worker logs, inside the store's folder."""
 
 
 class PlannedRun(NamedTuple):
-    """Nothing of it is stored."""
+    """A run that is planned; nothing of it is stored."""
 
     run: ExperimentRun
     version: ExperimentVersion
     own_version: bool
-    """Whether the run has a version of its own, which the experiment does not go on from."""
+    """True if the run has a version of its own, which later versions of the experiment do not build on."""
 
 
 def plan_run(
@@ -44,22 +44,22 @@ def plan_run(
     budget_usd: float | None = None,
     config: str | None = None,
 ) -> PlannedRun:
-    """What would be run; None is as the experiment's version has it.
+    """Plan a run. Options that are None keep the value of the experiment's version.
 
     Args:
-        workspace: Where the experiment is.
-        experiment: What is run.
+        workspace: Workspace of the experiment.
+        experiment: The experiment to run.
         name: A label, usable as the run's id.
         version: Id or number of the experiment's version; None for the latest.
         deployment: Id or name of a candidate build.
-        repetitions: How often each item is tried.
-        concurrency: Tries at a time.
-        budget_usd: What models may cost; None for no bound.
-        config: JSON with keys of the config, which makes a version of its own for this run.
+        repetitions: Number of trials of each item.
+        concurrency: Maximum concurrent trials.
+        budget_usd: Budget for model calls in US dollars; None for no limit.
+        config: JSON overrides for this run; saved as a new experiment version.
 
     Raises:
         UsageError: An option is wrong, or the experiment is archived.
-        NotFoundError: Something named is not there.
+        NotFoundError: The version or deployment does not exist.
     """
     if experiment.status == "archived":
         raise UsageError(
@@ -83,7 +83,7 @@ def plan_run(
 
 
 def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
-    """Store the run, queued. Raises `UsageError` where its name is taken meanwhile."""
+    """Store the run as queued. Raises `UsageError` if its name has been taken meanwhile."""
     if plan.own_version:
         workspace.store.experiments.put_version(plan.version, latest=False)
     workspace.store.experiment_runs.add(plan.run)
@@ -94,7 +94,7 @@ def start_run(workspace: Workspace, run: ExperimentRun) -> None:
     """Start the run's worker, with the workspace's `env_file` and `max_tokens`.
 
     Raises:
-        UnavailableError: It cannot be started; the run has failed.
+        UnavailableError: The worker cannot be started; the run is then marked as failed.
     """
     try:
         start_worker(workspace, run.id)
@@ -104,10 +104,10 @@ def start_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def start_worker(workspace: Workspace, run_id: str) -> Path:
-    """Start the process that works on the run; it outlives this one. Returns the file that it writes to.
+    """Start a worker process for the run, which outlives this process. Returns the path of its log.
 
     Raises:
-        UnavailableError: It cannot be started.
+        UnavailableError: The worker cannot be started.
     """
     options = workspace.options
     given = [] if options.env_file is None else ["--env-file", str(options.env_file)]
@@ -118,7 +118,7 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *given]
     try:
         with warnings.catch_warnings():
-            # Python warns of children that nobody waits for; this one is meant to live on.
+            # Python warns about children that are never waited for; this one is meant to outlive us.
             warnings.simplefilter("ignore", ResourceWarning)
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
@@ -140,7 +140,7 @@ def _version(workspace: Workspace, experiment: Experiment, named: str | None, co
 
 
 def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> str | None:
-    """The build that is tried: a candidate has the component by the same name and of the same type."""
+    """Find the build to try: a candidate must have a component of the same name and type."""
     target = version.target
     if not isinstance(target, ComponentTarget):
         if named is not None:
@@ -161,20 +161,22 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
 
 QUICK_S = 0.2
 SLOW_S = 1.0
-"""Seconds between two looks: at first, and after a while."""
+"""Seconds between two polls: at first, and after a while."""
 
 
 class RunWatcher(Protocol):
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """How far the run is."""
+        """Report progress of the run."""
 
 
 async def wait_for_run(
     runs: ExperimentRuns, run_id: str, timeout_s: float | None, watcher: RunWatcher | None = None
 ) -> ExperimentRun | None:
-    """The run when it has ended; None where it has not in time, and goes on.
+    """Wait for a run to end. Returns None if it is still running after `timeout_s`.
 
-    Raises `NotFoundError`, and `UnavailableError` where nobody works on it any more.
+    Raises:
+        NotFoundError: The run does not exist.
+        UnavailableError: The run has no worker any more.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     pause = QUICK_S
@@ -204,13 +206,15 @@ def _require_worker(runs: ExperimentRuns, run: ExperimentRun) -> None:
 
 
 PATIENCE_S = 10.0
-"""A worker sees it within a second and ends its children within two more."""
+"""Seconds to wait for a cancelled run. A worker notices within one second and ends its children within two more."""
 LOOK_S = 0.1
 
 
 async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
-    """The run as it is then: still running only where its worker does not hear. Raises `UsageError` for one that has
-    ended."""
+    """Cancel a run and return it. It is still running only if its worker does not respond.
+
+    Raises `UsageError` if the run has ended.
+    """
     if run.terminal:
         raise UsageError(f"run {run.id} has ended already: {run.state}")
     workspace.store.experiment_runs.ask_cancel(run.id)
@@ -225,7 +229,7 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
 
 
 def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
-    """Of one that nobody works on; its worker may have ended it just now."""
+    """End a run that has no worker, unless its worker ended it just now."""
     now = workspace.store.experiment_runs.run(run.id) or run
     return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
 
@@ -234,9 +238,11 @@ STARTING = "a worker that is starting"
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
-    """The run, ready for a worker, which has to be started then. What is stored is not tried again.
+    """Return the run ready for a worker, which the caller starts. Stored trials are not repeated.
 
-    Raises `UsageError` where nothing is left to do, `UnavailableError` where somebody works on it.
+    Raises:
+        UsageError: Nothing is left to do.
+        UnavailableError: A worker is already running it.
     """
     if run.state == "completed" and run.archived:
         raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")

@@ -20,7 +20,7 @@ from evalscribe.sources.items import ITEM_FIELDS, render_item
 from evalscribe.store.lookup import find_dataset_version
 
 DEFAULT = {"train": 0.2, "dev": 0.4, "test": 0.4}
-"""A classifier that is asked, not trained, needs few examples and much proof."""
+"""Default shares of the splits. A prompted classifier needs few training examples and a large test set."""
 _WHOLE = 1 << 64
 
 
@@ -33,7 +33,10 @@ class SplitCounts(Frozen):
 
 
 def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
-    """Shares that are not given are 0; without any, the default's. Raises `UsageError` unless they make a whole."""
+    """Return the shares of all splits; missing ones are 0, and without any the defaults apply.
+
+    Raises `UsageError` unless they sum to 1.
+    """
     told = {name: share for name, share in given.items() if share is not None}
     shares = told or DEFAULT
     if any(not 0 <= share <= 1 for share in shares.values()) or not math.isclose(sum(shares.values()), 1):
@@ -43,8 +46,10 @@ def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
-    """Decided by the item's cluster, else its key, and the seed alone: no cluster is in two splits, and no other item
-    moves any."""
+    """Return the split of an item, decided only by its cluster (or else its key) and the seed.
+
+    A cluster never spans two splits, and adding items moves no other item.
+    """
     name = f"{seed}\n{'key' if item.cluster is None else 'cluster'}\n{item.cluster or item.key}"
     place = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
     bounds = zip(shares, accumulate(shares.values()), strict=True)
@@ -52,7 +57,7 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
 
 
 def split_draft(datasets: Datasets, dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
-    """Raises `UsageError` for an empty draft."""
+    """Assign every item of the draft to a split. Raises `UsageError` for an empty draft."""
     counts = Counter(dict.fromkeys(shares, 0))
     changed = 0
     for some in item_batches(datasets.draft(dataset.id)):
@@ -74,7 +79,7 @@ class PublishedVersion(Frozen):
 
 
 def publish_version(datasets: Datasets, dataset: Dataset, description: str, now: str) -> PublishedVersion:
-    """Raises `UsageError` for an empty draft."""
+    """Publish the draft as a version. Raises `UsageError` for an empty draft."""
     before = {version.id for version in datasets.versions(dataset.id)}
     version = datasets.publish(dataset.id, now, description=description)
     return PublishedVersion(version=version, new=version.id not in before)
@@ -83,7 +88,7 @@ def publish_version(datasets: Datasets, dataset: Dataset, description: str, now:
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))
 _BYTES = 8
-"""Of a field's hash: enough to tell whether it is the same."""
+"""Bytes kept of a field's hash: enough to detect changes."""
 
 
 class VersionSide(Frozen):
@@ -118,9 +123,9 @@ class VersionComparison(Frozen):
 
 
 def compare_versions(datasets: Datasets, dataset: Dataset, base: str, other: str) -> VersionComparison:
-    """By number, id, `latest` or `draft`. Memory grows with the keys, not with the items.
+    """Compare two versions by number, id, `latest` or `draft`. Memory grows with the keys, not with the items.
 
-    Raises `NotFoundError` for a version that there is not.
+    Raises `NotFoundError` if a version does not exist.
     """
     ours, theirs = (_marked(_items(datasets, dataset, named)) for named in (base, other))
     both = [key for key in theirs if key in ours]
@@ -149,7 +154,7 @@ def _side(datasets: Datasets, dataset: Dataset, named: str, items: int) -> Versi
 
 
 def _marked(items: Iterable[Item]) -> dict[str, bytes]:
-    """By key, hashes of the fields one after the other."""
+    """Return the concatenated field hashes of each item, by key."""
     return {item.key: b"".join(_mark(getattr(item, name)) for name in _FIELDS) for item in items}
 
 
@@ -167,8 +172,10 @@ FORMATS = ("jsonl", "csv")
 
 
 def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
-    """Without their ends. JSON lines are what an upload reads again; of a table's cells, texts are as they are and all
-    else is JSON. Raises `UsageError` for an unknown format."""
+    """Render items as lines without line ends. Raises `UsageError` for an unknown format.
+
+    JSON lines can be uploaded again. In a table, texts stay as they are and other values are JSON.
+    """
     if form not in FORMATS:
         raise UsageError(f"--format {form!r} is none of {', '.join(FORMATS)}")
     return map(render_item, items) if form == "jsonl" else _rows(items)

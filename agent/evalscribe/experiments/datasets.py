@@ -23,7 +23,7 @@ MAX_KEYS_NAMED = 10
 
 @dataclass(frozen=True)
 class NewItem:
-    """An example as it was typed: texts, of which some may be JSON."""
+    """An example as entered: texts, some of which may be JSON."""
 
     input: str
     expected: str | None = None
@@ -51,7 +51,7 @@ class RemovedItems(Frozen):
 
 
 def create_dataset(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
-    """Raises `UsageError` for what can be no name, or is another dataset's."""
+    """Create a dataset. Raises `UsageError` if the name is invalid or taken."""
     if name != prose.name(name):
         raise UsageError(f"--name {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters")
     dataset = Dataset(id=short_id("ds", [name, now]), name=name, description=prose.visible(description), created_at=now)
@@ -60,7 +60,7 @@ def create_dataset(datasets: Datasets, name: str, description: str, now: str) ->
 
 
 def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedItem:
-    """An example of a key that is there replaces it. Raises `UsageError` saying what is wrong with it."""
+    """Add an example, replacing the one with the same key. Raises `UsageError` if it is invalid."""
     value: dict[str, object] = {"input": json_or_text("--input", example.input)}
     if example.expected is not None:
         value["expected_output"] = json_or_text("--expected-output", example.expected)
@@ -76,7 +76,7 @@ def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedIte
 
 
 def remove_items(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
-    """Raises `NotFoundError`, and takes out none, where one is not there."""
+    """Remove items from the draft. Raises `NotFoundError`, and removes nothing, if a key does not exist."""
     missing = set(keys)
     for item in datasets.draft(dataset.id):
         missing.discard(item.key)
@@ -90,7 +90,7 @@ def remove_items(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> R
 
 
 def json_or_text(option: str, text: str) -> JsonValue:
-    """JSON where it is some, else the text. Raises `UsageError` for JSON that readers may understand in two ways."""
+    """Parse the text as JSON if it is JSON, else return the text. Raises `UsageError` for ambiguous JSON."""
     try:
         return _json(option, text)
     except InvalidJson:
@@ -105,7 +105,7 @@ def _needed(option: str, text: str) -> JsonValue:
 
 
 def _json(option: str, text: str) -> JsonValue:
-    """Raises `UsageError`, or `InvalidJson`."""
+    """Parse JSON. Raises `UsageError`, or `InvalidJson`."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
     except InvalidJson:
@@ -115,7 +115,7 @@ def _json(option: str, text: str) -> JsonValue:
 
 
 AT_ONCE = 500
-"""Items that are stored in one go."""
+"""Items per write."""
 
 
 class UploadResult(Frozen):
@@ -141,8 +141,10 @@ class UploadResult(Frozen):
 def upload_items(
     datasets: Datasets, dataset: Dataset, file: str, opened: Callable[[], ItemRows], *, partial: bool
 ) -> UploadResult:
-    """Raises `DataError` where the file holds no item at all, and without `partial`, before anything is stored, for
-    whatever is wrong with it."""
+    """Upload the items of a file into the draft.
+
+    Raises `DataError` if the file holds no item or, without `partial`, for any problem; nothing is then stored.
+    """
     if not partial:
         _check(file, opened())
     rows, added = opened(), AddedCounts()
@@ -164,7 +166,7 @@ def upload_items(
 
 
 def upload_problems(done: UploadResult) -> Iterator[str]:
-    """What was wrong, a line each."""
+    """Render the problems of an upload, one per line."""
     yield from _problems(done.problems, done.skipped)
     if done.stopped:
         yield f"not read to its end: {done.stopped}"
@@ -177,7 +179,7 @@ def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
 
 
 def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
-    """What comes before the end of a file that cannot be read on is good."""
+    """Yield items until the file becomes unreadable; items before that are valid."""
     try:
         yield from rows.read()
     except DataError as error:
@@ -220,12 +222,12 @@ class Duplicates(Frozen):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Several: what one is trained on the other tests."""
+        """Splits of the equal items. More than one means that test data leaks into training data."""
         return tuple(sorted({twin.split for twin in (self.kept, *self.others) if twin.split}))
 
 
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
-    """In the order of the first of each. Memory grows with the keys, not with the items."""
+    """Find duplicate items, in the order of the first of each. Memory grows with the keys, not with the items."""
     first: dict[str, DuplicateItem] = {}
     others: dict[str, list[DuplicateItem]] = {}
     for item in items:
@@ -236,9 +238,9 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
 
 
 def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
-    """Take all but the first of each out of the draft, or only the chosen ones.
+    """Remove all but the first of each set of duplicates, or only the chosen ones.
 
-    Raises `UsageError` for a chosen one that is no later duplicate.
+    Raises `UsageError` if a chosen item is not a later duplicate.
     """
     may_go = [twin.key for group in find_duplicates(datasets.draft(dataset.id)) for twin in group.others]
     wrong = sorted(set(chosen).difference(may_go))
@@ -249,7 +251,7 @@ def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str
 
 
 EXCERPT = 60
-"""Characters of an input or expected output where the payload is not wanted."""
+"""Characters shown of an input or expected output when the payload is not requested."""
 
 
 class ListedDataset(Frozen):
@@ -294,7 +296,7 @@ class ListedItem(Frozen):
 
 
 def list_datasets(datasets: Datasets, search: str | None) -> Iterator[ListedDataset]:
-    """In the order they were made; `search`: those with this in their name or description, in whatever case."""
+    """List datasets in order of creation; `search` filters by name or description, ignoring case."""
     wanted = (search or "").casefold()
     for dataset in datasets.all():
         if wanted in f"{dataset.name}\n{dataset.description}".casefold():
@@ -312,7 +314,7 @@ def _listed(datasets: Datasets, dataset: Dataset) -> ListedDataset:
 
 
 def summarise_dataset(datasets: Datasets, dataset: Dataset) -> DatasetSummary:
-    """Reads the whole draft, a page at a time."""
+    """Summarise a dataset. Reads the whole draft, a page at a time."""
     digests, splits, clusters, expected = [], Counter[str](), set(), 0
     for item in datasets.draft(dataset.id):
         digests.append(item.digest)
@@ -333,7 +335,7 @@ def summarise_dataset(datasets: Datasets, dataset: Dataset) -> DatasetSummary:
 
 
 def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
-    """Only those of a split, where one is wanted. Raises `UsageError` at the end of items none of which is in it."""
+    """Filter items by split. Raises `UsageError` at the end if no item is in the split."""
     splits: dict[str | None, None] = {}
     for item in items:
         splits[item.split] = None

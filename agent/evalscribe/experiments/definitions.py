@@ -49,7 +49,7 @@ class NewExperiment(Frozen):
 
 
 def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Experiment, ExperimentVersion]:
-    """Raises `UsageError` for a name that is none or taken, for no scorer, and for a split without items."""
+    """Create an experiment. Raises `UsageError` if the name is invalid or taken, or without scorers or items."""
     name = validate_experiment_name(wanted.name)
     id = f"exp-{token_hex(8)}"
     version = new_version(workspace, id, wanted)
@@ -57,7 +57,7 @@ def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Expe
         id=id,
         name=name,
         type=wanted.type,
-        # Made with its first run, unless there is one of that name; two names could make the same id out of themselves.
+        # The first run creates the collection. Its id is the experiment's: two names could normalise to the same id.
         collection_id=next((one.id for one in workspace.store.collections.collections() if one.name == name), id),
         latest_version_id=version.id,
         created_at=version.created_at,
@@ -69,12 +69,12 @@ def create_experiment(workspace: Workspace, wanted: NewExperiment) -> tuple[Expe
 def update_experiment(
     workspace: Workspace, experiment: Experiment, wanted: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
-    """The version that this definition is: a new one, or one that is there already with the same content."""
+    """Return the version with this definition: a new one, or an existing one with the same content."""
     return workspace.store.experiments.put_version(new_version(workspace, experiment.id, wanted), latest=latest)
 
 
 def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
-    """Numbered where it is stored. Raises `UsageError` without a scorer, or an item to try."""
+    """Build a version; the store numbers it. Raises `UsageError` without a scorer or an item."""
     if not wanted.bindings:
         raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
     number_of_items(workspace, wanted.dataset_version_id, wanted.config.split)
@@ -94,7 +94,7 @@ def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment)
 
 
 def version_options(experiment: Experiment, version: ExperimentVersion) -> NewExperiment:
-    """The definition of a version, to be changed."""
+    """Return the definition of a version as options, to be changed."""
     return NewExperiment(
         name=experiment.name,
         type=experiment.type,
@@ -107,7 +107,7 @@ def version_options(experiment: Experiment, version: ExperimentVersion) -> NewEx
 
 
 def validate_experiment_name(name: str, option: str = "--name") -> str:
-    """Raises `UsageError` for what cannot be a name."""
+    """Check an experiment's name. Raises `UsageError` if it is invalid."""
     if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
         raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
     require_no_secret(name, option)
@@ -115,9 +115,9 @@ def validate_experiment_name(name: str, option: str = "--name") -> str:
 
 
 def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
-    """The config with the keys of `--config`, a JSON object, in place of what it had; null takes one back.
+    """Merge the JSON object of `--config` into a config; null resets a key to its default.
 
-    Raises `UsageError` naming the key that is wrong, and what keys there are.
+    Raises `UsageError` naming the invalid key and the valid keys.
     """
     given = {**before.model_dump(exclude_defaults=True), **_object(text)}
     return _checked({key: value for key, value in given.items() if value is not None})
@@ -150,10 +150,10 @@ OPTIONS = {
     "prompt": ("prompt_id", "prompt_version_id"),
     "judge": ("judge", "rubric"),
 }
-"""By type of target, the options that are about it."""
+"""Options that apply to each type of target."""
 OTHER_WORDS = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
-"""Those that are no model."""
+"""Judges that are not a model."""
 
 
 class TargetOptions(Frozen):
@@ -174,17 +174,17 @@ class TargetOptions(Frozen):
 
 
 def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpec | None = None) -> TargetSpec:
-    """The target that these options name.
+    """Resolve target options into a target.
 
     Args:
-        workspace: Where builds, prompts and rubrics are.
+        workspace: Workspace with the builds, prompts and rubrics.
         asked: The options.
-        before: The target that a new version has otherwise. What it says of the same type need not be said again, and
+        before: Target of the previous version. Options left out keep its values if the type is the same, and
             its cascade stays what it was unless one is asked for.
 
     Raises:
         UsageError: An option is missing or wrong.
-        NotFoundError: Something named is not there.
+        NotFoundError: The build, prompt or rubric does not exist.
     """
     named = asked.type or (before.type if before else None)
     if named is None:
@@ -236,7 +236,7 @@ def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | Non
 
 
 def _refuse_others(asked: TargetOptions, type: str) -> None:
-    """Options of targets of another type."""
+    """Raise `UsageError` for options that belong to another type of target."""
     for of, names in OPTIONS.items():
         for name in names:
             if of != type and getattr(asked, name) is not None:
@@ -256,11 +256,11 @@ class ExperimentOptions(Frozen):
 
 
 def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperiment:
-    """The definition that is asked for.
+    """Resolve options into a definition.
 
     Raises:
         UsageError: An option is missing or wrong.
-        NotFoundError: Something named is not there.
+        NotFoundError: Something that an option names does not exist.
     """
     if not asked.name:
         raise UsageError("an experiment needs a name: --name NAME")
@@ -282,9 +282,9 @@ def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperi
 
 
 def apply_options(workspace: Workspace, before: NewExperiment, asked: ExperimentOptions) -> NewExperiment:
-    """The definition with what was said in place of what it had; scorers are replaced whole, config by its keys.
+    """Apply options to a definition. Scorers are replaced as a whole, config by key.
 
-    Raises `UsageError` and `NotFoundError` as `resolve_options` does.
+    Raises the errors of `resolve_options`.
     """
     changes: dict[str, Any] = {}
     if asked.dataset_id or asked.dataset_version_id:
@@ -300,7 +300,7 @@ def apply_options(workspace: Workspace, before: NewExperiment, asked: Experiment
 
 
 def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
-    """Ids of the dataset and of the version that is meant, the latest where none was named."""
+    """Return the ids of the dataset and its version; the latest version if none is named."""
     dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
     version = find_dataset_version(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id

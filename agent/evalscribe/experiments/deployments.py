@@ -34,7 +34,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+=[A-Za-z_][A-Za-z0-9_]*")
 FORMS = "NAME=python:package.module:function, NAME=http(s)://… or NAME=cmd:…"
 _LOG_SHOWN = 2000
 SMOKE_S = 300.0
-"""Within which a component has to answer when it is tried."""
+"""Seconds that a component has to answer a smoke test."""
 REACH_S = 10.0
 
 
@@ -63,13 +63,13 @@ async def create_deployment(
     smoke: bool = False,
     smoke_input: JsonValue = None,
 ) -> CreatedDeployment:
-    """Record a build of components, once each has shown that it works.
+    """Check each component and record the build.
 
     Args:
-        workspace: Where it is recorded.
+        workspace: Workspace to record the build in.
         components: At least one, their names unique.
-        folder: Where Python imports from and commands run.
-        name: Of the build; empty for none.
+        folder: Folder to import Python from and run commands in.
+        name: Name of the build; empty for none.
         smoke: Whether each component is called once, with `smoke_input`.
         smoke_input: Any JSON value.
 
@@ -97,16 +97,16 @@ async def create_deployment(
 
 
 def source_of(folder: Path, *, without: Sequence[Path] = ()) -> SourceState:
-    """What is in the folder, but for some folders in it."""
+    """Return the state of the folder's source, without the excluded folders."""
 
     return source_state(folder, without)
 
 
 async def component_target(component: Component, folder: Path, concurrency: int) -> Target:
-    """A component of a build in `folder`, ready to answer; the caller closes it.
+    """Open a component of a build in `folder` as a target; the caller closes it.
 
     Raises:
-        UsageError: It cannot be used, as far as this is seen without trying.
+        UsageError: It cannot be used, as far as can be checked without calling it.
     """
     match component.kind:
         case "python":
@@ -120,7 +120,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
 
 
 def find_deployment(definitions: Definitions, named: str) -> Deployment:
-    """By id, or the newest of a name. Raises `NotFoundError` naming what there is."""
+    """Find a deployment by id, or the newest with a name. Raises `NotFoundError` listing the known ones."""
     if deployment := definitions.deployment(named):
         return deployment
     there = [one.name or one.id for one in definitions.deployments()]
@@ -128,7 +128,7 @@ def find_deployment(definitions: Definitions, named: str) -> Deployment:
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
-    """The component of that name and type. Raises `UsageError` naming the option and what there is."""
+    """Find a component by name and type. Raises `UsageError` naming the option and the known components."""
     found = deployment.component(name) if name else _only(deployment)
     there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
     if found is None:
@@ -150,7 +150,7 @@ def _only(deployment: Deployment) -> Component:
 def parse_components(
     texts: Sequence[str], type: ComponentType, headers: Sequence[str] = (), model: str | None = None
 ) -> tuple[Component, ...]:
-    """Of `NAME=python:…` and the like. Raises `UsageError` naming the option."""
+    """Parse components such as `NAME=python:…`. Raises `UsageError` naming the option."""
     shared = {"type": type, **_model(model)}
     made = tuple(_component(text, shared, _headers(headers)) for text in texts)
     if headers and not any(one.kind == "http" for one in made):
@@ -203,7 +203,7 @@ def _model(model: str | None) -> dict[str, str]:
 
 
 def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
-    """The folder, absolute."""
+    """Check the components and return the absolute folder."""
     names = [one.name for one in components]
     twice = [name for name in names if names.count(name) > 1]
     if not names:
@@ -229,7 +229,7 @@ async def _seen(component: Component, folder: Path, smoke_input: JsonValue, *, s
 
 
 async def _there(component: Component, folder: Path) -> str:
-    """What was seen of it. Raises `EvalscribeError` where it cannot be used."""
+    """Check that the component exists and describe it. Raises `EvalscribeError` if it cannot be used."""
     match component.kind:
         case "python":
             described = await describe(folder, component.address, "component")
@@ -245,7 +245,7 @@ async def _there(component: Component, folder: Path) -> str:
 
 
 async def _called(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
-    """One real call."""
+    """Call the component once."""
     target = await component_target(component, folder, 1)
     call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
     try:

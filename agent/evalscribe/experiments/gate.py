@@ -18,7 +18,7 @@ from evalscribe.statistics.intervals import passing_range, wilson_interval
 from evalscribe.text import join_first, one_line, pluralise
 
 SHOWN = 5
-"""Keys of items in the line of a clause; all are in `items`."""
+"""Maximum item keys in the line of a clause; `items` has all of them."""
 
 
 class Baseline(Frozen):
@@ -32,7 +32,7 @@ class Baseline(Frozen):
 
 
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
-    """`baselines` by what the config calls them."""
+    """Decide the clauses that compare with baselines. `baselines` is keyed by their names in the config."""
     if config.no_new_failures_vs is not None:
         found = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not looked for"))
         yield _no_new_failures(config.no_new_failures_vs, found)
@@ -81,13 +81,17 @@ def _keys(found: Baseline) -> str:
 
 
 DEFAULT = GateConfig(passed_threshold=1.0)
-"""Where an experiment states no clause."""
+"""Gate of an experiment that states no clause."""
 SLACK = 1e-9
-"""Shares are quotients: 0.9 is reached by 18 of 20."""
+"""Tolerance for floating-point shares: 18 of 20 reaches 0.9."""
 
 
 def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, baselines: Mapping[str, Baseline]) -> Gate:
-    """`baselines` by what the config calls them. Bounds are included; what cannot be decided is not passed."""
+    """Decide the gate. Bounds are inclusive; a clause that cannot be decided is not passed.
+
+    Args:
+        baselines: Baselines by their names in the config.
+    """
     found = tuple(_clauses(config, summary, baselines))
     clauses = found or tuple(_clauses(DEFAULT, summary, {}))
     reason = None if summary.state == "completed" else _ended(summary)
@@ -102,7 +106,10 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
 
 
 def headline(gate: Gate) -> str:
-    """`gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % needed`; the first clause that is not passed."""
+    """Return a one-line result with the first clause that is not passed.
+
+    Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % needed`.
+    """
     if gate.reason is not None:
         return f"gate not passed: {gate.reason}"
     worst = [clause for clause in gate.clauses if clause.verdict != "passed"]
@@ -161,7 +168,7 @@ def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Claus
 
 
 def _luck(summary: RunSummary, threshold: float) -> str | None:
-    """What luck alone does to a run of this size."""
+    """Describe how chance affects the pass rate of a run of this size."""
     number = summary.observations
     if not number or threshold <= 0:
         return None
@@ -174,7 +181,7 @@ def _luck(summary: RunSummary, threshold: float) -> str | None:
 
 
 def _bound(share: float) -> str:
-    """`95 %`, as it was written."""
+    """Render a bound as written, such as `95 %`."""
     return f"{100 * share:g} %"
 
 
@@ -201,7 +208,7 @@ def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
 
 
 def _errors(summary: RunSummary, most: float) -> Clause:
-    """Of the target and of required scorers; what was never tried is none."""
+    """Decide the error clause: errors of the target and of required scorers. Items never tried do not count."""
     number = summary.counts.error + summary.broken
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"

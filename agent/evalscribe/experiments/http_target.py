@@ -17,24 +17,24 @@ from evalscribe.settings.http import AnswerLimits, explain_connection_errors, li
 from evalscribe.text import printable
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes of an answer."""
+"""Maximum bytes of a response."""
 LOG = 20_000
-"""Characters kept of an answer that is an error."""
+"""Characters kept of an error response."""
 CONNECT_S = 10.0
 ATTEMPTS = 4
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 30.0
-"""For a service that names a later time, a try is given up."""
+"""Maximum seconds to wait for a service. If it asks for more, the trial is given up."""
 BUSY = (429, 503)
 PLAIN = "/:@!$&'()*+,;=~#[]{}|<>? "
-"""Characters of an idempotency key that a header takes as they are, beside letters and digits."""
+"""Characters that an idempotency key may contain unescaped, besides letters and digits."""
 SHORTEST_SECRET = 6
-"""Characters of a header's value that is looked for in answers."""
+"""Minimum length of a header value that is redacted from responses."""
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.RemoteProtocolError)
 
 
 class RetryableError(Exception):
-    """This attempt gave nothing, another may."""
+    """This attempt failed, but a retry may succeed."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
@@ -43,10 +43,10 @@ class RetryableError(Exception):
 
 
 class HttpTarget:
-    """`Target` of one address."""
+    """`Target` of one HTTP address."""
 
     def __init__(self, url: str, headers: Mapping[str, str], concurrency: int) -> None:
-        """`headers`: values by name, as they are sent."""
+        """Create a target. `headers`: header values by name, sent unchanged."""
         self._url = validate_url(url)
         self._secrets = [value for value in headers.values() if len(value) >= SHORTEST_SECRET]
         with explain_connection_errors():
@@ -60,7 +60,10 @@ class HttpTarget:
             )
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Raises `AccessError` and `UsageError` for what the address says to every try: 401, 403, 404, 405, 3xx."""
+        """Call the service.
+
+        Raises `AccessError` and `UsageError` for responses that no retry changes: 401, 403, 404, 405, 3xx.
+        """
         began = perf_counter()
         try:
             async with asyncio.timeout(call.timeout_s):
@@ -77,7 +80,7 @@ class HttpTarget:
         await self._client.aclose()
 
     async def reachable(self, timeout_s: float) -> str:
-        """Whether anything answers there; what it says to GET. Raises `UsageError`."""
+        """Send a GET request and describe the response. Raises `UsageError` if nothing answers."""
         try:
             async with asyncio.timeout(timeout_s), self._client.stream("GET", self._url) as response:
                 return f"GET answers {response.status_code}"
@@ -86,7 +89,7 @@ class HttpTarget:
             raise UsageError(f"{self._url} does not answer: {told}") from None
 
     async def _answered(self, call: TargetCall) -> tuple[int, str]:
-        """Status and body. Raises `RetryableError` where no attempt helped."""
+        """Return status and body. Raises `RetryableError` if every attempt failed."""
         body = canonical_json(_body(call)).encode("utf-8", "replace")
         for attempt in range(ATTEMPTS):
             try:
@@ -103,7 +106,7 @@ class HttpTarget:
         response = await self._client.send(request, stream=True)
         try:
             text = self._hidden((await response.aread()).decode("utf-8", "replace"))
-        except httpx2.RemoteProtocolError as error:  # It has worked on this try: another attempt would be a second one.
+        except httpx2.RemoteProtocolError as error:  # The service has worked on this trial: a retry would run it twice.
             raise httpx2.ReadError(str(error)) from None
         finally:
             await response.aclose()
@@ -115,19 +118,19 @@ class HttpTarget:
         return response.status_code, text
 
     def _hidden(self, text: str) -> str:
-        """Without the values of our own headers, should somebody echo them."""
+        """Redact our own header values from the text, in case the service echoes them."""
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
         return text
 
 
 def _no_cookies() -> CookieJar:
-    """Keeps none: what one try is given another shall not send."""
+    """Return a cookie jar that keeps nothing: trials must not share cookies."""
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def validate_url(url: str) -> str:
-    """Raises `UsageError` for what is no address, or holds a password."""
+    """Validate the address. Raises `UsageError` if it is no URL or contains a password."""
     try:
         parts = urlsplit(url)
         known = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
@@ -141,7 +144,7 @@ def validate_url(url: str) -> str:
 
 
 def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Values by name of the header, from variables of the environment. Raises `UsageError` for one that is not set."""
+    """Read header values from environment variables. Raises `UsageError` if one is not set."""
     missing = [variable for variable in names.values() if not environ.get(variable)]
     if missing:
         raise UsageError(f"{', '.join(missing)} is not set: a header of the component takes its value from there")
@@ -157,7 +160,7 @@ def _body(call: TargetCall) -> dict[str, object]:
 
 
 def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
-    """What is so for every try."""
+    """Return the error of a response that would be the same for every trial."""
     status = response.status_code
     if status in (401, 403):
         return AccessError(f"{url} refuses access ({status}). Check the headers of the component (--header).")
@@ -169,7 +172,7 @@ def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Seconds; a date is no reason to wait longer than usual."""
+    """Return the seconds of Retry-After; None for a date, which is not waited for."""
     try:
         return min(1e6, max(0.0, float(response.headers.get("retry-after", ""))))
     except ValueError:

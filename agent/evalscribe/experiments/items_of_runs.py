@@ -34,7 +34,7 @@ class ItemParts(Frozen):
     """What was expected of it."""
 
     def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
-        """The given, else what it answered if it passed, else what was expected of it."""
+        """Return the item, expecting the given value, else its own output if it passed, else the recorded value."""
         if self.item is None:
             return None
         expected = given[0] if given else self.output if self.passed else self.expected
@@ -42,7 +42,7 @@ class ItemParts(Frozen):
 
 
 def of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
-    """An eval of an imported run."""
+    """Extract item parts from an eval of an imported run."""
     kept = tuple(documents) or record.documents
     asked = _text(kept, "task")
     if asked is None:
@@ -54,13 +54,13 @@ def of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
 
 
 def of_evidence(run_id: str, evidence: Evidence) -> ItemParts:
-    """A failed eval of a run that was analysed."""
+    """Extract item parts from a failed eval of an analysed run."""
     asked, answered, expected = (_text(evidence.documents, role) for role in ("task", "output", "expected"))
     return _told(run_id, evidence.eval, asked, answered, expected, ())
 
 
 def of_attempt(attempt: ItemTrial, item: Item | None) -> ItemParts:
-    """A try of an experiment at this item."""
+    """Extract item parts from a trial of an experiment's run."""
     done = attempt.item
     source: dict[str, JsonValue] = {"run": done.run_id, "eval": done.item_key, "run_item": done.id}
     transcripts = (attempt.transcript,) if attempt.transcript else ()
@@ -95,13 +95,13 @@ def _told(
 
 
 def _text(documents: Iterable[Document], role: Role) -> JsonValue:
-    """Of one document its text, of several their texts by path."""
+    """Return the text of a single document, or the texts of several by path."""
     found = {document.path: document.text for document in documents if document.role == role}
     return None if not found else next(iter(found.values())) if len(found) == 1 else dict(found)
 
 
 def _said(transcripts: Iterable[Transcript], role: type[UserMessage | AssistantMessage], *, last: bool) -> JsonValue:
-    """The first or last message of a role that says something."""
+    """Return the first or last message of a role that has text."""
     said = [one.content for each in transcripts for one in each.messages if isinstance(one, role) and one.content]
     return said[-1 if last else 0] if said else None
 
@@ -132,22 +132,22 @@ def add_run_items(
     failed: bool = False,
     expected: tuple[JsonValue] | None = None,
 ) -> AddedRunItems:
-    """Put each eval of a run into the draft: what it was asked, and what it answered if it passed.
+    """Add each eval of a run to the draft: its input, and its output if it passed.
 
-    What a failed one answered is no example: there it is what was expected of it, if the run says so. Of several tries
-    the first is taken.
+    A failed eval contributes its expected output instead, if the run records one. Only the first trial of an eval
+    is used.
 
     Args:
-        workspace: Where the run is.
-        dataset: Whose draft it is.
-        named: The run.
-        evals: Paths or ids; of an experiment's run, keys of items; none for all.
-        failed: Whether only those are taken that did not pass.
-        expected: In place of what the run says; of one eval only.
+        workspace: Workspace of the run.
+        dataset: Dataset whose draft is filled.
+        named: Name or id of the run.
+        evals: Paths or ids, or item keys of an experiment's run; empty for all.
+        failed: Add only evals that did not pass.
+        expected: Expected output, in place of the recorded one; for a single eval only.
 
     Raises:
-        NotFoundError: There is no such run or eval.
-        UsageError: Several are meant.
+        NotFoundError: The run or an eval does not exist.
+        UsageError: A name is ambiguous.
     """
     if expected is not None and len(evals) != 1:
         raise UsageError("--expected-output says what one eval should give: name that one with --eval")
@@ -190,7 +190,7 @@ def _chosen(told: Iterator[ItemParts], evals: Sequence[str], run_id: str, *, fai
 
 
 def _run(workspace: Workspace, named: str) -> tuple[str, Iterator[ItemParts]]:
-    """Its id, and what it says of each eval. An experiment's run comes before what is archived of it."""
+    """Return the id of the run and the parts of each eval. An experiment's run takes precedence over its archive."""
     if (run := workspace.store.experiment_runs.run(named)) is not None:
         return run.id, _attempts(workspace, run)
     if (run_id := whole_run(workspace.store.analyses, workspace.store.runs, named)) is not None:
