@@ -14,10 +14,10 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.text import cut, one_line, pluralise, prose
 
 MOST_ERRORS = 3
-"""Of one cause, in its text."""
+"""Errors of one cause that its text includes."""
 LONGEST_ERROR = 160
 FOREMOST = 5
-"""Causes that the answer names."""
+"""Number of causes named in the answer."""
 
 
 class CausedFailure(Frozen):
@@ -35,7 +35,7 @@ class CausedFailure(Frozen):
 
 
 def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, ...]:
-    """One for each, in order. Whatever was not proved about a failure, that it failed is no claim of a model."""
+    """Return one observation per failure, in order. Each is a fact rather than a model's claim."""
     return tuple(
         Observation(id=f"O{number}", text=_text(one), agent_runs=(one.member.id,), passages=one.passages)
         for number, one in enumerate(failures)
@@ -43,8 +43,11 @@ def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, 
 
 
 def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[Observation]) -> tuple[ClusterNode, ...]:
-    """Equal causes are one cluster; what nobody shares is none, but where it is unsure and a sure failure ends in the
-    same error it joins that one."""
+    """Cluster failures with equal causes.
+
+    A cause that nobody shares makes no cluster, except that an uncertain failure joins the cluster of a certain one
+    with the same error signature.
+    """
     causes = _causes(failures)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, one in enumerate(failures):
@@ -62,7 +65,10 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 
 
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
-    """By number; what several failures say is not taken from them, for an end (a limit, say) may have many causes."""
+    """Return the cause of each failure, taking over the commonest cause of the same error where one is uncertain.
+
+    A text that several failures share is kept: one symptom (a limit, say) may have many causes.
+    """
     shared = Counter(one.cause for one in failures)
     sure: dict[str, Counter[str]] = defaultdict(Counter)
     for one in failures:
@@ -80,7 +86,7 @@ def _text(one: CausedFailure) -> str:
 
 
 def _told(kind: str, members: Sequence[CausedFailure]) -> str:
-    """`model; 3 times: returns 1 where the task asks for 2; …`."""
+    """Describe a cluster, such as `model; 3 times: returns 1 where the task asks for 2; …`."""
     said = Counter(prose(one.why or one.error, LONGEST_ERROR).removesuffix(".") for one in members)
     most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
     told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
@@ -91,7 +97,7 @@ def _told(kind: str, members: Sequence[CausedFailure]) -> str:
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
-    """What the figures say, clusters cited by their numbers."""
+    """Summarise the figures in words, citing clusters by their numbers."""
     said = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return said
@@ -101,13 +107,13 @@ def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) ->
 
 
 MOST_SHOWN = 15
-"""Clusters that are shown, those of most agent runs."""
+"""Maximum clusters shown, the largest by agent runs."""
 LONGEST_ANSWER = 1800
 LONGEST_PASSAGE = 300
 
 
 def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
-    """What is shown: `A0` is the first cluster."""
+    """Build the judge's subject from the clusters; `A0` is the first cluster."""
     items = (_item(number, cluster, explored) for number, cluster in enumerate(clusters[:MOST_SHOWN]))
     return Subject.of("exploration", list(items))
 
@@ -121,7 +127,7 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """The answer in one line, clusters as `(1)`; and how many of its citations do not hold."""
+    """Parse the answer into one line with clusters as `(1)`. Also returns how many of its citations do not hold."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, wrong = cited["text"], sum(one["status"] == "unverified" for one in cited["citations"])
     parts, at = list[str](), 0
@@ -133,7 +139,7 @@ def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[int]]]:
-    """Marks that stand together as one: where, and the clusters that they lead to, from 1."""
+    """Yield adjacent citations as one: start, end, and the clusters they cite (from 1)."""
     whole: tuple[int, int, list[int]] | None = None
     for one in citations:
         start, end = one["start_idx"], one["end_idx"]

@@ -19,7 +19,7 @@ MOST_NAMED = 10
 
 
 class CollectionName(NamedTuple):
-    """How whoever asks names a collection, and makes one: for errors."""
+    """How the caller names and creates a collection, for error messages."""
 
     named: str
     made: str
@@ -42,9 +42,11 @@ class Collections(BaseModel):
 
 
 def choose_collection(workspace: Workspace, named: str | None, naming: CollectionName = OPTION) -> Collection:
-    """The collection of that id or name; without one the configured one, else the only one there is.
+    """Find the collection with this id or name; without one, the configured collection or the only one.
 
-    Raises `NotFoundError` for one that is not there, `UsageError` where several could be meant.
+    Raises:
+        NotFoundError: The collection does not exist.
+        UsageError: The choice is ambiguous.
     """
     there = workspace.store.collections.collections()
     if wanted := named or workspace.settings.collection.value:
@@ -60,7 +62,7 @@ def choose_collection(workspace: Workspace, named: str | None, naming: Collectio
 def plan_collection(
     there: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
 ) -> Collection:
-    """The one of these with that id or name, or how it is to be made; unnamed it is called `otherwise`."""
+    """Return the existing collection with this id or name, or a new one; its name defaults to `otherwise`."""
     if collection_id:
         known = next((one for one in there if one.id == collection_id), None)
         return Collection(id=collection_id, name=name or (known.name if known else otherwise))
@@ -69,7 +71,7 @@ def plan_collection(
 
 
 def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
-    """An id comes before a name; of equal names the first that was made."""
+    """Find a collection. An id takes precedence over a name, and the oldest wins among equal names."""
     known = sorted(there, key=lambda one: one.id != wanted)
     return next((one for one in known if wanted in (one.id, one.name)), None)
 
@@ -82,7 +84,7 @@ def _found(there: tuple[Collection, ...], wanted: str, naming: CollectionName) -
 
 
 def _free_id(there: Iterable[Collection], name: str) -> str:
-    """The name as an id that no collection has."""
+    """Turn the name into an id that no collection has."""
     taken = {one.id for one in there}
     base, number = path_part(name), 1
     while (one := base if number == 1 else f"{base}-{number}") in taken:
@@ -96,21 +98,21 @@ def _told(there: Iterable[Collection]) -> str:
 
 
 def export_run_lines(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
-    """Each run and its evals, one at a time; all runs of the collection unless some are wanted.
+    """Export runs and their evals one at a time; all runs of the collection if none are named.
 
-    Raises `NotFoundError` before the first line for a run that the collection has not.
+    Raises `NotFoundError` before the first line if the collection lacks a named run.
     """
     return _lines(archive, chosen_runs(archive, collection, wanted))
 
 
 def chosen_runs(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
-    """The wanted runs, by id or a beginning of it that only one has; without any, all of them."""
+    """Find runs by id or a unique prefix; without any, return all of them."""
     there = archive.runs(collection.id)
     return tuple(one_run(there, name, collection) for name in wanted) if wanted else there
 
 
 def one_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
-    """Raises `NotFoundError` where no run, or more than one, is called so."""
+    """Find one run. Raises `NotFoundError` if the name matches none, or more than one."""
     exact = [run for run in there if run.id == name]
     found = exact or [run for run in there if run.id.startswith(name)]
     if len(found) == 1:
@@ -138,6 +140,6 @@ class DeletedCounts(Frozen):
 
 
 def collect_garbage(archive: EvalStore, *, dry_run: bool) -> DeletedCounts:
-    """Raises `EvalscribeError` where the store cannot be used."""
+    """Delete what nothing refers to. Raises `EvalscribeError` if the store cannot be used."""
     forgotten = archive.sweep(dry_run=dry_run)
     return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else archive.give_back())

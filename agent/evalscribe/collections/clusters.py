@@ -15,29 +15,29 @@ from evalscribe.text import cut, pluralise, slug
 from evalscribe.text import one_line as on_one_line
 
 MOST_CLUSTERS = 15
-"""More are put together again."""
+"""Maximum clusters; more are merged."""
 MOST_TOGETHER = 300
-"""Lines of one question: the ids of the answer have to be right."""
+"""Maximum lines in one question: the answer has to repeat their ids correctly."""
 ROUNDS = 6
 PROGRESS = 0.9
-"""A round that leaves more than this share of the lines is the last."""
+"""Clustering stops after a round that leaves more than this share of the lines."""
 LONGEST_TEXT = 400
 UNNAMED = "unnamed"
 LIKELY_OBSERVATIONS, LIKELY_WORDS = 10, 25
-"""Of one batch, and of one observation."""
+"""Expected observations per batch, and words per observation, for estimates."""
 
 Ask = Callable[[Subject], Awaitable[JudgeResult]]
 
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """An observation, or several that were put together."""
+    """An observation, or several that were merged."""
 
     id: str
     text: str
     observations: tuple[Observation, ...]
     name: str = ""
-    """Empty for a single observation that nobody has put anywhere."""
+    """Empty for a single observation that belongs to no cluster."""
     parts: tuple[str, ...] = ()
 
     @property
@@ -54,16 +54,19 @@ class ClusterNode:
 class Clustering:
     clusters: tuple[ClusterNode, ...]
     other: tuple[Observation, ...]
-    """Those that no cluster has."""
+    """Observations without a cluster."""
     notes: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
 
 
 async def cluster_observations(ask: Ask, observations: Sequence[Observation], room: int, lanes: int) -> Clustering:
-    """Every observation in one cluster or in `other`. `room`: tokens of one question.
+    """Put every observation into one cluster or into `other`.
 
-    What cannot be answered leaves its lines as they are, and is told in a note. Raises `EvalscribeError` for what
-    concerns all questions.
+    A question that cannot be answered leaves its lines unclustered, with a note. Raises `EvalscribeError` for errors
+    that concern all questions.
+
+    Args:
+        room: Maximum tokens of one question.
     """
     nodes = tuple(ClusterNode(id=one.id, text=one.text, observations=(one,)) for one in observations)
     made = Clustering(clusters=nodes, other=())
@@ -102,7 +105,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clus
 
 
 def estimate_subject(batches: int) -> Subject:
-    """As long as what is likely to be put together after so many batches, for an estimate."""
+    """Build a subject of the size expected after this many batches, for an estimate."""
     line = "O00 " + "observed " * LIKELY_WORDS
     return _subject(
         [ClusterNode(id="", text=line, observations=())] * min(MOST_TOGETHER, batches * LIKELY_OBSERVATIONS)
@@ -110,7 +113,7 @@ def estimate_subject(batches: int) -> Subject:
 
 
 def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any]]) -> list[ClusterNode]:
-    """The groups of an answer, then what none of them has, in its order."""
+    """Return the groups of an answer, then ungrouped nodes in their order."""
     left = {node.id: node for node in nodes}
     made = []
     for group in groups:
@@ -122,7 +125,7 @@ def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any
 
 
 def _joined(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> ClusterNode:
-    """One cluster alone stays what it was."""
+    """Merge the members of a group. A single cluster is returned unchanged."""
     if len(members) == 1 and members[0].name:
         return members[0]
     return ClusterNode(
@@ -135,13 +138,13 @@ def _joined(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> Cluster
 
 
 def _settled(made: Clustering) -> Clustering:
-    """What nobody has put anywhere after all was looked at is other."""
+    """Move observations that are still unclustered at the end to `other`."""
     alone = tuple(one for node in made.clusters if not node.name for one in node.observations)
     return replace(made, clusters=tuple(node for node in made.clusters if node.name), other=(*made.other, *alone))
 
 
 def _by_name(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
-    """Clusters of one name, which were found apart, are one."""
+    """Merge clusters with the same name that were formed separately."""
     found: dict[str, ClusterNode] = {}
     for node in nodes:
         same = found.get(node.name) if node.name not in ("", UNNAMED) else None
@@ -152,7 +155,7 @@ def _by_name(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
 
 
 def _chunks(nodes: Sequence[ClusterNode], room: int) -> Iterator[tuple[ClusterNode, ...]]:
-    """In order, as many as fit into one question; a longer line is alone."""
+    """Split the nodes, in order, into chunks that fit into one question. A longer line is alone in its chunk."""
     chunk: list[ClusterNode] = []
     left = room
     for node in nodes:
@@ -173,13 +176,13 @@ def _subject(nodes: Sequence[ClusterNode]) -> Subject:
 
 
 MOST_PASSAGES = 6
-"""Of one cluster."""
+"""Maximum passages of one cluster."""
 MOST_SHARES = 3
-"""Of one kind."""
+"""Maximum shares of one kind."""
 
 
 def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> tuple[Cluster, ...]:
-    """Of the most agent runs first."""
+    """Build the clusters, ordered by number of agent runs, largest first."""
     by_id = {member.id: member for member in members}
     made = (_cluster(node, by_id) for node in nodes)
     return tuple(sorted(made, key=lambda one: (-len(one.agent_runs), -len(one.observations), one.name)))
@@ -188,7 +191,7 @@ def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> t
 def unmentioned_runs(
     members: Iterable[Member], observations: Iterable[Observation], unread: Iterable[str]
 ) -> tuple[str, ...]:
-    """Agent runs that were read and of which nothing is told."""
+    """Return the agent runs that were read and that no observation mentions."""
     spoken = {run for one in observations for run in one.agent_runs} | set(unread)
     return tuple(member.id for member in members if member.id not in spoken)
 
@@ -207,7 +210,7 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 
 
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
-    """With words, of different agent runs first."""
+    """Yield quoted passages, those of different agent runs first."""
     every = [passage for one in observations for passage in one.passages if passage.text.strip()]
     first = list({passage.agent_run_id: passage for passage in reversed(every)}.values())[::-1]
     chosen = [*first, *(passage for passage in every if passage not in first)]
@@ -215,13 +218,13 @@ def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
 
 
 def _shares(mine: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
-    """A kind of which there is only one among all says nothing."""
+    """Yield the cluster's shares by kind, omitting kinds with only one value overall."""
     for of, name in _KINDS.items():
         among = Counter(map(name, members.values()))
         if len(among) > 1:
             most = sorted(Counter(map(name, mine)).items(), key=lambda one: (-one[1], one[0]))[:MOST_SHARES]
             if of == "trial" and 2 * most[0][1] <= len(mine):
-                continue  # which trial it was says nothing where several have it
+                continue  # the trial number says nothing when several have it
             yield from (ClusterShare(of=of, name=each, agent_runs=n, among=among[each]) for each, n in most)
 
 

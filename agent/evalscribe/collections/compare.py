@@ -39,43 +39,46 @@ ERROR_LENGTH = 160
 
 @dataclass(frozen=True)
 class RunEvals:
-    """One run with what is known of its evals."""
+    """One run with its evals."""
 
     run: Run
     graded: tuple[GradedEval, ...]
     findings: Mapping[str, FindingSummary] = field(default_factory=dict)
-    """Of its report, by the path that is printed there."""
+    """Findings of the run's report, by printed path."""
     signatures: Mapping[str, str | None] = field(default_factory=dict)
-    """By eval id."""
+    """Error signatures by eval id."""
     unreached: frozenset[str] = frozenset()
     """Ids of evals whose evidence shows that the model's work was never reached."""
 
     @property
     def names_all(self) -> bool:
-        """Whether every eval is named: some sources name only what failed."""
+        """True if every eval is named: some sources name only failures."""
         return len(self.graded) >= self.run.total
 
 
 @dataclass
 class EvalTrials:
-    """All tries of one side at one eval."""
+    """All trials of one eval on one side."""
 
     category: str = ""
     judged: list[Trial] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """Why each other one says nothing about the model."""
+    """Reasons why the other trials say nothing about the model."""
     tasks: set[str] = field(default_factory=set)
     graders: set[str] = field(default_factory=set)
 
 
 def bare_path(eval: Eval) -> str:
-    """The path that all trials of an eval share."""
+    """Return the path that all trials of an eval share."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
 def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[str, EvalTrials]:
-    """By path. `among`: all that are compared; a source that names only failures passed what others of its suite
-    name."""
+    """Group trials by eval path.
+
+    Args:
+        among: All compared runs. A run that names only failures passed the other evals of its suite.
+    """
     found: dict[str, EvalTrials] = {}
     for played in side:
         names = {} if played.names_all else named_evals(one for one in among if same_suite(played, one))
@@ -93,7 +96,7 @@ def trials_by_eval(side: Iterable[RunEvals], among: Sequence[RunEvals]) -> dict[
 
 
 def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
-    """Every eval that is named anywhere, with its category."""
+    """Return the category of every eval that is named in any run."""
     found: dict[str, str] = {}
     for played in sides:
         found.update((path, path.rpartition("/")[0]) for path in _listed(played.run.evals or ()))
@@ -102,8 +105,7 @@ def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
 
 
 def same_suite(one: RunEvals, other: RunEvals) -> bool:
-    """Whether both tried the same evals, as far as one can tell where not all are named: runs of one experiment, else
-    of as many evals or with a named one in common."""
+    """Tell whether both runs are of one suite: the same experiment, as many evals, or a named eval in common."""
     if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
         return True
     return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
@@ -122,12 +124,12 @@ def _trials(played: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _listed(paths: Sequence[str]) -> list[str]:
-    """Without the mark of a trial, which `Run.evals` may have."""
+    """Return the paths without trial marks, which `Run.evals` may have."""
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
 def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
-    """A try, or why the model's work was not judged in it."""
+    """Return the trial, or the reason why the model's work was not judged in it."""
     eval = one.eval
     finding = None if eval.status == "passed" else played.findings.get(printed_path(eval.path))
     error = _error(played, eval, finding)
@@ -155,7 +157,7 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
 
 
 def _error(played: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
-    """As a report quotes it, else as it is recorded; where that says nothing, as it was found in the evidence."""
+    """Return the error as quoted in the report, else as recorded, else as located in the evidence."""
     said = (finding and finding.error) or eval.reason or ""
     found = played.signatures.get(eval.id)
     if found and is_stock(said):
@@ -164,25 +166,25 @@ def _error(played: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
 
 
 FINENESS = 10_000
-"""Scores are compared to so many parts of 1."""
+"""Resolution of scores in comparisons: parts of 1."""
 LARGEST = 1e100
-"""What is further from 0 is no score: no float can hold the squares of such differences."""
+"""Maximum magnitude of a score. The squares of larger differences overflow a float."""
 
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
-    """Of the pass rates; `unnamed`: evals that both sides passed."""
+    """Compare pass rates; `unnamed` is the number of evals that both sides passed."""
     one = (Fraction(1),)
     return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
 
 
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
-    """How often sides equally good at each eval differ as much in single ones; None where trials cannot tell."""
+    """Return the p-value that both sides are equally good at each eval; None without repeated trials."""
     found = stratified_permutation_test(list(map(_task, pairs)))
     return found and found.p_value
 
 
 def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
-    """Of every score that takes more values than 0 and 1, over the evals where both sides have it."""
+    """Compare every score with values other than 0 and 1, over the evals where both sides have it."""
     found = {}
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
@@ -194,7 +196,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
 
 
 def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
-    """By name; none where there is only one."""
+    """Return flips by category name; empty if there is only one category."""
     groups: dict[str, list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.category].append(pair)
@@ -205,7 +207,7 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
 
 
 def mean_pass_rate(tried: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
-    """Mean of the evals' pass rates; `unnamed` ones passed."""
+    """Return the mean of the evals' pass rates; `unnamed` evals passed."""
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in tried), *[1.0] * unnamed])
 
 
@@ -249,11 +251,11 @@ STATES = {
     "running": "is still running",
     "importing": "is incomplete: its import has not ended",
 }
-"""Notes on runs that are not complete, by status."""
+"""Notes on incomplete runs, by status."""
 
 
 def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
-    """What changed from `base` to `candidate`; each has at least one run."""
+    """Compare `base` with `candidate`; each has at least one run."""
     both = [*base, *candidate]
     pairs, apart = _matched(trials_by_eval(base, both), trials_by_eval(candidate, both))
     unnamed = unnamed_evals(both, len(named_evals(both)))
@@ -292,7 +294,7 @@ def _matched(
 
 
 def _differs(before: EvalTrials, after: EvalTrials) -> str:
-    """Which of task and grader is not the same everywhere, as far as that is known."""
+    """Return `its task`, `its grader` or both if they differ between the sides, as far as known."""
     task, grader = len(before.tasks | after.tasks) > 1, len(before.graders | after.graders) > 1
     return " and ".join(name for name, is_so in (("its task", task), ("its grader", grader)) if is_so)
 
@@ -318,7 +320,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """How many evals nobody names, which is so only where every run names just its failures; all passed them."""
+    """Return how many evals no run names. They exist only if every run names just its failures; all of them passed."""
     if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
         return 0
     tried = min(played.run.total - played.run.incomplete for played in runs)
@@ -328,7 +330,7 @@ def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
 def build_side(
     side: ComparedRuns, other: ComparedRuns, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0
 ) -> ComparisonSide:
-    """What one side is, its run in the name where `other` is the same model."""
+    """Describe one side, with its run in the name if `other` is the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
     same = any(name == "/".join(model_folder(played.run.provider, played.run.model)) for played in other)
@@ -365,7 +367,7 @@ def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[s
 
 
 def compare_within(side: Sequence[RunEvals]) -> WithinRunComparison:
-    """Evals that always pass appear nowhere."""
+    """Compare failed with passed trials of one side. Evals that always pass are omitted."""
     pairs, without, tried = [], [], []
     for path, mine in sorted(trials_by_eval(side, side).items()):
         tried += [tuple(mine.judged)] if mine.judged else []
@@ -383,7 +385,7 @@ Cell = tuple[int, int] | None
 
 
 def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
-    """Rows by eval, columns in the order given. An eval that nobody names is counted and has no row."""
+    """Build the matrix of evals (rows) by sides (columns). Unnamed evals are counted but have no row."""
     runs = [played for side in sides for played in side]
     names = named_evals(runs)
     unnamed = unnamed_evals(runs, len(names))
@@ -397,7 +399,7 @@ def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
 
 
 def _cell(tries: EvalTrials | None) -> Cell:
-    """Passed of judged tries."""
+    """Return a cell: passed and judged trials."""
     judged = tries.judged if tries else []
     return (sum(trial.passed for trial in judged), len(judged)) if judged else None
 
@@ -418,7 +420,7 @@ def _column(
 
 
 def _name(side: Sequence[RunEvals], sides: Sequence[Sequence[RunEvals]]) -> str:
-    """`provider/model`, with the run where another column has the same."""
+    """Return `provider/model`, with the run if another column has the same model."""
     names = ["/".join(model_folder(one[0].run.provider, one[0].run.model)) for one in sides]
     name = "/".join(model_folder(side[0].run.provider, side[0].run.model))
     return f"{name} ({run_id_prefix(side[0].run.id)})" if names.count(name) > 1 else name
@@ -430,7 +432,7 @@ def _changed(path: str, tried: Sequence[Mapping[str, EvalTrials]]) -> bool:
 
 
 def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]:
-    """`counted`: evals of all."""
+    """Return the notes of a comparison; `counted` is the number of evals overall."""
     runs = [played.run for side in sides for played in side]
     experiments = sorted({run.experiment for run in runs})
     notes = []

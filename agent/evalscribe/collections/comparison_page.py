@@ -26,14 +26,14 @@ COMPARISON_KIND = "evalscribe-compare/1"
 
 
 def document(base: Sequence[str], candidate: Sequence[str], judge: str | None, lines: Sequence[str]) -> str:
-    """The whole file; `base` and `candidate` are ids of runs."""
+    """Render the whole file; `base` and `candidate` are run ids."""
     return documents.document(
         COMPARISON_KIND, {"base": list(base), "candidate": list(candidate), "judge": judge}, lines
     )
 
 
 def same_runs(text: str, other: str) -> bool:
-    """Whether two documents compare the same runs, as far as their front matter says."""
+    """Tell whether two documents compare the same runs, according to their front matter."""
     return documents.same_facts(text, other, ("base", "candidate"))
 
 
@@ -48,7 +48,7 @@ def title(found: Comparison) -> str:
 
 
 def answer(found: Comparison) -> str:
-    """Is it worse, by how much, is it noise, what could have been seen."""
+    """Render the answer: is the candidate worse, by how much, is it significant, and which effect was detectable."""
     passes = found.passes
     if not passes.tasks or found.base.rate is None or found.candidate.rate is None:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
@@ -62,12 +62,12 @@ def percent(rate: float) -> str:
 
 
 def points(difference: float) -> str:
-    """`-7.5 points`."""
+    """Render a difference in percentage points, such as `-7.5 points`."""
     return f"{difference * 100:+.1f} points"
 
 
 def times(p: float) -> str:
-    """How often something comes by luck: `in 51 of 100 such comparisons`."""
+    """Render a p-value as a frequency, such as `in 51 of 100 such comparisons`."""
     if p < 0.001:
         return "in fewer than 1 of 1,000"
     return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
@@ -113,11 +113,15 @@ def _seen(passes: MeanDifference, base: float) -> str:
 
 LONGEST_QUOTE = 300
 MOST = 100
-"""Evals that are told in full; further ones are named."""
+"""Maximum evals shown in full; further ones are only named."""
 
 
 def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
-    """A part for each, then the names of those beyond `MOST`. `trials`: each is one try of its eval."""
+    """Render a section for each regressed eval, then the names of those beyond `MOST`.
+
+    Args:
+        trials: Each pair is a single trial of its eval.
+    """
     for pair in pairs[:MOST]:
         name = f"{pair.eval}#{pair.candidate[0].trial}" if trials else pair.eval
         yield from (
@@ -147,7 +151,7 @@ def _told(pair: EvalPair, *, trials: bool) -> Iterator[str]:
 
 
 def passed(side: Sequence[Trial]) -> str:
-    """`passed`, `failed`, or of several tries `passed 3 of 4`."""
+    """Render `passed`, `failed`, or for several trials `passed 3 of 4`."""
     count = sum(trial.passed for trial in side)
     return ("passed" if count else "failed") if len(side) == 1 else f"passed {count} of {len(side)}"
 
@@ -328,7 +332,7 @@ def _behaviours_within(found: WithinRunComparison) -> Iterator[str]:
 
 MOST_ROWS = 300
 RISKY = ("=", "+", "-", "@", "\t")
-"""With these a spreadsheet begins a formula."""
+"""First characters of a spreadsheet formula."""
 
 
 def matrix_page(found: Matrix) -> str:
@@ -354,7 +358,7 @@ def matrix_page(found: Matrix) -> str:
 
 
 def as_csv(found: Matrix) -> str:
-    """A line for each eval; a cell is the share that passed, empty where it was not tried or not judged."""
+    """Render the matrix as CSV, one line per eval. A cell is the pass rate, or empty if never tried or judged."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in found.columns), "rate", "discriminates"])

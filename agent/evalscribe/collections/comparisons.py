@@ -43,23 +43,23 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
-"""Of a snapshot: such a folder is one run."""
+"""File that marks a folder as a snapshot, which is one run."""
 MOST_READ = 2_000
-"""Failures of an imported run whose records are looked into for their error."""
+"""Maximum failures of an imported run whose records are searched for an error."""
 
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reads the runs that a side of a comparison names."""
+    """Reader of the runs that a side of a comparison names."""
 
     workspace: Workspace
     finder: SubjectFinder
     watcher: AnalysisWatcher
     collection: str | None = None
-    """Named by the caller; None for the configured one, or the only one."""
+    """Collection named by the caller; None for the configured one, or the only one."""
 
     async def bring(self, path: Path) -> tuple[Run, ...]:
-        """Import a file into the collection named after it; its runs."""
+        """Import a file into the collection named after it and return its runs."""
         workspace = self.workspace
         records = open_records(path, RunOverrides())
         collection = plan_collection(workspace.store.collections.collections(), None, None, collection_name(str(path)))
@@ -70,9 +70,9 @@ class SideReader:
 
 
 async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
-    """The runs of one side: a file's, a run by its id, its beginning or address, or all of a model in the collection.
+    """Read the runs of one side: a file, a run (id, prefix or address), or all runs of a model in the collection.
 
-    Raises `EvalscribeError`; `UsageError` where they are of several models.
+    Raises `EvalscribeError`; `UsageError` if the runs are of several models.
     """
     runs = await _runs(reader, name)
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
@@ -82,7 +82,7 @@ async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
 
 
 def runs_of_side(reader: SideReader, run: Run) -> RunEvals:
-    """A stored run with its evals, and what its report and its evidence say of its failures."""
+    """Read a stored run with its evals, and with the findings and error signatures of its failures."""
     known = reader.workspace.store.analyses.get_run(run.id) or run
     seen = _seen(reader, known) if known.failures else ()
     return RunEvals(
@@ -102,7 +102,7 @@ async def _runs(reader: SideReader, name: str) -> Sequence[Run]:
         return runs
     with suppress(NotFoundError):  # `provider/model` names no folder
         if run := reader.finder.stored(name):
-            experiment_run_name(reader.workspace, run.id)  # Refuses one that goes on: only a part of it is stored.
+            experiment_run_name(reader.workspace, run.id)  # raises for an unfinished run, stored only in part
             return (run,)
     if found := _of_model(reader, name):
         return found
@@ -118,7 +118,7 @@ def _is_file(name: str) -> bool:
 
 
 def _of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
-    """`provider/model`, or the model's name alone, within the collection."""
+    """Find runs by `provider/model`, or by the model's name alone, within the collection."""
     try:
         collection = choose_collection(reader.workspace, reader.collection)
     except EvalscribeError:
@@ -152,7 +152,7 @@ async def _fetched(reader: SideReader, name: str) -> Run:
 
 
 def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
-    """What the evidence of its failures shows; of an imported run that was not analysed its records are read."""
+    """Return the fingerprints of the run's failures. If it was imported but not analysed, its records are read."""
     known = len(reader.workspace.store.analyses.sightings(run.id)) == len(run.failures)
     if known or reader.workspace.store.runs.record(run.failures[0].id) is None:
         return stored_records(reader.workspace.store.analyses, run)
@@ -161,7 +161,11 @@ def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
 
 
 def put_comparison(library: Library, run: Run, of: Sequence[Sequence[str]], text: str) -> PlacedDocument:
-    """Into the folder of `run`'s model. `of`: the ids of the runs of each side, which name the file."""
+    """Write the page into the folder of `run`'s model.
+
+    Args:
+        of: Run ids of each side, which determine the file name.
+    """
     reports = (file.name for file in library.of_model(run.provider, run.model))
     folder = choose_folder(run.provider, run.model, reports)
     short = f"{folder}/compare_{'_'.join(map(_short, of)) if len(of) < 3 else _digest(of)}"
@@ -197,18 +201,18 @@ async def compare(
     dry_run: bool = False,
     writes: bool = True,
 ) -> WrittenComparison:
-    """Compare two sides; the failed tries of one side with passed ones; or several sides as a matrix.
+    """Compare two sides, failed with passed trials of one side, or several sides as a matrix.
 
     Args:
-        workspace: Where answers and the page go; needs `async with`.
+        workspace: Workspace for answers and the page; needs `async with`.
         names: Runs by id or its beginning, files to import, addresses, or `provider/model` of the collection.
-        watcher: Hears how it goes.
+        watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
         dry_run: Only estimate: nothing is asked and nothing written.
         writes: Write the page into the reports.
 
     Raises:
-        EvalscribeError: It concerns all of it; what was judged by then is stored.
+        EvalscribeError: The comparison failed; verdicts reached before that are stored.
     """
     async with AsyncExitStack() as opened:
         judges = open_compare_judges(workspace, watcher) if len(names) < 3 else None
@@ -258,7 +262,7 @@ async def _explained(
     *,
     dry_run: bool,
 ) -> _Asked:
-    """What rules say of what got worse, and then what a judge says where there is one."""
+    """Explain regressions by rules, and then by a judge if there is one."""
     pairs = explain_by_rules(workspace, pairs)
     worse = sum(pair.change == "regressed" for pair in pairs)
     if judges is None or not worse:
@@ -274,7 +278,7 @@ async def _explained(
 
 
 def _joined(common: Sequence[Behaviour], rest: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
-    """What stayed apart goes to the group that is called the same."""
+    """Merge behaviours that stayed ungrouped into the group of the same name."""
     by_name = {one.name: one for one in rest}
     joined = [
         one.model_copy(update={"evals": (*one.evals, *alike.evals)}) if (alike := by_name.pop(one.name, None)) else one

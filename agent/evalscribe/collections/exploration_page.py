@@ -8,7 +8,7 @@ from evalscribe.reports.markdown import inline
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
-"""Evals that are named."""
+"""Maximum evals that are named."""
 LONGEST_PASSAGE = 300
 
 
@@ -35,7 +35,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def named(runs: Sequence[str], members: Mapping[str, Member]) -> str:
-    """Evals by name, the trials of one together."""
+    """Render the names of evals, with the trials of one eval together."""
     trials: dict[str, list[int]] = {}
     for run in runs:
         name, trial = _without_trial(members[run])
@@ -64,7 +64,7 @@ def _share(share: ClusterShare) -> str:
 
 
 def _passage(one: Passage, *, with_run: bool) -> str:
-    """With everything that finds it again: eval and run, transcript and block."""
+    """Render a passage with its location: eval and run, transcript and block."""
     mark = " (relocated)" if one.status == "relocated" else ""
     run = f", run {inline.code(one_line(one.run_id))}" if with_run else ""
     text = inline.code(cut(one_line(one.text), LONGEST_PASSAGE))
@@ -73,14 +73,14 @@ def _passage(one: Passage, *, with_run: bool) -> str:
 
 EXPLORATION_KIND = "evalscribe-explore/1"
 MOST_TOLD = 40
-"""Observations of one list."""
+"""Maximum observations in one list."""
 MOST_RUNS = 5
 LONGEST_TITLE = 200
 _NAMES = ("collection", "question", "where", "max_runs", "judge")
 
 
 def exploration_page(found: Exploration) -> str:
-    """Stable: nothing changes where nothing else was found."""
+    """Render an exploration. The same result gives the same page."""
     lines = [f"# {prose(cut(one_line(found.question), LONGEST_TITLE))}", "", *_answer(found), "", *_about(found)]
     members = {member.id: member for member in found.members}
     if found.clusters:
@@ -100,7 +100,7 @@ def exploration_page(found: Exploration) -> str:
 
 
 def same_question(text: str, other: str) -> bool:
-    """Whether two documents answer the same question about the same agent runs, by the same judge."""
+    """Tell whether two documents answer the same question about the same agent runs, by the same judge."""
     return documents.same_facts(text, other, _NAMES)
 
 
@@ -146,7 +146,7 @@ def _runs(members: Sequence[Member]) -> str:
 
 
 def _cost(found: Exploration) -> str:
-    """Whenever it was paid, so that the page stays the same."""
+    """Render the total cost, including cached answers, so that the page stays the same."""
     if not found.usage.calls:
         return ""
     tokens = found.usage.input_tokens + found.usage.output_tokens

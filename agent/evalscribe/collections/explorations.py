@@ -57,7 +57,7 @@ Batch = tuple[Member, ...]
 
 @dataclass(frozen=True)
 class ExploreJudges:
-    """One model, by the rubric of each step."""
+    """One model with the rubric of each step."""
 
     name: str
     """Id of the model."""
@@ -65,16 +65,16 @@ class ExploreJudges:
     clusterer: RubricJudge
     answerer: RubricJudge
     window: int
-    """Tokens of a prompt and its answer."""
+    """Context window in tokens, for prompt and answer."""
     lanes: int
     knew: Callable[[JudgeResult], bool]
-    """Whether a result was known before this command."""
+    """True if a result was cached before this command."""
     notes: tuple[str, ...] = ()
-    """What the user should know about the prompts."""
+    """Notes for the user about the prompts."""
 
 
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
-    """The named model as the judge of every step."""
+    """Open the named model as the judge of every step."""
     prompts, models = workspace.prompts, workspace.models
     made = MadeJudge(workspace.store.collections)
     maker = JudgeMaker(models, prompts, made, fresh=workspace.options.fresh)
@@ -100,22 +100,22 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
 
 @dataclass(frozen=True)
 class ExplorationPlan:
-    """Which agent runs are read together; nothing that was said in them is held."""
+    """Batches of agent runs that are read together, without their contents."""
 
     batches: tuple[Batch, ...]
     gaps: tuple[Gap, ...]
     estimate: Estimate
-    """What all steps take at most, were nothing known."""
+    """Maximum usage of all steps if nothing is cached."""
 
     @property
     def calls(self) -> int:
-        """How often the model is likely to be asked."""
+        """Return the expected number of model calls."""
         return len(self.batches) + 2 if self.batches else 0
 
 
 @dataclass(frozen=True)
 class ExplorationAnswer:
-    """What the model said, held against what it was shown."""
+    """Answer of the model, with its citations checked."""
 
     observations: tuple[Observation, ...]
     unverified: tuple[Observation, ...] = ()
@@ -128,7 +128,7 @@ class ExplorationAnswer:
 
 
 async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read: Read) -> ExplorationPlan:
-    """Reads every agent run once, one batch in memory at a time."""
+    """Plan the batches. Reads every agent run once, with one batch in memory at a time."""
     gone, batches, estimate = list[str](), list[Batch](), Estimate()
 
     def there() -> Iterator[tuple[Member, Record]]:
@@ -141,7 +141,7 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
     for together in explore_batches.pack_batches(there(), explore_batches.batch_tokens(judges.window)):
         estimate += judges.observer.estimate(ObservedBatch.of(together).subject)
         batches.append(tuple(member for member, _ in together))
-        await asyncio.sleep(0)  # thousands are read, and signals must not wait for all of them
+        await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
     gaps = (Gap(agent_runs=tuple(gone), reason=GONE),) if gone else ()
     if batches:
         later = clusters.estimate_subject(len(batches))
@@ -152,9 +152,11 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
 async def explore_by_model(
     judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Every step, each answer stored at once; what is known is not asked again.
+    """Run every step and store each answer at once. Cached answers are not asked for again.
 
-    Raises `DataError` where nothing at all could be read, and `EvalscribeError` for what concerns all questions.
+    Raises:
+        DataError: Nothing could be read.
+        EvalscribeError: All questions fail for the same reason.
     """
     seen = await _observed(judges, plan, read, watcher)
     found = await explore_clusters.cluster_observations(
@@ -191,7 +193,7 @@ async def _observed(
         known = "  (known)" if result and judges.knew(result) else ""
         n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} from {batch[0].eval} on: {said}{known}")
-        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, found))
@@ -205,7 +207,7 @@ async def _observed(
 async def _of_batch(
     judges: ExploreJudges, batch: Batch, read: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
-    """What was observed, or why nothing could be."""
+    """Return the observations of a batch, or the reason why there are none."""
     there = [(member, record) for member in batch if (record := read(member))]
     if not there:
         return GONE, None
@@ -217,7 +219,7 @@ async def _of_batch(
 
 
 def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
-    """One for each reason."""
+    """Return one gap for each reason."""
     unread = defaultdict[str, list[str]](list)
     for number, told in sorted(found.items()):
         if isinstance(told, str):
@@ -228,7 +230,7 @@ def _gaps(batches: Sequence[Batch], found: dict[int, tuple[Observation, ...] | s
 async def _answered(
     judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: AnalysisWatcher
 ) -> tuple[str | None, tuple[str, ...], Usage]:
-    """The answer, notes, and what it took; no answer where there is nothing to answer from, or the model fails."""
+    """Return the answer, notes and usage. The answer is None without clusters, or if the model fails."""
     if not clusters:
         return None, (), Usage()
     subject = answer_subject(clusters, explored)
@@ -251,7 +253,7 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 async def explore_by_rules(
     tables: Tables, collection_id: str, members: Sequence[Member], read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """What is known of every failed one; those that passed are silent."""
+    """Report the cause of every failed agent run as judged by rules; passed ones are left out."""
     known = _findings(tables, collection_id)
     failures, gone = list[CausedFailure](), list[str]()
     failed = [member for member in members if member.failed]
@@ -262,7 +264,7 @@ async def explore_by_rules(
         else:
             failures.append(told)
         watcher.fetched(n, len(failed))
-        await asyncio.sleep(0)  # thousands are judged, and signals must not wait for all of them
+        await asyncio.sleep(0)  # there may be thousands of failures: yield to signal handlers
     observations = answer.cause_observations(failures)
     clusters = made.build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
@@ -290,7 +292,7 @@ def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
 
 
 def _finding(told: object) -> FindingSummary | None:
-    """None for one that was cut, or that another version wrote: its eval is judged anew."""
+    """Parse a stored finding. Returns None if it was cut or another version wrote it: its eval is judged again."""
     try:
         return FindingSummary.model_validate(told)
     except ValidationError:
@@ -333,7 +335,7 @@ def _judged(member: Member, read: Read) -> CausedFailure | None:
 
 
 def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, ...]:
-    """Of those that were looked up and found."""
+    """Return the passages of citations that were resolved."""
     return tuple(
         Passage(
             agent_run_id=member.id,
@@ -349,15 +351,15 @@ def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, .
 
 
 COLLECTIONS = "collections"
-"""The folder of what is about several models."""
+"""Folder of pages about several models."""
 LONGEST_NAME = 50
-"""Characters of the question in a file's name."""
+"""Maximum characters of the question in a file name."""
 
 
 def put_exploration(library: Library, found: Exploration, text: str) -> PlacedDocument:
-    """Into the model's folder; where several are explored, into the collection's.
+    """Write the page into the model's folder, or into the collection's if several models are explored.
 
-    The same question about the same agent runs and as many of them, asked of the same judge, has one file.
+    The same question with the same condition, limit and judge has one file.
     """
     facts = [found.collection_id, found.question, found.where, found.max_runs, found.judge]
     asked = content_id(facts).removeprefix("sha256:")
@@ -404,23 +406,24 @@ async def explore(
     dry_run: bool = False,
     writes: bool = True,
 ) -> Explored:
-    """Ask one question of many agent runs.
+    """Answer one question about many agent runs.
 
     Args:
-        workspace: Where answers and the page go; needs `async with`.
-        question: What is asked.
-        watcher: Hears how it goes.
+        workspace: Workspace for answers and the page; needs `async with`.
+        question: The question.
+        watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
         where: A condition over `agent_runs`, or a SELECT that gives `id`.
-        max_runs: At most so many agent runs, by id.
+        max_runs: Maximum agent runs, in order of id.
         dry_run: Only estimate: nothing is asked and nothing written.
         writes: Write the page into the reports.
 
     Raises:
-        UsageError: The condition is no good.
-        NotFoundError: It fits nothing.
-        DataError: Nothing at all could be read.
-        EvalscribeError: It concerns all of it, such as a judge that cannot be asked; what was answered is stored.
+        UsageError: The condition is invalid.
+        NotFoundError: No agent run matches.
+        DataError: Nothing could be read.
+        EvalscribeError: The exploration failed, for example because the judge is unavailable; answers so far are
+            stored.
     """
     name = workspace.settings.judge_name
     if name != RULES:
@@ -476,7 +479,7 @@ async def explore(
 
 
 def _question(text: str) -> str:
-    """Redacted, for it is stored. Raises `UsageError` for none."""
+    """Return the question with secrets redacted, because it is stored. Raises `UsageError` if it is empty."""
     question = redact(clean_text(text)).strip()
     if not question:
         raise UsageError('ask something: `evalscribe explore "what do the failures have in common?"`')

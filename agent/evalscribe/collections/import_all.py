@@ -31,7 +31,7 @@ from evalscribe.sources.formats import open_records, run_files
 from evalscribe.workspace import Workspace
 
 Bring = Callable[[Collection, ImportWatcher], Awaitable[FileImport]]
-"""Brings one file or run in."""
+"""Function that imports one file or run."""
 
 
 class ImportedAll(Frozen):
@@ -59,15 +59,15 @@ async def import_all(
     experiment: str | None = None,
     dry_run: bool = False,
 ) -> ImportedAll:
-    """Import every file; nothing is stored where one that the user named holds no runs.
+    """Import every file. Nothing is stored if a file that the user named holds no runs.
 
     Args:
-        workspace: Whose store it goes into.
+        workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
-        watcher: Hears how it goes.
+        watcher: Receives progress.
         collection: Name of the collection; None for the configured one, else the first path's.
         collection_id: Id of the collection; None for one made of its name.
-        provider: Of all runs, where the files do not say.
+        provider: Provider of runs whose file does not name one.
         model: As `provider`.
         experiment: As `provider`.
         dry_run: Read and count; store nothing, and create no store.
@@ -117,13 +117,13 @@ def _collection(
 
 @dataclass(frozen=True)
 class _Given:
-    """A file or run that may come in."""
+    """A file or run to import."""
 
     name: str
     open: Callable[[], Bring]
-    """Raises `EvalscribeError` for what holds no runs."""
+    """Open the file. Raises `EvalscribeError` if it holds no runs."""
     named: bool = True
-    """Whether the user named it: a file of a folder that holds no runs is passed over."""
+    """True if the user named it. A file of a folder that holds no runs is skipped."""
 
 
 def _opened(given: Sequence[_Given], passed_over: dict[str, str]) -> list[tuple[_Given, Bring]]:
@@ -145,7 +145,7 @@ def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> No
 def _given(
     workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
 ) -> Iterator[_Given]:
-    """Every file of what was named; what is no path names a run. Raises `EvalscribeError`."""
+    """Yield every file that was named; a name that is no path is a run. Raises `EvalscribeError`."""
     place = Path(path)
     of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, dry_run=dry_run)
@@ -163,7 +163,7 @@ def _given(
 
 
 def _is_run(path: str, place: Path) -> bool:
-    """Whether this names a run of a deployment: an address, or an id that is no path."""
+    """Tell whether this names a run of a deployment: an address, or an id that is no path."""
     try:
         there = place.exists()
     except (OSError, ValueError):
@@ -218,7 +218,7 @@ Readers = WorkerPool[FilePiece, FileImport]
 
 @dataclass(frozen=True)
 class Importer:
-    """A `Factory`. The store's address crosses to the workers, with its password."""
+    """A `Factory`. The store's address, including its password, is sent to the workers."""
 
     place: Path | str | None
     """None: nothing is stored."""
@@ -245,14 +245,14 @@ class Importer:
 
 
 class NoImportWatcher:
-    """Whoever waits hears of a whole file."""
+    """Watcher that ignores everything; the caller only learns when a file is done."""
 
     def imported(self, evals: int, progress: float) -> None: ...
 
 
 @asynccontextmanager
 async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Readers | None]:
-    """Workers that read files; None where this process does. Raises `UsageError` for a store they cannot reach."""
+    """Open workers that read files; None to read in this process. Raises `UsageError` for a store they cannot reach."""
     engine = workspace.open_engine()
     if engine.name == LOCAL:
         yield None
@@ -269,7 +269,7 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
 
 
 async def _read_apart(readers: Readers, piece: FilePiece) -> FileImport:
-    """Raises `UnavailableError` where whoever reads this file dies."""
+    """Read a file in a worker. Raises `UnavailableError` if the worker dies."""
     done = await readers.do(piece)
     if isinstance(done, LostWork):
         raise UnavailableError(f"{piece.path} could not be read: {done.reason}")

@@ -22,9 +22,9 @@ from evalscribe.sources.formats import EXPLICIT, keep_stated_models
 
 MOST_RECORDS = 500
 FETCHES = 8
-"""How many evals of a source are asked for at once."""
+"""Maximum evals requested from a source at once."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Of the records that are stored at once: what is lost with the process, and what has to fit into memory."""
+"""Maximum characters of records written at once: the loss if the process dies, and a bound on memory."""
 
 
 class ImportWatcher(Protocol):
@@ -61,15 +61,15 @@ async def import_file(
     *,
     said: Sequence[str] = (),
 ) -> FileImport:
-    """Store what a file holds, batch by batch: whatever ends it, whole batches are kept.
+    """Import a file batch by batch. Complete batches stay stored whatever ends the import.
 
     Args:
-        archive: Where it goes; None only counts.
-        shelf: Where the collection is added with the first batch; None where it exists.
-        records: The file.
-        collection: Where its runs belong.
-        watcher: Hears how it goes.
-        said: Which of provider, model and experiment the user said; the rest stays as it is known of a run.
+        archive: Store for the runs; None to only count.
+        shelf: Store for a new collection, added with the first batch; None if it exists.
+        records: The file's runs and records.
+        collection: Collection of the runs.
+        watcher: Receives progress.
+        said: Which of provider, model and experiment the user set; the others stay as stored.
 
     Raises:
         EvalscribeError: Not even a run can be read, or the store cannot be used.
@@ -93,7 +93,7 @@ def _stored(
     runs: Sequence[Run],
     records: Sequence[Record],
 ) -> AddedCounts:
-    """Raises `EvalscribeError` for what concerns the store, `UsageError` where the collection's id is taken."""
+    """Store a batch. Raises `EvalscribeError` for the store, `UsageError` if the collection's id is taken."""
     if archive is None:
         return AddedCounts()
     if shelf is not None:
@@ -114,14 +114,14 @@ async def import_source(
     collection: Collection,
     watcher: ImportWatcher,
 ) -> FileImport:
-    """Store the failed evals of a run that a source names, with their evidence. Raises as `import_file` does."""
+    """Store the failed evals of a source's run with their evidence. Raises the errors of `import_file`."""
     run = await source.run()
     tally = _Tally()
     tally.saw(run)
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail, which the source counts and does not name"] = unnamed
-    for start in range(0, max(1, len(run.failures)), FETCHES):  # a run in which nothing failed comes in, too
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # a run without failures is imported, too
         some = run.failures[start : start + FETCHES]
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
         for record in records:
@@ -134,7 +134,7 @@ async def import_source(
 
 
 def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
-    """A failed eval as a record; of one that cannot be read, what the run says of it."""
+    """Convert a failed eval into a record; if its evidence is unreadable, from what the run records."""
     if isinstance(found, UnreadableEvidence):
         found = Evidence(eval=found.eval, missing=(found.reason,))
     task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
@@ -184,13 +184,13 @@ class _Tally:
     def _counted(self, run: Run) -> Run:
         counts = self.statuses[run.id]
         if run.total > counts.total():
-            return run  # Its source counts evals that it does not name.
+            return run  # The source counts evals that it does not name.
         failed = counts["failed"] + counts["error"]
         return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
 
 
 def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
-    """What is read, in pieces of bounded size; what ends the reading is told in the tally."""
+    """Group what is read into batches of bounded size. The reason why reading stopped goes into the tally."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -219,7 +219,7 @@ def _until_error(read: Iterator[Run | Record], tally: _Tally) -> Iterator[Run | 
 
 
 def characters(record: Record) -> int:
-    """About how much text a record holds."""
+    """Estimate the characters of text in a record."""
     said = sum(len(message.content) for transcript in record.transcripts for message in transcript.messages)
     return said + sum(len(document.text) for document in record.documents)
 

@@ -31,9 +31,9 @@ from evalscribe.workspace import Workspace
 
 REASON_LENGTH = 300
 BATCH_LANES = 10_000
-"""Subjects that wait for batches together; each is held in memory meanwhile."""
+"""Maximum subjects that wait for batches together; each stays in memory meanwhile."""
 MOST_LOADED = 5_000_000
-"""Estimated tokens of subjects that stay in memory between an estimate and the judging: about 20 MB of text."""
+"""Maximum estimated tokens of subjects kept in memory between estimate and judging: about 20 MB of text."""
 
 
 class Judgement(JudgeResultWithCitations):
@@ -103,18 +103,19 @@ async def judge(
     """Judge subjects by a rubric.
 
     Args:
-        workspace: Where results go; needs `async with`.
+        workspace: Workspace for results; needs `async with`.
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
         names: Files of agent runs, runs, and names of evals behind their run; without any, those of the collection.
-        watcher: Hears how it goes.
+        watcher: Receives progress.
         judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
-        collection: Whose rubric and whose agent runs, by name or id; None for everybody's rubrics and the only one.
+        collection: Collection of the rubric and agent runs, by name or id; None for shared rubrics and the only
+            collection.
         where: A condition over the collection's `agent_runs`.
-        most: Judge at most so many.
+        most: Maximum subjects to judge.
         dry_run: Only estimate.
 
     Raises:
-        EvalscribeError: It concerns all subjects; what was finished by then is stored.
+        EvalscribeError: Judging failed for all subjects; results before that are stored.
     """
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
@@ -149,7 +150,7 @@ async def judge(
 
 
 def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
-    """A rubric of the collection, by name or id; where it has none of that name, one of everybody's."""
+    """Find a rubric of the collection by name or id, else a shared rubric of that name."""
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
     own = choose_collection(workspace, collection)
@@ -162,7 +163,7 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
 
 
 def concurrency(workspace: Workspace) -> int:
-    """How many subjects are judged at once; with batches, how many wait together."""
+    """Return the number of subjects judged at once; with batches, the number that wait together."""
     return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
 
 
@@ -174,9 +175,9 @@ async def judge_all(
     knew: Callable[[JudgeResult], bool],
     concurrency: int = 4,
 ) -> tuple[Judgement, ...]:
-    """Every subject judged, a few at a time, each result stored at once; what concerns one subject is a `FAILURE`.
+    """Judge every subject concurrently and store each result at once. An error of one subject is a `FAILURE`.
 
-    Raises `EvalscribeError` for what concerns all; what was finished by then is stored.
+    Raises `EvalscribeError` for errors that concern all subjects; finished results stay stored.
     """
     found: dict[int, tuple[Judgement, ...]] = {}
 
@@ -186,7 +187,7 @@ async def judge_all(
         n = f"{len(found):>{len(str(len(waiting)))}}/{len(waiting)}"
         for result in found[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (known)' if result.known else ''}")
-        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     await run_concurrently(enumerate(waiting), one, min(concurrency, len(waiting) or 1))
     return tuple(result for number in sorted(found) for result in found[number])
@@ -195,9 +196,10 @@ async def judge_all(
 async def judge_subjects(
     judge: LoadedJudge, waiting: PendingSubject, knew: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
-    """What the judge made of one subject. The one place where what goes wrong with one becomes data.
+    """Judge one subject. This is the one place where an error of one subject becomes data.
 
-    `knew` tells whether a result was known before this command.
+    Args:
+        knew: Tells whether a result was cached before this command.
     """
     try:
         loaded = waiting.take()
@@ -212,9 +214,9 @@ async def judge_subjects(
 
 
 def estimate_judging(judge: LoadedJudge, waiting: Sequence[PendingSubject]) -> Estimate:
-    """Return what judging these takes at most, were nothing known.
+    """Return the maximum usage of judging these subjects if nothing is cached.
 
-    What was loaded is kept for judging it, within `MOST_LOADED`.
+    Loaded subjects are kept in memory for judging, within `MOST_LOADED`.
     """
     total = Estimate()
     for one in waiting:

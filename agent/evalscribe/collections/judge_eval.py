@@ -1,4 +1,4 @@
-"""Compare judges with the labels that people gave."""
+"""Compare judges with human labels."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from evalscribe.statistics.intervals import Interval
 from evalscribe.workspace import Workspace
 
 PREFERRED = "classification"
-"""The label of a rubric that has it; else the first field that rollouts are compared by."""
+"""Label field of a rubric that has it; otherwise the first field that rollouts are compared by."""
 
 
 class CalibrationRow(Frozen):
@@ -83,7 +83,7 @@ class JudgeEval(Frozen):
 
 
 def label_key(rubric: Rubric, wanted: str | None) -> str:
-    """The field to compare. Raises `UsageError` where the rubric leaves no choice of labels."""
+    """Return the field to compare. Raises `UsageError` if the rubric has no field with a choice of labels."""
     keys = agreement_keys(rubric.output_schema)
     if wanted is None and keys:
         return PREFERRED if PREFERRED in keys else keys[0]
@@ -104,21 +104,21 @@ async def judge_eval(
     collection: str | None = None,
     where: str | None = None,
 ) -> JudgeEval:
-    """Ask judges about subjects that people labelled; what is known is not asked again.
+    """Compare judges on subjects with human labels. Cached results are not asked for again.
 
     Args:
-        workspace: Where results go; needs `async with`.
+        workspace: Workspace for results; needs `async with`.
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
         dataset: A file of JSON lines, or `NAME[@V][:SPLIT]` of a dataset.
-        watcher: Hears how it goes.
+        watcher: Receives progress.
         judges: `rules`, `cascade`, `provider/model`; empty for the rubric's own model.
         label: The field to compare; None for the rubric's first choice.
-        collection: Whose rubric, and whose agent runs lines may name.
+        collection: Collection of the rubric and of agent runs that lines may name.
         where: A condition over these agent runs.
 
     Raises:
-        DataError: Lines are no labelled subjects.
-        EvalscribeError: It concerns all subjects.
+        DataError: Lines are not labelled subjects.
+        EvalscribeError: Judging failed for all subjects.
     """
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
@@ -169,7 +169,7 @@ async def _calibrated(
 
 
 def _row(example: LabelledSubject, found: JudgedSubjects, key: str, labels: Sequence[str]) -> CalibrationRow:
-    """Of a cascade's several results the first that answers in these labels counts."""
+    """Build the row of one subject. For a cascade, the first result with one of these labels counts."""
     answers = [one for one in found.results if one.result_type == ResultType.DIRECT_RESULT]
     said = next((label for one in answers if (label := _said(one, key)) in labels), None)
     reason = next((one.reason for one in found.results if one.reason), None)

@@ -28,17 +28,19 @@ _NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+
 @dataclass(frozen=True)
 class LabelledSource:
     name: str
-    """As it is told, before the number of a line."""
+    """Name in messages, before a line number."""
     folder: Path
-    """What files of subjects are relative to."""
+    """Folder that file subjects are relative to."""
     lines: tuple[tuple[int, str], ...]
-    """JSON texts of a subject with its label, each with its line or its item's place, from 1."""
+    """JSON texts of labelled subjects, each with its line or its item's place (from 1)."""
 
 
 def labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
-    """A file, else `NAME[@V][:SPLIT]` of a dataset, whose labels are called `key`.
+    """Read a file, else `NAME[@V][:SPLIT]` of a dataset with `key` as its label field.
 
-    Raises `NotFoundError` where there is neither, `DataError`.
+    Raises:
+        NotFoundError: Neither exists.
+        DataError: The file is not text.
     """
     path = Path(named)
     if path.exists() or path.suffix in (".jsonl", ".json") or "/" in named:
@@ -50,16 +52,16 @@ def labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
 
 
 def of_file(path: Path) -> LabelledSource:
-    """Raises `NotFoundError` for no file, `DataError` for one that is no text."""
+    """Read a file. Raises `NotFoundError` if it does not exist, `DataError` if it is not text."""
     lines = tuple((number, text) for number, text in enumerate(_read(path).split("\n"), 1) if text.strip())
     return LabelledSource(str(path), path.parent, lines)
 
 
 def of_dataset(datasets: Datasets, named: str, key: str) -> LabelledSource:
-    """The items of `NAME[@V][:SPLIT]`: the input is the subject; the expected output is its label, or holds it as `key`
-    or `label`.
+    """Read the items of `NAME[@V][:SPLIT]`.
 
-    Raises `NotFoundError` naming what there is.
+    The input is the subject. The expected output is its label, or an object with it as `key` or `label`. Raises
+    `NotFoundError` listing the known names.
     """
     dataset, version_name, split = _parts(datasets, named)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
@@ -70,7 +72,7 @@ def of_dataset(datasets: Datasets, named: str, key: str) -> LabelledSource:
 
 
 def _parts(datasets: Datasets, named: str) -> tuple[Dataset, str | None, str | None]:
-    """A whole name comes before one with a version or a split."""
+    """Split a name into dataset, version and split. An exact name takes precedence."""
     if whole := datasets.find(named):
         return whole, None, None
     match = _NAMED.fullmatch(named)
@@ -105,9 +107,9 @@ T = TypeVar("T")
 Members = Callable[[], Mapping[str, PendingSubject]]
 
 MOST_TOLD = 5
-"""Bad lines that are named at once."""
+"""Maximum bad lines named in one error."""
 KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
-"""What a subject may be."""
+"""Kinds of subjects."""
 
 
 class SubjectLine(Frozen):
@@ -135,7 +137,7 @@ class LabelledLine(Frozen):
 
 @dataclass(frozen=True)
 class LabelledSubject:
-    """A labelled subject, read when it is its turn."""
+    """A labelled subject, loaded when it is judged."""
 
     line: int
     label: str
@@ -143,17 +145,22 @@ class LabelledSubject:
 
 
 class LabelledSubjects:
-    """All of one source; whatever is wrong with it is told with its line, before anybody is asked."""
+    """All subjects of one source. Errors in any line are reported with its number before a judge is asked."""
 
     def __init__(self, source: LabelledSource, labels: Sequence[str], members: Members = dict) -> None:
-        """`labels`: what a label may be, as `spelled`; `members`: the agent runs that lines may name by id."""
+        """Read the source.
+
+        Args:
+            labels: Permitted labels, as `spelled`.
+            members: Agent runs that lines may name by id.
+        """
         self._source = source
         self._labels = labels
         self._members = cache(members)
         self._problems: list[tuple[int, str]] = []
 
     async def examples(self, finder: SubjectFinder) -> tuple[LabelledSubject, ...]:
-        """In the order of the source. Raises `DataError` naming bad lines."""
+        """Return the subjects in the order of the source. Raises `DataError` naming bad lines."""
         lines = self._lines()
         self._check()
         runs = await self._runs(lines, finder)
@@ -172,7 +179,7 @@ class LabelledSubjects:
     async def _runs(
         self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
-        """Every failed eval that is asked for, by its run and eval as they are written."""
+        """Load every failed eval that lines name, keyed by run and eval as written."""
         found: dict[tuple[str, str], PendingSubject] = {}
         asked: dict[str, list[tuple[int, str | None]]] = {}
         for number, line in lines:
@@ -240,7 +247,7 @@ class LabelledSubjects:
             first.setdefault(key, example.line)
 
     def _tried(self, number: int, attempt: Callable[[], T]) -> T | None:
-        """None, and a problem of this line, for what is not there or not readable."""
+        """Call `attempt`; if something is missing or unreadable, record a problem for the line and return None."""
         try:
             return attempt()
         except (DataError, NotFoundError) as error:
@@ -259,7 +266,7 @@ class LabelledSubjects:
 
 
 def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
-    """One line. Raises `DataError` saying what is wrong with it."""
+    """Parse one line. Raises `DataError` if it is invalid."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
     except ValidationError as error:
@@ -279,7 +286,7 @@ def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
 
 
 def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
-    """Equal evidence of two runs is two subjects."""
+    """Load frozen evidence. Equal evidence of two runs is two subjects."""
     loaded = of_frozen(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
     own = loaded.evidence.eval
@@ -287,11 +294,11 @@ def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
 
 
 def spelled(label: object) -> str:
-    """A label as it is compared: `true` for a yes, numbers as JSON."""
+    """Normalise a label for comparison: `true` for yes, numbers as JSON."""
     return label if isinstance(label, str) else json.dumps(label)
 
 
 def labels_of(schema: dict[str, Any], key: str) -> Iterator[str]:
-    """What a property of an output may be, where that is a choice; nothing otherwise."""
+    """Yield the permitted values of an output property; none if it is not a choice."""
     shape = schema["properties"].get(key, {})
     yield from map(spelled, (True, False) if shape.get("type") == "boolean" else shape.get("enum", ()))

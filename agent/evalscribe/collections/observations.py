@@ -25,7 +25,7 @@ FOLDER = "explore"
 QUESTION = "explore/question.md.j2"
 OBSERVE, CLUSTER, ANSWER = "explore/observe.md.j2", "explore/cluster.md.j2", "explore/answer.md.j2"
 MOST_OBSERVED = 40
-"""Observations of one batch."""
+"""Maximum observations of one batch."""
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
@@ -47,17 +47,17 @@ _CLUSTER = _object(
 
 
 def observing_rubric(prompts: Prompts, question: str) -> Rubric:
-    """What is there that speaks to the question: `{"observations": [text with citations, …]}`."""
+    """Return the rubric for relevant observations: `{"observations": [text with citations, …]}`."""
     return _rubric(prompts, question, OBSERVE, _object(observations={"type": "array", "items": _CITED}))
 
 
 def clustering_rubric(prompts: Prompts, question: str) -> Rubric:
-    """What says the same: `{"clusters": [{"name", "text", "members": [id, …]}, …]}`."""
+    """Return the rubric for grouping: `{"clusters": [{"name", "text", "members": [id, …]}, …]}`."""
     return _rubric(prompts, question, CLUSTER, _object(clusters={"type": "array", "items": _CLUSTER}))
 
 
 def answering_rubric(prompts: Prompts, question: str) -> Rubric:
-    """The answer: `{"answer": text with citations}`."""
+    """Return the rubric for the answer: `{"answer": text with citations}`."""
     return _rubric(prompts, question, ANSWER, _object(answer=_CITED))
 
 
@@ -73,29 +73,29 @@ def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, An
 
 
 LONGEST_ANSWER, ANSWERS = 16_384, 0.5
-"""Tokens of an answer, and how much of a small window they may be."""
+"""Maximum tokens of an answer, and the share of a small context window it may take."""
 QUESTION_TOKENS = 1500
-"""Of what stands around a batch."""
+"""Tokens of the prompt around a batch."""
 MOST_TOGETHER = 12
-"""Agent runs of one batch: of more a model tells only what most have in common."""
+"""Maximum agent runs of one batch; with more, a model reports only what most have in common."""
 _MARK = re.compile(r"([TR])(\d+)")
 
 
 def batch_tokens(window: int) -> int:
-    """Tokens of one batch, so that it is read whole."""
+    """Return the tokens available for one batch, so that it is read in one prompt."""
     answer = min(LONGEST_ANSWER, int(ANSWERS * window))
     return max(LEAST, min(int(MARGIN * (window - answer - QUESTION_TOKENS)), LONGEST_PART))
 
 
 def run_tokens(record: Record) -> int:
-    """Tokens of an agent run as it is shown, estimated."""
+    """Estimate the tokens of an agent run as shown to a model."""
     return sum(
         estimate_tokens(item.text) + estimate_tokens(item.about) + DELIMITERS for item in run_items(0, 0, record)
     )
 
 
 def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
-    """Each agent run in one batch, in order; a longer one is alone, and its judge reads it in parts."""
+    """Pack agent runs into batches, in order. A longer one is alone and its judge reads it in parts."""
     batch: list[tuple[Member, Record]] = []
     left = room
     for member, record in together:
@@ -111,12 +111,12 @@ def pack_batches(together: Iterable[tuple[Member, Record]], room: int) -> Iterat
 
 @dataclass(frozen=True)
 class ObservedBatch:
-    """A batch as a model is shown it: runs `R0`, `R1` …, their transcripts `T0`, `T1` … counted through."""
+    """A batch as shown to a model: runs `R0`, `R1` …, with transcripts `T0`, `T1` … numbered throughout."""
 
     members: tuple[Member, ...]
     subject: Subject
     starts: tuple[int, ...]
-    """Number of the first transcript of each."""
+    """Number of each run's first transcript."""
 
     @classmethod
     def of(cls, together: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
@@ -133,7 +133,7 @@ class ObservedBatch:
         return None if number is None else self.members[number]
 
     def place(self, target: CitationTarget) -> str:
-        """Where in its own run: `T0B3`, however many transcripts other runs of the batch have."""
+        """Return the location within its own run, such as `T0B3`."""
         if target.kind == "document" and target.role:
             return f"{target.role} {target.path}"
         start = self.starts[self._numbers[target.agent_run_id or ""]]
@@ -147,11 +147,11 @@ class ObservedBatch:
 LONGEST_TEXT = 500
 LONGEST_PASSAGE = 600
 MOST_PASSAGES = 12
-"""Of one observation."""
+"""Maximum passages of one observation."""
 
 
 def parse_observations(result: JudgeResult, rubric: Rubric, shown: ObservedBatch) -> tuple[Observation, ...]:
-    """The observations of one batch, in the reader's order and not yet numbered."""
+    """Parse the observations of one batch, in order and not yet numbered."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, shown.subject)
     found = (_observation(said, shown) for said in cited.output["observations"])
     return tuple(one for one in found if one.text)
@@ -171,12 +171,12 @@ def _observation(said: Mapping[str, Any], shown: ObservedBatch) -> Observation:
 
 
 def _named(text: str, shown: ObservedBatch) -> dict[int, str | None]:
-    """By where a citation begins: the agent run that it names."""
+    """Return the agent run that each citation names, by the citation's offset."""
     return {mark.start: mark.item.target.agent_run_id for mark in parse_marks(text, shown.subject) if mark.item}
 
 
 def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatch) -> Passage | None:
-    """None where nothing holds: words of another agent run than the one that is named prove nothing of it."""
+    """Resolve a citation. Returns None if it does not hold or quotes another agent run than the one named."""
     target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
         return None
@@ -196,7 +196,7 @@ def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatc
 
 
 def _text(target: CitationTarget, shown: ObservedBatch) -> str:
-    """The words that stand there; of a whole value of metadata the value."""
+    """Return the cited text; for a whole metadata value, the value."""
     if target.start_idx is None and not target.metadata_key:
         return ""
     return (shown.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]
@@ -205,7 +205,7 @@ def _text(target: CitationTarget, shown: ObservedBatch) -> str:
 def number_observations(
     batches: Sequence[Sequence[Observation]],
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-    """Those that something holds up, `O0`, `O1` …, and those that nothing does, `U0` …; each in the order read."""
+    """Number observations in reading order: supported ones `O0`, `O1` …, unsupported ones `U0` …."""
     every = [one for batch in batches for one in batch]
     return (
         tuple(_ids("O", (one for one in every if one.agent_runs))),

@@ -39,9 +39,11 @@ class QueryResult(QueryRows):
 def run_query(
     tables: Tables, collection_id: str, sql: str, *, most_rows: int = MOST_ROWS, timeout_s: float = TIMEOUT_S
 ) -> QueryResult:
-    """What one SELECT gives, at most so many rows.
+    """Run one SELECT and return up to `most_rows` rows.
 
-    Raises `UsageError` with line and column for a query that is no good, `UnavailableError` when the time is up.
+    Raises:
+        UsageError: The query is invalid; the message has line and column.
+        UnavailableError: The query timed out.
     """
     if not 1 <= most_rows <= MOST_ROWS:
         raise UsageError(f"a query gives 1 to {MOST_ROWS:,} rows, not {most_rows:,}: page with LIMIT and OFFSET")
@@ -51,7 +53,7 @@ def run_query(
     values = {"collection_id": collection_id}
     began = time.perf_counter()
     found = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
-    # Made of JSON just now: to look at every value again would take as long as to read it.
+    # The values were just parsed from JSON: validating them again takes as long as reading them.
     return QueryResult.model_construct(
         columns=tuple(column.name for column in statement.columns),
         rows=tuple(tuple(map(value, statement.columns, row)) for row in found.rows),
@@ -62,9 +64,9 @@ def run_query(
 
 
 LOOKED_AT = 1000
-"""Runs of a collection whose metadata is looked at."""
+"""Maximum runs whose metadata is examined."""
 LONGEST = 60
-"""Characters of a sample."""
+"""Maximum characters of a sample value."""
 LONGEST_VALUE = 200
 _VALUES = """
 SELECT value, count(*) AS agent_runs FROM (SELECT ({path})::text AS value FROM agent_runs) AS some
@@ -125,7 +127,7 @@ def document_tables() -> tuple[TableDoc, ...]:
 
 
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
-    """Of the first thousand runs, two levels deep. Raises as `run_query` does."""
+    """List metadata keys of the first 1,000 runs, two levels deep. Raises the errors of `run_query`."""
     found = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in found if key.kind == "object")
     deeper = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
@@ -135,7 +137,13 @@ def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIME
 def metadata_values(
     tables: Tables, collection_id: str, path: str, most: int, *, timeout_s: float = TIMEOUT_S
 ) -> tuple[MetadataValue, ...]:
-    """The most frequent first; `path` as `MetadataKey` spells it, or `scores.reward`. Raises as `run_query` does."""
+    """List the most frequent metadata values at a path.
+
+    Args:
+        path: A path as in `MetadataKey`, or `scores.reward`.
+
+    Raises the errors of `run_query`.
+    """
     found = run_query(tables, collection_id, _VALUES.format(path=_spelled(path), most=most), timeout_s=timeout_s).rows
     return tuple(MetadataValue(value=_short(str(row[0])), agent_runs=int(str(row[1]))) for row in found)
 
@@ -178,16 +186,21 @@ _CHOSEN = "\nWHERE whole.id IN (SELECT chosen.id FROM (\n{select}\n) AS chosen)"
 
 
 def select_agent_runs(tables: Tables, collection_id: str, where: str | None = None) -> tuple[Member, ...]:
-    """By id. `where`: a condition over `agent_runs`, or a whole SELECT with a column `id`.
+    """Select agent runs, ordered by id.
 
-    Raises `UsageError` for a query that is no good, `UnavailableError` when the time is up.
+    Args:
+        where: A condition over `agent_runs`, or a SELECT with a column `id`.
+
+    Raises:
+        UsageError: The query is invalid.
+        UnavailableError: The query timed out.
     """
     chosen = _CHOSEN.format(select=_select(tables, where)) if where and where.strip() else ""
     return tuple(_pages(tables, collection_id, chosen))
 
 
 def _select(tables: Tables, where: str) -> str:
-    """Checked alone first: what is wrong with it is told with its own line and column."""
+    """Check the condition by itself first, so that errors have its own line and column."""
     whole = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
         columns = [column.name for column in check_query(whole, tables.dialect).columns]
@@ -210,9 +223,9 @@ def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
 _IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
-"""The condition on lines of its own: places in it are told from there, and a comment at its end ends with it."""
+"""The condition is on lines of its own: positions are relative to it, and a trailing comment ends with it."""
 LONGEST_REASON = 300
-"""Characters."""
+"""Maximum characters of a reason."""
 
 
 class EvalFilter(Frozen):
@@ -264,7 +277,7 @@ def list_evals(
     offset: int,
     timeout_s: float = TIMEOUT_S,
 ) -> EvalList:
-    """By run, name and trial. Raises `UsageError` for a condition that is no good, naming its place."""
+    """List evals by run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
     if wanted.where:
         check_query(_IDS.format(where=wanted.where), tables.dialect)
     source = f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS said ON said.agent_run_id = one.id {_where(wanted)}"
@@ -283,9 +296,9 @@ def list_evals(
 
 
 def eval_text(archive: EvalStore, store: Store, collection: Collection | None, eval_id: str) -> Subject:
-    """An eval as a judge is shown it, between delimiters; by its id, or by `run id/eval id` of one that was analysed.
+    """Render an eval as shown to a judge, between delimiters.
 
-    Raises `NotFoundError`.
+    The eval is named by id, or by `run id/eval id` if it was analysed. Raises `NotFoundError`.
     """
     record = archive.record(eval_id, collection.id if collection else None)
     if record is not None:

@@ -44,9 +44,9 @@ class _Call(NamedTuple):
 
 
 def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExplanation | None:
-    """What the candidate called where the base called something else; None where both called the same.
+    """Find the first tool call that differs from the baseline; None if all calls are the same.
 
-    Which call made the difference nobody knows from this alone: it is where to look first.
+    The difference is a place to look first, not necessarily the cause.
     """
     for before, after in zip_longest(_calls(base), _calls(candidate)):
         if before and after and (before.name, before.arguments) == (after.name, after.arguments):
@@ -56,7 +56,7 @@ def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExpla
 
 
 def _calls(transcript: Transcript) -> Iterator[_Call]:
-    """Calls that gave something back: what answers nothing, such as a note to oneself, did nothing."""
+    """Yield calls that returned something. A call without a result, such as a note to oneself, had no effect."""
     for at, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
@@ -100,8 +100,11 @@ SAME_ERROR = "the same error"
 
 
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
-    """Regressed evals by what they share, most frequent first: what a judge names, the cause of the run's report, the
-    first call that differs, the located error, the failed step."""
+    """Group regressed evals by what they share, most frequent first.
+
+    In order of preference: what a judge names, the cause of the run's report, the first call that differs, the located
+    error, the failed step.
+    """
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         if pair.change == "regressed":
@@ -120,7 +123,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
-    """As the first of a group has it: a signature has lost its capitals and numbers."""
+    """Return the error as the group's first member records it: signatures lose capitals and numbers."""
     failed = _failed(pair)
     if failed.error and signature.endswith((normalise_error(failed.error), failed.error.casefold())):
         return ": ".join(filter(None, (failed.step, failed.error)))
@@ -132,7 +135,7 @@ def _failed(pair: EvalPair) -> Trial:
 
 
 def _shared(pair: EvalPair) -> tuple[str, str, str]:
-    """Name, what kind of thing is shared, who says so."""
+    """Return what a pair shares: its name, its kind and its source."""
     failed = _failed(pair)
     if pair.why and pair.why.judge != DIVERGENCE_RULES:
         return pair.why.behaviour, "as the judge calls it", pair.why.judge
@@ -156,26 +159,26 @@ def _recorded(failed: Trial) -> tuple[str, str, str]:
 
 
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
-"""The rubrics."""
+"""Names of the rubrics."""
 MOST_FOLLOWED = 500
-"""Regressed evals whose transcripts are compared without a judge."""
+"""Maximum regressed evals whose transcripts are compared without a judge."""
 
 
 @dataclass(frozen=True)
 class CompareJudges:
-    """A model by the two rubrics of a comparison."""
+    """A model with the two rubrics of a comparison."""
 
     regression: RubricJudge
-    """About one regressed eval."""
+    """Judge of a single regressed eval."""
     behaviours: RubricJudge
-    """What the explanations have in common."""
+    """Judge of what the explanations have in common."""
     lanes: int
     knew: Callable[[JudgeResult], bool]
-    """Whether a result was known before this command."""
+    """True if a result was cached before this command."""
 
 
 def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> CompareJudges | None:
-    """The configured judge; None where the rules judge. Raises `EvalscribeError` where it cannot be asked."""
+    """Open the configured judge; None if rules judge. Raises `EvalscribeError` if it cannot be used."""
     name = workspace.settings.judge_name
     if name == RULES:
         return None
@@ -189,7 +192,7 @@ def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> Compa
 
 @dataclass(frozen=True)
 class _Tried:
-    """A regressed pair and the two tries that are compared."""
+    """A regressed pair with the two trials that are compared."""
 
     pair: EvalPair
     base: Record | None
@@ -201,7 +204,7 @@ class _Tried:
 
 
 def explain_by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[EvalPair, ...]:
-    """Each regressed pair with the first tool call that differs, where both tries have transcripts."""
+    """Add the first tool call that differs to each regressed pair whose trials have transcripts."""
     left = MOST_FOLLOWED
     found = []
     for pair in pairs:
@@ -213,26 +216,28 @@ def explain_by_rules(workspace: Workspace, pairs: Sequence[EvalPair]) -> tuple[E
 
 
 def estimate_explanation(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
-    """What asking about every regressed eval takes at most, were nothing known."""
+    """Return the maximum usage of judging every regressed eval if nothing is cached."""
     tried = (_tried(workspace, pair) for pair in pairs if pair.change == "regressed")
     return sum((judges.regression.estimate(one.subject) for one in tried if one), Estimate())
 
 
 class ExplainedRegressions(NamedTuple):
-    """What a judge made of pairs."""
+    """Explanations of regressed pairs by a judge."""
 
     pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
     apart: tuple[EvalPair, ...]
-    """Those of no group. An eval may have several pairs, one for each failed try: names do not tell them apart."""
+    """Pairs without a group. An eval may have several pairs, one for each failed trial, so names do not identify them.
+    """
 
 
 async def explain_by_judge(
     workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair], watcher: AnalysisWatcher
 ) -> ExplainedRegressions:
-    """Each regressed pair with what the judge says of it, stored at once; and what these have in common.
+    """Explain each regressed pair by the judge, storing each answer at once, and group the explanations.
 
-    A pair that could not be judged keeps what the rules say. Raises `EvalscribeError` for what concerns all.
+    A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` for errors that concern
+    all pairs.
     """
     answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
     todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
@@ -248,7 +253,7 @@ async def explain_by_judge(
                 answers[number] = result
         done += 1
         watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
-        await asyncio.sleep(0)  # a lane that only meets stored answers would keep signals waiting
+        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
     explained = tuple(
@@ -262,7 +267,7 @@ async def explain_by_judge(
 
 
 async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResult, RegressionExplanation] | None, str]:
-    """The answer, and a word about it."""
+    """Return the judge's answer and a note."""
     subject = tried.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
@@ -278,7 +283,7 @@ async def _in_common(
     pairs: Sequence[EvalPair],
     watcher: AnalysisWatcher,
 ) -> tuple[Behaviour, ...]:
-    """Groups of explanations; none where the judge finds none or cannot say. As `_groups` leaves `alone`."""
+    """Group explanations; empty if the judge finds no groups or fails. Updates `alone` like `_groups`."""
     if len(results) < 2:
         return ()
     subject = Subject.of("regressed evals", result_items(results))
@@ -293,9 +298,10 @@ async def _in_common(
 def _groups(
     groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[EvalPair], judge: str
 ) -> tuple[Behaviour, ...]:
-    """A pair belongs to the first group that names its mark; what is alone or names nothing is no group.
+    """Build groups. A pair belongs to the first group that cites it; a group of one or none is dropped.
 
-    `alone`: numbers of pairs by their marks; those that come into a group are taken out.
+    Args:
+        alone: Pair numbers by mark; grouped pairs are removed.
     """
     found = []
     for group in groups:
@@ -309,7 +315,7 @@ def _groups(
 
 
 def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
-    """None where nothing is kept of the failed try."""
+    """Load the trials of a pair; None if nothing is stored of the failed one."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
     if candidate is None:
@@ -319,7 +325,7 @@ def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
 
 
 def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
-    """What is kept of a try."""
+    """Load the record of a trial."""
     if trial is None or trial.eval_id is None:
         return None
     return load_record(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)

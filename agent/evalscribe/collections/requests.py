@@ -44,13 +44,13 @@ from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 KEPT = 64
-"""Agent runs that are kept in memory: many requests refer to the same ones."""
+"""Maximum agent runs kept in memory: many requests refer to the same ones."""
 MAX_REFERENCES_NAMED = 10
 KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
 
 
 class References:
-    """Into one collection."""
+    """References of prompts into one collection."""
 
     def __init__(self, archive: EvalStore, sets: ResultSetStore, collection: Collection) -> None:
         self._archive = archive
@@ -59,14 +59,14 @@ class References:
         self._kept = lru_cache(KEPT)(self._found)
 
     def belonging(self, requests: Sequence[LLMRequest]) -> tuple[LLMRequest, ...]:
-        """The requests as they are stored: without what is no text, redacted, each reference with the collection's id.
+        """Prepare requests for storage: clean and redact the text, and add the collection's id to references.
 
         Raises `UsageError` for a reference into another collection.
         """
         return tuple(self._stored(number, one) for number, one in enumerate(requests))
 
     async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
-        """Raises `NotFoundError` naming what is not there, and which request refers to it."""
+        """Check that references exist. Raises `NotFoundError` naming missing ones and their requests."""
         seen = dict[Ref, int]()
         for number, segments in prompts:
             for ref in _refs(segments):
@@ -74,7 +74,7 @@ class References:
         missing = list[str]()
         for ref, number in seen.items():
             missing += self._missing(ref, number)
-            await asyncio.sleep(0)  # thousands of runs are looked up, and signals must not wait for all of them
+            await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
         if missing:
             more = f" and {len(missing) - MAX_REFERENCES_NAMED} more" if len(missing) > MAX_REFERENCES_NAMED else ""
             raise NotFoundError(
@@ -83,7 +83,7 @@ class References:
             )
 
     def known(self, segments: Sequence[Segment]) -> LoadedReferences:
-        """What a checked prompt refers to."""
+        """Load what a checked prompt refers to."""
         found = {ref: self._kept(ref) for ref in _refs(segments)}
         if gone := next((ref for ref, one in found.items() if one is None), None):
             raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was there a moment ago, and is gone")
@@ -105,7 +105,7 @@ class References:
         return segment.model_copy(update={"collection_id": collection.id})
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
-        """`agent run 'x' (request 3)`, or nothing where it is there."""
+        """Return `agent run 'x' (request 3)` if it does not exist, else nothing."""
         found = self._kept(ref)
         whose = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
         told = f"{KINDS[type(ref)]} {ref.id!r}{whose} (request {number})"
@@ -183,18 +183,18 @@ class RequestOptions(RequestValue):
 
 @dataclass(frozen=True)
 class SubmissionPlan:
-    """What a call comes to."""
+    """Plan of one submission."""
 
     rows: tuple[Result, ...]
-    """One for each request of the call, in its order."""
+    """One row for each request, in order."""
     new: tuple[Result, ...]
-    """Those that the set does not have yet."""
+    """Rows that the set does not have yet."""
 
 
 def find_result_set(
     sets: ResultSetStore, collection: Collection, submission: RequestOptions, requests: Sequence[LLMRequest], when: str
 ) -> ResultSet:
-    """The set that is meant, as it is or as it is to be made; its id is the same for everybody."""
+    """Find the result set, or the one to create; its id is deterministic."""
     name = submission.name or _unnamed(submission, requests)
     return sets.find(collection.id, name) or ResultSet(
         id=_id("result set", collection.id, name),
@@ -208,9 +208,9 @@ def find_result_set(
 def plan_submission(
     made: ResultSet, there: Sequence[Result], submission: RequestOptions, requests: Sequence[LLMRequest], when: str
 ) -> SubmissionPlan:
-    """What to ask beside the results that are there.
+    """Plan which requests to ask, given the stored results.
 
-    Raises `UsageError` where the name is taken by other requests, or by answers of another shape.
+    Raises `UsageError` if the set has other requests, or answers of another schema.
     """
     digests = [_digest(submission, one) for one in requests]
     if there:
@@ -263,13 +263,13 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
 
 
 def _unnamed(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
-    """The same requests have the same name, so that a script that is run again goes on."""
+    """Derive a name from the requests, so that a script that is run again continues."""
     whole = content_id([[_digest(submission, one) for one in requests], submission.output_schema])
     return f"{UNNAMED}/{whole.removeprefix('sha256:')[:12]}"
 
 
 def _id(*parts: str) -> str:
-    """Of one name always the same."""
+    """Return a deterministic id for these parts."""
     return str(uuid5(NAMESPACE_URL, canonical_json(["evalscribe", *parts])))
 
 
@@ -279,7 +279,7 @@ MAX_SETS_NAMED = 10
 def list_result_sets(
     sets: ResultSetStore, collection: Collection, prefix: str | None = None
 ) -> tuple[tuple[ResultSet, ResultCounts], ...]:
-    """By name. Names are paths: the prefix `failures` has `failures` and `failures/v1`, not `failures-2`."""
+    """List result sets by name. Names are paths: the prefix `failures` matches `failures/v1` but not `failures-2`."""
     there = sets.sets(collection.id)
     if not prefix or not (folder := prefix.rstrip("/")):
         return there
@@ -287,7 +287,7 @@ def list_result_sets(
 
 
 def result_set_named(sets: ResultSetStore, collection: Collection, name: str) -> ResultSet:
-    """By name or id. Raises `NotFoundError` naming those that are called most like it."""
+    """Find a result set by name or id. Raises `NotFoundError` listing the most similar names."""
     if made := sets.find(collection.id, name):
         return made
     names = [one.name for one, _ in sets.sets(collection.id)]
@@ -302,7 +302,7 @@ def count_results(sets: ResultSetStore, made: ResultSet) -> ResultCounts:
 
 
 def complete_results(sets: ResultSetStore, made: ResultSet, *, include_incomplete: bool = False) -> tuple[Result, ...]:
-    """Results with an answer, or all."""
+    """Return the results with an answer, or all of them."""
     return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)
 
 
@@ -314,13 +314,13 @@ def _utc_now() -> datetime:
 
 
 class RequestWatcher(Protocol):
-    """Hears how it goes."""
+    """Receives the progress of requests."""
 
     def begun(self, name: str, done: int, total: int) -> None:
-        """So many of these requests have an answer already."""
+        """Report how many of these requests already have an answer."""
 
     def answered(self, result: Result, *, known: bool) -> None:
-        """`known`: the same question was answered before, so that nobody was asked."""
+        """Report an answer. `known`: it was cached, so no model was called."""
 
 
 class SubmittedRequests(Frozen):
@@ -345,21 +345,21 @@ async def answer_requests(
     concurrency: int | None = None,
     clock: Callable[[], datetime] = _utc_now,
 ) -> SubmittedRequests:
-    """Ask what has no answer yet. What concerns one request is an error in its result.
+    """Send the requests that have no answer yet. An error of one request is stored in its result.
 
     Args:
-        workspace: Where results go.
-        models: Who is asked.
-        collection: Whose agent runs prompts refer to.
-        submission: The requests, and by whom they are answered.
-        watcher: Hears how it goes.
-        concurrency: Requests at a time; None for the configured number.
-        clock: When results are stored.
+        workspace: Workspace for results.
+        models: Models that answer.
+        collection: Collection that prompts refer to.
+        submission: The model and options of the requests.
+        watcher: Receives progress.
+        concurrency: Maximum concurrent requests; None for the configured number.
+        clock: Time source for stored results.
 
     Raises:
-        UsageError: It cannot be asked so; nothing was asked.
-        NotFoundError: Prompts refer to what is not there; nothing was asked.
-        EvalscribeError: It concerns all requests; what is finished is stored.
+        UsageError: The submission is invalid; nothing was sent.
+        NotFoundError: Prompts refer to missing objects; nothing was sent.
+        EvalscribeError: All requests failed; finished results are stored.
     """
     sets = workspace.store.results
     model = models.open(submission.model, STAGE)
@@ -380,7 +380,7 @@ async def answer_requests(
 
 
 class _Work:
-    """The requests of one call, as they are answered."""
+    """The requests of one call while they are answered."""
 
     def __init__(
         self,
@@ -399,7 +399,7 @@ class _Work:
         self._asked = 0
         self._spent = Usage()
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
-        """By key: who asks the same at the same time waits for the answer."""
+        """Locks by question key: a worker with the same question waits for the first one's answer."""
 
     async def do(self, waiting: Result) -> None:
         question = RequestPrompt.of(waiting.prompt, self._references.known(waiting.prompt))
@@ -417,7 +417,7 @@ class _Work:
             self._sets.put(result)
         self.done[result.id] = result
         self._watcher.answered(result, known=known is not None)
-        await asyncio.sleep(0)  # a lane that only meets known answers would keep signals waiting
+        await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     def told(self, made: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:
         counts = ResultCounts(
@@ -450,7 +450,7 @@ def _answered(waiting: Result, key: str, answer: RequestAnswer) -> Result:
 
 
 def _copied(waiting: Result, known: Result, output: dict[str, object]) -> Result:
-    """The answer of another result, which was paid for there."""
+    """Copy the answer of another result, whose cost is counted there."""
     tokens = {name: getattr(known, name) for name in ("input_tokens", "output_tokens")}
     return waiting.model_copy(update={"key": known.key, "output": output, "error": None, "final": False, **tokens})
 

@@ -38,8 +38,10 @@ Runs = tuple[ExperimentRun, ...]
 
 
 def describe_other_id(workspace: Workspace, named: str) -> str | None:
-    """`exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`; None for what is nothing
-    of an experiment."""
+    """Describe a name that belongs to an experiment but is not a run; None for any other name.
+
+    Example: `exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`.
+    """
     for look in (_experiment, _version, _dataset, _dataset_version, _deployment, _try):
         if found := look(workspace, named):
             what, runs = found
@@ -56,7 +58,7 @@ def _instead(runs: Runs) -> str:
 
 
 Found = tuple[str, Runs] | None
-"""What it is, in words, and its runs, the oldest first."""
+"""A description of the object and its runs, oldest first."""
 
 
 def _of(workspace: Workspace, belongs: Callable[[ExperimentRun], bool]) -> Runs:
@@ -108,7 +110,7 @@ def _deployment(workspace: Workspace, named: str) -> Found:
 
 
 def _try(workspace: Workspace, named: str) -> Found:
-    """Of a run item or a score."""
+    """Describe a run item or a score."""
     score = workspace.store.experiment_runs.score(named)
     attempt = workspace.store.experiment_runs.attempt(score.run_item_id if score else named)
     if attempt is None:
@@ -119,21 +121,21 @@ def _try(workspace: Workspace, named: str) -> Found:
 
 
 SHORTEST_PREFIX = 4
-"""Characters of a run's id that may stand for it."""
+"""Minimum characters of a run id prefix."""
 MOST_NAMED = 10
 
 
 class ImportProgress(ImportWatcher, Protocol):
-    """Hears of a file as it is read."""
+    """Receives the progress of an import."""
 
     def say(self, line: str) -> None:
-        """Something a person should know: one line."""
+        """Show one line to the user."""
 
 
 def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
-    """Id of the imported run that is called so, or whose id begins so; None where there is none.
+    """Return the id of the imported run with this id or prefix; None if there is none.
 
-    Raises `UsageError` where several begin so.
+    Raises `UsageError` if the prefix is ambiguous.
     """
     if is_whole(archive, name):
         return name
@@ -145,9 +147,11 @@ def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
 
 
 def analysed_run(store: Store, name: str) -> str:
-    """Id of the run in the store that is called so, or whose id begins so.
+    """Return the id of the analysed run with this id or prefix.
 
-    Raises `NotFoundError`, `UsageError` where several begin so.
+    Raises:
+        NotFoundError: There is none.
+        UsageError: The prefix is ambiguous.
     """
     ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
     if name in ids:
@@ -166,7 +170,7 @@ class RunFile:
     name: str
     open: Callable[[], Records]
     said: Sequence[str] = ()
-    """What of provider, model and experiment the user said."""
+    """Which of provider, model and experiment the user set."""
 
 
 async def import_run(
@@ -176,10 +180,14 @@ async def import_run(
     called: tuple[str, str],
     watcher: ImportProgress,
 ) -> str:
-    """Import files; the id of the only run in them. `called`: what the user named, the collection after it.
+    """Import files and return the id of the only run in them. A run that is in a collection stays there.
 
-    A run that is in a collection stays there. Raises `EvalscribeError` for files that hold no run, `UsageError` where
-    they hold several.
+    Args:
+        called: The name that the user gave, and the collection named after it.
+
+    Raises:
+        EvalscribeError: The files hold no run.
+        UsageError: They hold several.
     """
     runs: dict[str, Run] = {}
     for file in files:
@@ -199,7 +207,7 @@ async def import_run(
 
 
 def _home(archive: EvalStore, shelf: CollectionStore, file: RunFile) -> Collection | None:
-    """The collection that has the file's first run already."""
+    """Return the collection that already has the file's first run."""
     collections = shelf.collections()
     first = next(file.open().read(), None) if collections else None
     if not isinstance(first, Run) or archive.run(first.id) is None:
@@ -214,12 +222,12 @@ def _told(file: str, done: FileImport) -> str:
 
 
 def is_whole(archive: EvalStore, run_id: str) -> bool:
-    """Whether at least one eval of the run was imported."""
+    """True if at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None
 
 
 def load_record(archive: EvalStore, store: Store, run_id: str, eval_id: str) -> Record | None:
-    """None where nothing was kept, or nothing that can be read."""
+    """Load a record; None if nothing readable is stored."""
     record = archive.record(eval_id, run_id=run_id)
     if record is not None:
         return record
@@ -236,13 +244,13 @@ def load_record(archive: EvalStore, store: Store, run_id: str, eval_id: str) -> 
 
 
 SAMPLE = "sample"
-"""What ships with the package: to import, two runs of a small agent."""
+"""Name of the runs that ship with the package: two runs of a small agent."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
-"""Ends of file names that are no part of a collection's name."""
+"""File extensions left out of collection names."""
 
 
 def collection_name(path: str) -> str:
-    """A file's or folder's name without its ends; the last part of an address."""
+    """Derive a collection name: a file's or folder's name without extensions, or the last part of an address."""
     name = path.rstrip("/").rpartition("/")[2] or path
     name = Path.cwd().name if name in (".", "..", "") else name
     while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
@@ -251,14 +259,14 @@ def collection_name(path: str) -> str:
 
 
 def parse_run_address(run: str) -> RunAddress:
-    """Raises `EvalscribeError` for what names no run."""
+    """Parse the address of a run. Raises `EvalscribeError` if it names no run."""
     if run == SAMPLE:
         return RunAddress(kind="snapshot", folder=snapshot_folder())
     return parse_address(run, Path.cwd())
 
 
 def is_file_of_runs(run: str) -> bool:
-    """Whether it names a file that is no part of a snapshot, or a folder of such files."""
+    """Tell whether this is a file outside a snapshot, or a folder of such files."""
     path = Path(run)
     try:
         if path.is_dir():
@@ -269,14 +277,14 @@ def is_file_of_runs(run: str) -> bool:
 
 
 def eval_named(run: str) -> str | None:
-    """The eval whose page RUN is. Raises as `parse_run_address` does."""
+    """Return the eval whose page `run` is. Raises the errors of `parse_run_address`."""
     return None if is_file_of_runs(run) else parse_run_address(run).eval_id
 
 
 def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
-    """The source of a run that is neither stored nor a file of runs; the caller closes it.
+    """Open the source of a run that is neither stored nor a file; the caller closes it.
 
-    Raises `EvalscribeError` where it cannot be reached as things are set.
+    Raises `EvalscribeError` if the settings do not allow reaching it.
     """
     settings, options = workspace.settings, workspace.options
     named = parse_run_address(run)
@@ -314,7 +322,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
 
 @asynccontextmanager
 async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadSource"]:
-    """As `source_of_run`, closed at the end."""
+    """Open a source like `source_of_run`, and close it at the end."""
     runs = source_of_run(workspace, run)
     try:
         yield runs
@@ -326,13 +334,13 @@ async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadS
 async def open_run(
     workspace: Workspace, run: str, watcher: ImportProgress, *, provider: str | None = None, model: str | None = None
 ) -> AsyncIterator[RunSource]:
-    """The source of a run. A file of runs is imported first; what was imported is read from the store.
+    """Open the source of a run. A file of runs is imported first; imported runs are read from the store.
 
     Args:
-        workspace: Where imported runs are, and how a deployment is reached.
+        workspace: Workspace with imported runs and the settings of deployments.
         run: An id or its prefix, an address, a file, a snapshot folder or `sample`.
-        watcher: Hears of an import.
-        provider: Of the runs in a file; None for what the file says.
+        watcher: Receives the progress of an import.
+        provider: Provider of the runs in a file; None for the file's own.
         model: As `provider`.
     """
     stored = await _stored(workspace, run, watcher, RunOverrides(provider=provider, model=model))
@@ -344,7 +352,7 @@ async def open_run(
 
 
 async def _stored(workspace: Workspace, run: str, watcher: ImportProgress, overrides: RunOverrides) -> RunSource | None:
-    """The run in the store, where it was imported or is now."""
+    """Return the stored run, importing it first if it is a file."""
     if is_file_of_runs(run):
         path = Path(run)
         called = (path.name or str(path), collection_name(run))
@@ -363,11 +371,11 @@ async def _stored(workspace: Workspace, run: str, watcher: ImportProgress, overr
 
 
 def experiment_run_name(workspace: Workspace, named: str) -> str | None:
-    """Id of the run of an experiment with this name or id. Raises `UsageError` for one of which nothing can be read."""
+    """Return the id of an experiment's run by name or id. Raises `UsageError` if nothing of it can be read."""
     run = workspace.store.experiment_runs.run(named)
     if run is None:
         return None
-    if not run.terminal:  # A part of it may be in the archive already.
+    if not run.terminal:  # A part of the run may be archived already.
         raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
     if is_whole(workspace.store.runs, run.id):
         return run.id
@@ -375,21 +383,21 @@ def experiment_run_name(workspace: Workspace, named: str) -> str | None:
 
 
 def _not_a_run(workspace: Workspace, named: str) -> str | None:
-    """What of an experiment it is instead."""
+    """Describe an experiment's object that is not a run."""
     if not workspace.has_store:
         kind = kind_of(named)
         return f"{named} looks like the id of {kind}, and nothing is stored here" if kind else None
-    # Experiments are a tenth of what an analysis would import, and few ids are not those of runs.
+    # Experiments are a tenth of what an analysis imports, and few ids belong to anything but runs.
 
     return describe_other_id(workspace, named)
 
 
 def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
-    """The file, or those of a folder that hold runs. Raises `NotFoundError` where none does."""
+    """Return the file, or the files of a folder that hold runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
-    with suppress(NotFoundError):  # there is none at all
+    with suppress(NotFoundError):  # the path does not exist
         there = run_files(path)
     found = []
     for one in there:
@@ -402,7 +410,7 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
 
 
 def find_failure(run: Run, name: str) -> Eval:
-    """The failed eval that a person means. Raises `NotFoundError` or `UsageError`."""
+    """Find the failed eval by name. Raises `NotFoundError`, or `UsageError` if the name is ambiguous."""
     exact = [eval for eval in run.failures if name in (eval.id, eval.path)]
     close = exact or [eval for eval in run.failures if name in _short_names(eval)]
     if len(close) == 1:
@@ -413,7 +421,7 @@ def find_failure(run: Run, name: str) -> Eval:
 
 
 def _short_names(eval: Eval) -> tuple[str, ...]:
-    """Without the category, without the trial, without both."""
+    """Return the names without category, without trial, and without both."""
     return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
 
 
@@ -422,11 +430,11 @@ def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
 
 
 FETCHES = 8
-"""How many evals are fetched at once."""
+"""Maximum evals fetched at once."""
 
 
 class PayloadReaderSource(Protocol):
-    """A source that also hands out what it read, redacted."""
+    """A source that also returns redacted payloads."""
 
     async def run(self) -> Run: ...
     async def summary(self) -> object: ...
@@ -434,7 +442,7 @@ class PayloadReaderSource(Protocol):
 
 
 class PayloadWriter(Protocol):
-    """Where the payloads go."""
+    """Destination of payloads."""
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None: ...
     def finish(self, summary: object) -> None: ...
@@ -449,9 +457,12 @@ class FetchedRun(Frozen):
 async def fetch_run(
     source: PayloadReaderSource, open_writer: Callable[[str], PayloadWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
-    """Write the run and every failed eval; the summary last, so that a folder cut short is no snapshot.
+    """Write the run and every failed eval, with the summary last so that an interrupted fetch is no snapshot.
 
-    `open_writer` gets the run's id. Raises `EvalscribeError` for what concerns the whole run.
+    Args:
+        open_writer: Takes the run's id.
+
+    Raises `EvalscribeError` for errors that concern the whole run.
     """
     run = await source.run()
     watcher.started(run)

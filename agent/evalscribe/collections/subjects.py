@@ -1,4 +1,4 @@
-"""Find what is to be judged: files of agent runs, failed evals, and agent runs of a collection."""
+"""Find subjects to judge: files of agent runs, failed evals, and agent runs of a collection."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -27,13 +27,13 @@ from evalscribe.sources.snapshot import StoredSource
 from evalscribe.workspace import Workspace
 
 SHORTEST_PREFIX = 4
-"""Characters of a stored run's id that may stand for it."""
+"""Minimum characters of a stored run's id prefix."""
 FROZEN = "dataset"
-"""In place of the run's id where evidence stands in a dataset."""
+"""Stands in for the run id of evidence in a dataset."""
 ENDINGS = (".json", ".jsonl")
-"""Of files of agent runs: what ends so is no run's id, nor an eval's name."""
+"""Extensions of agent run files. A name with one is neither a run id nor an eval."""
 LARGEST_FILE = 512 * 1024 * 1024
-"""Bytes of one file of agent runs."""
+"""Maximum bytes of one agent run file."""
 
 
 class SubjectAddress(Frozen):
@@ -47,16 +47,16 @@ class SubjectAddress(Frozen):
 
 
 class AgentRunFile(Protocol):
-    """Where runs come from that the store does not know."""
+    """Source of runs that are not in the store."""
 
     def address(self, name: str) -> SubjectAddress:
-        """Raises `EvalscribeError` for what names no run."""
+        """Parse a run's name. Raises `EvalscribeError` if it names no run."""
 
     def source(self, name: str) -> RunSource:
-        """Closed by whoever made this. Raises `EvalscribeError` where it cannot be reached as things are set."""
+        """Open a source, closed by the creator of this object. Raises `EvalscribeError` if it cannot be reached."""
 
     def imported(self, run_id: str) -> RunSource | None:
-        """Of a stored run that was imported whole; None for one that was only analysed."""
+        """Return the source of a run that was imported; None if it was only analysed."""
 
 
 class ReachedSubject:
@@ -82,32 +82,32 @@ class ReachedSubject:
 
 @dataclass(frozen=True)
 class PendingSubject:
-    """One subject that is to be judged; it is read when it is its turn."""
+    """One subject to judge, loaded when it is judged."""
 
     name: str
     load: Callable[[], LoadedSubject | str]
-    """The reason where it cannot be read."""
+    """Load the subject; returns the reason if it cannot be read."""
     is_eval: bool = False
     task: str | None = None
-    """The eval, the same in every run and trial."""
+    """Name of the eval, the same in every run and trial."""
     _kept: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
 
     def keep(self, loaded: LoadedSubject) -> None:
-        """Keep what was loaded for an estimate until it is judged."""
+        """Keep a subject loaded for an estimate until it is judged."""
         self._kept[:] = [loaded]
 
     def take(self) -> LoadedSubject | str:
-        """What was kept, which is then let go, or else what is loaded now."""
+        """Return and release the kept subject, or load it now."""
         return self._kept.pop() if self._kept else self.load()
 
 
 @dataclass
 class ChosenRun:
-    """A run and which of its failures were asked for; all of them where none was named."""
+    """A run with the failures to judge; all of them if none was named."""
 
     run: Run
     source: RunSource | None
-    """None where the store has all of the evidence that there is."""
+    """None if the store has all existing evidence."""
     evals: list[Eval] = field(default_factory=list)
 
     @property
@@ -116,7 +116,7 @@ class ChosenRun:
 
 
 class SubjectFinder:
-    """Finds what names mean; evidence that the store lacks is read into it."""
+    """Finder of subjects by name. Evidence missing from the store is read into it."""
 
     def __init__(self, store: Store, runs: AgentRunFile, watcher: AnalysisWatcher) -> None:
         self._store = store
@@ -124,9 +124,9 @@ class SubjectFinder:
         self._watcher = watcher
 
     async def found(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
-        """Files, runs, and names of evals behind the run that they belong to, in the order given.
+        """Find files, runs, and evals (named after their run), in the order given.
 
-        Raises `EvalscribeError` for a name that means nothing, and for what concerns a whole run.
+        Raises `EvalscribeError` for an unknown name, and for errors that concern a whole run.
         """
         chosen: list[ChosenRun | list[PendingSubject]] = []
         current: ChosenRun | None = None
@@ -142,7 +142,7 @@ class SubjectFinder:
         return tuple(_once(waiting))
 
     async def run(self, name: str) -> ChosenRun:
-        """A run by its address, its id, or a prefix of the id of a stored one. Raises `EvalscribeError`."""
+        """Find a run by address, id, or prefix of a stored id. Raises `EvalscribeError`."""
         if stored := self.stored(name):
             return ChosenRun(run=stored, source=self._runs.imported(stored.id))
         named = self._runs.address(name)
@@ -154,7 +154,7 @@ class SubjectFinder:
         return choice
 
     async def gathered(self, choice: ChosenRun) -> tuple[PendingSubject, ...]:
-        """The chosen failures of a run, their evidence in the store."""
+        """Return the chosen failures of a run, with their evidence in the store."""
         if choice.source is not None:
             self._watcher.started(choice.run)
             self._store.put_run(choice.run)
@@ -165,7 +165,7 @@ class SubjectFinder:
         return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
-        """Behind a run a name that means nothing is more likely an eval's than a run's."""
+        """Parse the next run. After a run, an unknown name is more likely an eval than a run."""
         if argument.endswith(ENDINGS) and "://" not in argument:
             raise NotFoundError(f"there is no file {argument}")
         try:
@@ -177,7 +177,7 @@ class SubjectFinder:
             raise NotFoundError(failure) from None
 
     def stored(self, name: str) -> Run | None:
-        """The stored run of that id, or whose id begins so. Raises `UsageError` where several begin so."""
+        """Find a stored run by id or prefix. Raises `UsageError` if the prefix is ambiguous."""
         if not (named := self._runs.address(name)).is_id:
             return None
         run_id = named.run_id or name
@@ -205,13 +205,13 @@ def of_run(run: AgentRun) -> PendingSubject:
 
 
 def of_frozen(value: object) -> LoadedSubject:
-    """A failed eval of a dataset. Raises `DataError` for what holds no evidence."""
+    """Load a failed eval of a dataset. Raises `DataError` if the value is not evidence."""
     evidence = EvidenceSnapshot.read(value).evidence
     return LoadedSubject(failure_subject(FROZEN, evidence), evidence)
 
 
 def agent_runs(name: str) -> Sequence[AgentRun]:
-    """The agent runs of a file: one, a list, or one a line. Raises `DataError` or `NotFoundError`."""
+    """Read the agent runs of a file: one, a list, or one per line. Raises `DataError` or `NotFoundError`."""
     path = Path(name)
     try:
         if path.stat().st_size > LARGEST_FILE:
@@ -233,7 +233,7 @@ def _of_file(name: str) -> Sequence[AgentRun]:
 
 
 def _is_file(argument: str) -> bool:
-    """Whether it names a file of agent runs; the summary of a snapshot names a run."""
+    """Tell whether this names a file of agent runs; the summary of a snapshot names a run instead."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
     except (OSError, ValueError):
@@ -248,7 +248,7 @@ def _named(run: Run, name: str) -> Eval | None:
 
 
 def _once(waiting: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
-    """An eval that was named twice is judged once."""
+    """Drop repeated evals."""
     seen: set[str] = set()
     for one in waiting:
         if not one.is_eval or one.name not in seen:
@@ -257,7 +257,7 @@ def _once(waiting: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
 
 
 def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, PendingSubject]:
-    """Those agent runs of a collection, by name or id, that fit a condition, by id. Raises `EvalscribeError`."""
+    """Return a collection's agent runs that match a condition, by id. Raises `EvalscribeError`."""
     which = choose_collection(workspace, collection)
     members = select_agent_runs(workspace.tables, which.id, where)
     if not members:
@@ -267,7 +267,7 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
 
 
 def waiting(members: Iterable[Member], archive: EvalStore, store: Store) -> dict[str, PendingSubject]:
-    """By id. A failed one is shown as it is when its run is named, any other one as an agent run of a file is."""
+    """Return pending subjects by id. A failed eval is shown as its evidence, any other as an agent run."""
     return {member.id: _waiting(member, archive, store) for member in members}
 
 
