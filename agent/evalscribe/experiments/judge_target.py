@@ -1,4 +1,4 @@
-"""Judges as targets: they judge what an item holds and nothing else, no earlier reports and no other models' runs."""
+"""Targets that run a judge on an item alone, without earlier reports or other models' runs."""
 
 import asyncio
 from collections import Counter
@@ -35,12 +35,14 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class FailureTarget:
-    """The judge of an analysis, asked about the evidence alone. What the store knows is not asked again, but for
-    repetitions: each of them is an answer of its own."""
+    """Target that runs the judge of an analysis on the evidence alone.
+
+    Stored answers are reused except for repetitions, each of which needs an answer of its own.
+    """
 
     first: Judge
     again: Judge
-    """Whom repetitions from the second on are asked of: forgets what was said before."""
+    """Judge of the second and further repetitions; it ignores cached answers."""
     store: Store
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
@@ -68,14 +70,14 @@ class FailureTarget:
 
 @dataclass(frozen=True)
 class SubjectTarget:
-    """A judge by any rubric, asked about agent runs or failed evals; its output is as the rubric has it."""
+    """Target that runs a judge by any rubric on agent runs or failed evals. Its output follows the rubric's schema."""
 
     first: LoadedJudge
     again: LoadedJudge
-    """Whom repetitions from the second on are asked of: forgets what was said before."""
+    """Judge of the second and further repetitions; it ignores cached answers."""
     knew: Callable[[JudgeResult], bool]
     _told: set[str] = field(default_factory=set)
-    """Ids of results that an item of this run paid for: an equal one does not pay again."""
+    """Ids of results already counted for an item of this run; an equal item does not pay again."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
@@ -101,7 +103,7 @@ class SubjectTarget:
 
 
 def output_of(verdict: Verdict) -> dict[str, JsonValue]:
-    """What scorers look at."""
+    """Return a verdict as the output that scorers see."""
     citations = Counter[str](citation.status for citation in verdict.citations)
     return {
         "classification": verdict.classification,
@@ -116,7 +118,7 @@ def output_of(verdict: Verdict) -> dict[str, JsonValue]:
 
 
 def subject_in(value: JsonValue) -> LoadedSubject:
-    """Of frozen evidence, `{"agent_run": …}` or an agent run. Raises `DataError` for anything else."""
+    """Parse a subject: frozen evidence, `{"agent_run": …}` or an agent run. Raises `DataError` for anything else."""
     if isinstance(value, Mapping) and "evidence" in value:
         return of_frozen(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
@@ -141,15 +143,15 @@ async def _timed(
 
 
 def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> FailureTarget | SubjectTarget:
-    """A judge of `analyze` or `judge` as the target of an experiment.
+    """Open a judge of `analyze` or `judge` as the target of an experiment.
 
     Args:
-        workspace: Its store knows what was judged before.
-        target: Which judge, by which rubric.
-        models: Whom it asks.
+        workspace: Workspace whose store has cached results.
+        target: The judge and the rubric.
+        models: Models that the judge calls.
 
     Raises:
-        EvalscribeError: The judge cannot be asked, or there is no such rubric.
+        EvalscribeError: The judge cannot be used, or the rubric does not exist.
     """
     builder = JudgeBuilder(workspace, settings=_judged_by(workspace.settings, target), models=models)
     rubric = builder.rubric(target.rubric)
@@ -159,12 +161,12 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
 
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
-    """Whether the rubric asks what an analysis asks of a failed eval."""
+    """Tell whether the rubric is the question that an analysis asks about a failed eval."""
     return rubric.id == DEFAULT_RUBRIC if target.judge == RULES else _labels_failures(rubric)
 
 
 def _labels_failures(rubric: Rubric) -> bool:
-    """Whether it classifies failed evals."""
+    """Tell whether the rubric classifies failed evals."""
     try:
         failure_labels(rubric)
     except UsageError:
@@ -173,7 +175,7 @@ def _labels_failures(rubric: Rubric) -> bool:
 
 
 def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
-    """What a cascade by a rubric is made of here: evalscribe.toml's, its rubrics by the versions that they are now.
+    """Build the parts of a cascade from evalscribe.toml, with its rubrics pinned to their current versions.
 
     Raises `EvalscribeError` for a tag without a rubric.
     """
@@ -197,7 +199,7 @@ def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> Sub
 
 
 def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
-    """The settings with the experiment's judge in place of any other; a cascade is as it was when it was chosen."""
+    """Return the settings with the experiment's judge in place of any other. A cascade stays as it was when chosen."""
     if target.judge == CASCADE:
         nobody = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
         return settings.model_copy(update={"judge": nobody, "cascade": _table(target.cascade)})

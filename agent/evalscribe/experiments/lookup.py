@@ -18,7 +18,7 @@ from evalscribe.workspace import Workspace
 
 
 def experiment_named(workspace: Workspace, named: str) -> Experiment:
-    """By id or name. Raises `NotFoundError` naming what there is."""
+    """Find an experiment by id or name. Raises `NotFoundError` listing the known ones."""
     if found := workspace.store.experiments.experiment(named):
         return found
     there = [one.name for one in workspace.store.experiments.experiments()]
@@ -26,9 +26,9 @@ def experiment_named(workspace: Workspace, named: str) -> Experiment:
 
 
 def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
-    """By id or number; the latest where none is named. Raises `NotFoundError` naming what there is."""
+    """Find a version by id or number; by default the latest. Raises `NotFoundError` listing the known ones."""
     versions = workspace.store.experiments.experiment_versions(experiment.id)
-    # The latest is not the last: `run --config` makes versions that the experiment does not go on from.
+    # The latest version is not the last one: `run --config` makes versions that the experiment does not build on.
     wanted = experiment.latest_version_id if named in (None, LATEST) else named
     found = find_version(versions, wanted)
     if found is None:
@@ -37,7 +37,7 @@ def version_named(workspace: Workspace, experiment: Experiment, named: str | Non
 
 
 def run_named(workspace: Workspace, named: str) -> ExperimentRun:
-    """By id, the beginning of one, or name. Raises `NotFoundError`, `UsageError` where several ids begin so."""
+    """Find a run by id, prefix of an id, or name. Raises `NotFoundError`, or `UsageError` if a prefix is ambiguous."""
     if found := workspace.store.experiment_runs.run(named):
         return found
     if why := describe_other_id(workspace, named):
@@ -53,8 +53,10 @@ def _newest(workspace: Workspace) -> str:
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
-    """The run that the last word names; its experiment may be named before. Raises `UsageError` where it is not that
-    one's."""
+    """Find the run that the last word names; its experiment may come first.
+
+    Raises `UsageError` if the run belongs to another experiment.
+    """
     if len(named) > 2:
         raise UsageError("name one run, or its experiment and the run")
     run = run_named(workspace, named[-1])
@@ -71,7 +73,11 @@ def experiment_of(workspace: Workspace, run: ExperimentRun) -> Experiment:
 
 
 def require_ended(run: ExperimentRun, why: str) -> None:
-    """`why`: `its gate is decided when it has ended`. Raises `UsageError`."""
+    """Raise `UsageError` unless the run has ended.
+
+    Args:
+        why: The reason, such as `its gate is decided when it has ended`.
+    """
     if not run.terminal:
         raise UsageError(
             f"run {run.name or run.id} is {run.state}: {why}.\nWait for it: `evalscribe reports wait {run.id}`."
@@ -79,7 +85,7 @@ def require_ended(run: ExperimentRun, why: str) -> None:
 
 
 def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersion:
-    """What the run tried."""
+    """Return the experiment version that the run uses."""
     found = workspace.store.experiments.experiment_version(run.experiment_version_id)
     if found is None:
         raise NotFoundError(f"version {run.experiment_version_id} of run {run.id} is not in the store")
@@ -87,11 +93,11 @@ def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersio
 
 
 MOST_SPLITS = 10
-"""That are named where the one that is wanted is not there."""
+"""Maximum splits listed when the wanted one does not exist."""
 
 
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
-    """Those that the run tries, each with its place in the dataset version."""
+    """Return the items that the run tries, each with its place in the dataset version."""
     split = version_of_run(workspace, run).config.split
     numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
     return ((number, item) for number, item in numbered if split is None or item.split == split)
@@ -102,7 +108,7 @@ def items_of(workspace: Workspace, run: ExperimentRun) -> Iterator[Item]:
 
 
 def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | None) -> int:
-    """Raises `NotFoundError` without the version, `UsageError` for a split that none of its items is of."""
+    """Count the items. Raises `NotFoundError` if the version does not exist, `UsageError` if the split is empty."""
     version = workspace.store.datasets.version(dataset_version_id)
     if version is None:
         raise NotFoundError(f"dataset version {dataset_version_id} is not in the store")
@@ -127,24 +133,24 @@ class StoredTrial(NamedTuple):
     item: Item
     attempt: ItemTrial
     scores: tuple[Score, ...]
-    """The current ones, in the order they were made."""
+    """The current scores, in order of creation."""
 
 
 class PlannedTrial(NamedTuple):
     item: Item
     repetition: int
-    """From 1."""
+    """Number of the repetition, from 1."""
     kept: StoredTrial | None
-    """None where it was never made."""
+    """None if the trial has not run."""
 
 
 def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTrial]:
-    """Those that were made, as `planned_trials` has them."""
+    """Return the trials that have run, in the order of `planned_trials`."""
     return (one.kept for one in planned_trials(workspace, run) if one.kept is not None)
 
 
 def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTrial]:
-    """In the order of the dataset, then by repetition; a page of each in memory at a time."""
+    """Yield all planned trials in the order of the dataset, then by repetition. Reads one page at a time."""
     attempts = workspace.store.experiment_runs.attempts(run.id)
     attempt = next(attempts, None)
     scored = groupby(
@@ -165,11 +171,11 @@ def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[Planned
 
 
 DEAD_S = 15.0
-"""A worker that gave no sign of life for so long is looked for."""
+"""Seconds without a heartbeat after which a worker is checked."""
 
 
 def has_no_worker(runs: ExperimentRuns, run: ExperimentRun) -> bool:
-    """Whether the run has not ended and nobody works on it: who does holds its claim, and gives signs of life."""
+    """Tell whether an unfinished run has no worker: a worker holds the run's claim and sends heartbeats."""
     if run.terminal or _age_s(run.heartbeat_at or run.created_at) < DEAD_S:
         return False
     with runs.claim(run.id) as unclaimed:

@@ -1,4 +1,4 @@
-"""Start a user's process with a clean environment, and end it with all that it started."""
+"""Start a user's process with a clean environment, and end it with all its descendants."""
 
 import asyncio
 import os
@@ -16,13 +16,13 @@ from evalscribe.settings import access
 from evalscribe.settings import access as github
 
 MARK = "EVALSCRIBE_STARTED_BY"
-"""Its value tells what was started here, however it is related to us by then."""
+"""Environment variable whose value marks the processes started here, even when they are reparented."""
 OURS = ("EVALSCRIBE_", "ACTIONS_")
-"""Settings, with the store's address and password; tokens of a job's runner."""
+"""Prefixes of settings, including the store's address and password, and of a CI runner's tokens."""
 KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *github.GITHUB_TOKENS})
-"""Of where runs come from and where reports go."""
+"""Keys for run sources and for publishing reports."""
 ORDERS = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
-"""Files whose lines a job's runner obeys."""
+"""Files whose lines a CI runner executes."""
 
 
 def new_mark() -> str:
@@ -30,7 +30,7 @@ def new_mark() -> str:
 
 
 def user_environment(mark: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Without what is left out; with `mark`."""
+    """Return the environment for a user's process: without secrets, with `mark`."""
     return {**{name: value for name, value in environ.items() if _is_theirs(name)}, MARK: mark}
 
 
@@ -39,7 +39,7 @@ def _is_theirs(name: str) -> bool:
 
 
 ROUNDS = 20
-"""Attempts to end processes that start others as quickly as they are ended."""
+"""Rounds of killing processes that keep starting others."""
 
 
 def strays(leader: int) -> list[psutil.Process]:
@@ -83,26 +83,28 @@ def _marked(mark: str) -> list[psutil.Process]:
 
 
 LOG = 20_000
-"""Bytes kept of what is written to standard error: its end."""
+"""Bytes of standard error kept, counted from the end."""
 GRACE_S = 0.7
-"""How long it may take to end by itself when it is told to."""
+"""Seconds that a process has to end by itself after a signal."""
 LEFT_OVER_S = 0.3
-"""How long is read on after it ended: what it started may still hold its output open."""
+"""Seconds to read on after a process ended: its descendants may still hold the output open."""
 PIECE = 65536
 _WATCHED = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
-"""A second process of the group waits for the other end of a pipe, which is ours alone, to be closed: when we are
-killed, it ends the group."""
+"""Shell line with a second process that ends the group when we are killed.
+
+It waits for the other end of a pipe, which only we hold, to be closed.
+"""
 
 
 @cache
 def _lifeline() -> int:
-    """The end that our processes wait at. Ours stays open as long as we live."""
+    """Return the read end of the lifeline pipe. Our end stays open as long as this process lives."""
     theirs, _ours = os.pipe()
     return theirs
 
 
 class PipeReader:
-    """What comes out of a pipe; read on for ever, so that nobody has to wait to write."""
+    """Reader of a pipe that never stops, so that writers never block."""
 
     def __init__(self, keep_end: int | None = None) -> None:
         self.size = 0
@@ -121,14 +123,14 @@ class PipeReader:
 
 
 class ProcessGroup:
-    """One process in a group of its own. Its pipes are ours and not asyncio's, whose `wait` waits for them too."""
+    """One process in a group of its own. It owns its pipes, because asyncio's `wait` would also wait for them."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.out = PipeReader()
         self.err = PipeReader(LOG)
         self._process = process
         self._over = False
-        """Whether its id may be another's by now."""
+        """True when the process id may belong to another process."""
         self._pipes: list[asyncio.ReadTransport] = []
         self._readers: list[asyncio.Task[None]] = []
         self._sweeper: asyncio.Task[None] | None = None
@@ -144,9 +146,12 @@ class ProcessGroup:
         pass_fds: Sequence[int] = (),
         merged: bool = False,
     ) -> "ProcessGroup":
-        """`feed` is its standard input; `merged`: all that it writes is in `err`. Raises `OSError`.
+        """Start a process. Raises `OSError`.
 
-        `command` names its program by a path: whether that can be run is seen before.
+        Args:
+            command: Must name its program by a path, so that it can be checked in advance.
+            feed: Standard input.
+            merged: Write all output to `err`.
         """
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
@@ -181,7 +186,7 @@ class ProcessGroup:
         return group
 
     async def ended(self, most: int) -> int | None:
-        """Its exit code, negative for a signal, once it ended; None as soon as it wrote more than so many bytes."""
+        """Wait for the exit code, negative for a signal. Returns None if more than `most` bytes are written."""
         out, err = self._readers
         exited = asyncio.create_task(self._process.wait())
         try:
@@ -200,14 +205,14 @@ class ProcessGroup:
         return await self._process.wait()
 
     def kill(self) -> None:
-        """End it and all that it started, at once."""
+        """Kill the process and all its descendants at once."""
         if not self._over:
             left = self._strays()
             self._signal(signal.SIGKILL)
             end_strays(left)
 
     async def end(self, grace_s: float = GRACE_S) -> None:
-        """Tell it to end, then end it, with all that it started."""
+        """Ask the process to end, then kill it and all its descendants."""
         if self._over:
             return
         self._over = True
@@ -237,12 +242,12 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, written)))
 
     async def _sweep(self) -> None:
-        """Where it ended, what it started has nobody to work for, and holds its pipes open."""
+        """Kill descendants that outlive the process: they have nobody to work for, and hold its pipes open."""
         await self._process.wait()
         self.kill()
 
     def _strays(self) -> list[psutil.Process]:
-        """Who is the child of one that has ended is nobody's."""
+        """Return strays; none after the process has ended, since its children then have no parent."""
         return strays(self._process.pid) if self._process.returncode is None else []
 
     def _signal(self, number: signal.Signals) -> None:

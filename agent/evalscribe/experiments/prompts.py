@@ -1,4 +1,4 @@
-"""Prompts as targets: made of files, in versions that never change."""
+"""Prompts as targets: created from files, in versions that never change."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ class CreatedPrompt(Frozen):
 
 
 def read_prompt(path: Path) -> PromptFile:
-    """Raises `NotFoundError` or `DataError`."""
+    """Read a prompt file. Raises `NotFoundError` or `DataError`."""
     try:
         if not path.is_file():
             raise NotFoundError(f"there is no file {path}")
@@ -38,7 +38,7 @@ def read_prompt(path: Path) -> PromptFile:
 
 
 def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
-    """The next version of the prompt of that name, or the one that says the same. Raises `UsageError`."""
+    """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
     require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
@@ -52,14 +52,14 @@ def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: 
 
 
 def find_prompt(definitions: Definitions, named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
-    """`NAME`, `NAME@2`, or an id. Raises `NotFoundError` naming what there is."""
+    """Find `NAME`, `NAME@2`, or an id. Raises `NotFoundError` listing the known ones."""
     name, _, version = named.partition("@")
     prompt = prompt_named(definitions, name)
     return prompt, find_prompt_version(prompt, version or LATEST)
 
 
 def prompt_named(definitions: Definitions, named: str) -> TargetPrompt:
-    """By id or name. Raises `NotFoundError` naming what there is."""
+    """Find a prompt by id or name. Raises `NotFoundError` listing the known ones."""
     if prompt := definitions.prompt(named):
         return prompt
     there = [one.name for one in definitions.prompts()]
@@ -67,7 +67,7 @@ def prompt_named(definitions: Definitions, named: str) -> TargetPrompt:
 
 
 def find_prompt_version(prompt: TargetPrompt, named: str) -> TargetPromptVersion:
-    """By id, number, or as `latest`. Raises `NotFoundError` naming what there is."""
+    """Find a version by id, by number, or as `latest`. Raises `NotFoundError` listing the known ones."""
     if version := find_version(prompt.versions, named):
         return version
     raise version_not_found(f"prompt {prompt.name}", named, prompt.versions)

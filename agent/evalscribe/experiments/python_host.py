@@ -23,24 +23,24 @@ from evalscribe.redaction.redact import redact
 
 PROGRAM = Path(__file__).with_name("child.py")
 LINE = 2 * LARGEST
-"""Bytes of one line at most."""
+"""Maximum bytes of one line."""
 NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
 LONGEST_MS = 1e12
 LET_GO_S = 1.0
-"""Seconds within which the process has to say that a call is gone; else its event loop is stuck."""
+"""Seconds for the process to confirm that a call is dropped; otherwise its event loop is blocked."""
 
 
 class ChildDied(Exception):
-    """The process ended while it was asked; says how."""
+    """The process ended during a call. The message says how."""
 
 
 class ChildProcess:
-    """Answers many questions at a time. Made by `started`."""
+    """Child process that answers many calls at a time. Created by `started`."""
 
     def __init__(self, group: ProcessGroup, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.abandoned: set[int] = set()
-        """Calls that nobody waits for and that did not end."""
+        """Calls that timed out and have not ended."""
         self._group = group
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -50,7 +50,7 @@ class ChildProcess:
 
     @classmethod
     async def started(cls, folder: Path, lanes: int, env: Mapping[str, str]) -> "ChildProcess":
-        """In a process group of its own. Raises `UsageError` where it cannot be started."""
+        """Start the process in a process group of its own. Raises `UsageError` if it cannot be started."""
         ours, theirs = socket.socketpair()
         options = ("-P", "-u", "-X", "faulthandler", str(PROGRAM), str(theirs.fileno()), str(folder), str(lanes))
         try:
@@ -74,22 +74,22 @@ class ChildProcess:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits for it."""
+        """True if no call is waiting."""
         return not self._waiting
 
     async def load(self, address: str, kind: str) -> dict[str, Any]:
-        """Import once; what it says of it. Raises `ChildDied`."""
+        """Import a function once and return its description. Raises `ChildDied`."""
         return await asyncio.shield(self.begin_load(address, kind))
 
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
-        """As `load`, without waiting for it."""
+        """Start `load` without waiting for it."""
         key = (address, kind)
         if key not in self._loads:
             self._loads[key] = asyncio.create_task(self._ask(_number(), {"load": address, "kind": kind}))
         return self._loads[key]
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
-        """What it answers; `late` with its log where it took longer. Raises `ChildDied`."""
+        """Call a function and return the reply; `late` with its log if it timed out. Raises `ChildDied`."""
         number = _number()
         try:
             async with asyncio.timeout(timeout_s):
@@ -102,7 +102,7 @@ class ChildProcess:
             raise
 
     async def end(self) -> None:
-        """With all that it started."""
+        """End the process and all its descendants."""
         await self._group.end(grace_s=0)
         self._writer.close()
         await self._listener
@@ -122,7 +122,7 @@ class ChildProcess:
         self._writer.write(json.dumps(message).encode() + b"\n")
 
     async def _let_go(self, number: int) -> str:
-        """Have a call ended that took too long; its log. A process that says nothing to this is ended."""
+        """Drop a call that timed out and return its log. A process that does not respond is killed."""
         try:
             async with asyncio.timeout(LET_GO_S):
                 said = await self._ask(number, {"drop": number})
@@ -148,7 +148,7 @@ class ChildProcess:
         except (ValueError, RecursionError):
             self._dead = "what came from its process is no reply of ours"
         except OSError:
-            pass  # how it ended says why
+            pass  # the exit status explains why
         self._group.kill()
         code = await self._group.wait()
         self._dead = self._dead or _ending(code)
@@ -158,12 +158,12 @@ class ChildProcess:
 
     @property
     def printed(self) -> str:
-        """The end of what it wrote outside of calls: what a crash says."""
+        """Return the end of the output outside of calls: what a crash prints."""
         return self._group.err.text
 
 
 def _reply(line: bytes) -> dict[str, Any]:
-    """Raises `ValueError`, `RecursionError` for what is none."""
+    """Parse a reply. Raises `ValueError` or `RecursionError` if it is invalid."""
     said: dict[str, Any] = json.loads(line, parse_constant=_no_json)
     if not _is_reply(said):
         raise ValueError("no reply")
@@ -171,7 +171,7 @@ def _reply(line: bytes) -> dict[str, Any]:
 
 
 def _is_reply(said: object) -> bool:
-    """Whether it has the form of one: a user's code can write to the connection that its process has, too."""
+    """Check the form of a reply: a user's code can also write to the connection of its process."""
     return (
         isinstance(said, dict)
         and isinstance(said.get("id"), int)
@@ -184,7 +184,7 @@ def _is_reply(said: object) -> bool:
 
 
 def _number() -> int:
-    """Of a call: another one, with which it shares the process, cannot guess it to answer in its place."""
+    """Return a random call number. Another call in the same process cannot guess it to answer in its place."""
     return randbits(NUMBER_BITS)
 
 
@@ -198,11 +198,12 @@ def _ending(code: int) -> str:
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
-"""Calls that time out in a thread go on, since nothing can end a thread; after so many, a new process takes over."""
+"""Maximum calls in threads that timed out and still run, since nothing can end a thread. Then a new process takes over.
+"""
 IMPORT_S = 120.0
-"""Within which a module has to be imported."""
+"""Seconds for importing a module."""
 ALONE = 4
-"""Calls at a time that are tried again in a process of their own."""
+"""Maximum concurrent retries, each in a process of its own."""
 
 
 class FunctionDescription(Frozen):
@@ -235,10 +236,10 @@ class HostReply(Frozen):
 
 
 class PythonHost:
-    """Imports from `folder` and calls what is there, `lanes` plain functions at a time; async ones have no bound.
+    """Host that imports functions from `folder` and calls up to `lanes` plain ones at a time; async ones have no limit.
 
-    Where its process dies, calls that were in it are made once more, each in a process of its own, so that only the
-    one that is at fault fails. An async function that does not give way holds up all others until it times out.
+    If its process dies, pending calls are retried once, each in a process of its own, so that only the culprit fails.
+    An async function that never yields blocks all others until it times out.
     """
 
     def __init__(self, folder: Path, lanes: int) -> None:
@@ -252,7 +253,7 @@ class PythonHost:
         self._closed = False
 
     async def check(self, address: str, kind: Kind) -> FunctionDescription:
-        """Import in a process of its own. Raises `UsageError` saying why it cannot be used."""
+        """Import a function in a process of its own and describe it. Raises `UsageError` if it cannot be used."""
         child = await self._new(1)
         try:
             said = await self._loaded(child, address, kind)
@@ -263,18 +264,22 @@ class PythonHost:
         return _described(address, said["described"])
 
     async def begin(self, address: str, kind: Kind) -> None:
-        """Start the process, which imports the function while others get ready; calls hear how that went.
+        """Start the process, which imports the function in the background; calls report how that went.
 
-        Raises `UsageError` where it cannot be started.
+        Raises `UsageError` if it cannot be started.
         """
         (await self._current()).begin_load(address, kind)
-        await asyncio.sleep(0)  # It is told before this process does anything else.
+        await asyncio.sleep(0)  # Add it before the process does anything else.
 
     async def call(self, address: str, kind: Kind, payload: JsonValue, timeout_s: float) -> HostReply:
-        """One call. Raises `UsageError` where the function cannot be imported: that concerns all calls.
+        """Call a function once.
 
-        `payload` of a component: `{"input": …, "context": {…}}`; of a scorer a `custom_scorer.BoundRequest`, whose
-        value is a `ScoreResult`.
+        Args:
+            payload: For a component `{"input": …, "context": {…}}`; for a scorer a `custom_scorer.BoundRequest`, whose
+                result is a `ScoreResult`.
+
+        Raises:
+            UsageError: The function cannot be imported, which concerns all calls.
         """
         try:
             return await self._tried(await self._current(), address, kind, payload, timeout_s)
@@ -285,7 +290,7 @@ class PythonHost:
             return await self._apart(address, kind, payload, timeout_s)
 
     async def close(self) -> None:
-        """End every process and what these started."""
+        """End every process with its descendants."""
         self._closed = True
         await asyncio.gather(*(self._end(child) for child in tuple(self._all)))
         await end_marked(self._mark)
@@ -327,7 +332,7 @@ class PythonHost:
         return UsageError(f"python:{address}: {redact(reason)}{place}\nIt is imported from {self._folder} (--folder).")
 
     async def _current(self) -> ChildProcess:
-        """The process for new calls. One with too much that does not end only finishes what it has."""
+        """Return the process for new calls. One with too many abandoned calls only finishes what it has."""
         async with self._starting:
             now = self._shared
             if now is not None and now.alive and len(now.abandoned) < MOST_ABANDONED:
@@ -373,7 +378,7 @@ def _described(address: str, said: Mapping[str, Any]) -> FunctionDescription:
 
 
 def _host_reply(said: Mapping[str, Any]) -> HostReply:
-    """As it may be stored."""
+    """Return the reply in a form that can be stored."""
     told = {name: clean_text(redact(said.get(name, ""))) for name in ("traceback", "log")}
     try:
         value: Any = clean_json(said.get("value"))
@@ -384,14 +389,14 @@ def _host_reply(said: Mapping[str, Any]) -> HostReply:
 
 
 class PythonTarget:
-    """`Target` of one function in a host, which it closes."""
+    """`Target` of one function in a host. Closing the target closes the host."""
 
     def __init__(self, address: str, host: PythonHost) -> None:
         self._address = address
         self._host = host
 
     async def begin(self) -> None:
-        """Start its process ahead of the first call. Raises `UsageError` where it cannot be started."""
+        """Start the process ahead of the first call. Raises `UsageError` if it cannot be started."""
         try:
             await self._host.begin(self._address, "component")
         except BaseException:
@@ -399,7 +404,7 @@ class PythonTarget:
             raise
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Raises `UsageError` where the function cannot be imported."""
+        """Call the function. Raises `UsageError` if it cannot be imported."""
         payload: JsonValue = {"input": call.input, "context": _context(call)}
         said = await self._host.call(self._address, "component", payload, call.timeout_s)
         if said.timed_out:

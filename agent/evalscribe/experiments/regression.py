@@ -44,35 +44,39 @@ UNREVIEWED = "not reviewed"
 
 
 class FailedTrial(NamedTuple):
-    """One try that did not pass."""
+    """One trial that did not pass."""
 
     key: str
-    """Of the item that is made of it; the tries of one item share it."""
+    """Key of the item built from it; the trials of one item share it."""
     path: str
-    """As the run's report prints it."""
+    """Path as printed in the run's report."""
     id: str
-    """Of the run item or eval."""
+    """Id of the run item or eval."""
 
 
 class LabelFilter(NamedTuple):
-    """Which failures are wanted, by what the run's report says of them."""
+    """Filter of failures by their labels in the run's report."""
 
     classifications: frozenset[Classification]
     reviewed_only: bool = False
-    """Only those whose label a person gave or confirmed."""
+    """Only failures whose label a person gave or confirmed."""
 
 
 class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
-    """The first of each item, with the finding that it was picked for."""
+    """The first failure of each item, with the finding that selected it."""
     left_out: Mapping[str, int]
-    """How many items were not picked, by why: a classification, or that there is none."""
+    """Number of items left out, by reason: their classification, or that there is none."""
 
 
 def select_failures(
     failures: Iterable[FailedTrial], findings: Mapping[str, FindingSummary], label: LabelFilter | None
 ) -> SelectedFailures:
-    """Without a label all. `findings` by printed path; the label in force counts, a person's before a judge's."""
+    """Select failures by label; without a filter, all of them.
+
+    Args:
+        findings: Findings by printed path. A human label takes precedence over the judge's.
+    """
     found: dict[str, tuple[FailedTrial, FindingSummary | None]] = {}
     left: dict[str, str] = {}
     for failure in failures:
@@ -98,20 +102,22 @@ def _why_not(finding: FindingSummary | None, label: LabelFilter) -> str | None:
 
 @dataclass(frozen=True)
 class FailedItem:
-    """The failures of one run, and how an item is made of each."""
+    """The failures of one run, with a way to build an item from each."""
 
     run_id: str
     failures: Sequence[FailedTrial]
     item: Callable[[FailedTrial], Item | None]
-    """None where the run does not say what was asked."""
+    """Build the item; None if the run does not record its input."""
     broken: int = 0
-    """Items that never failed, but gave no answer or could not be scored in some try."""
+    """Number of items that never failed but had no output or could not be scored in some trial."""
 
 
 def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
-    """Every failed try, or those that are named, which may have no answer or no verdict as well.
+    """Collect every failed trial, or the named ones, which may also lack output or a verdict.
 
-    Raises `NotFoundError` for one that the run does not have, `UsageError` for one that passed.
+    Raises:
+        NotFoundError: The run has no such trial.
+        UsageError: A named trial passed.
     """
     items = list(workspace.store.experiment_runs.items(run.id))
     wanted = _named(run, items, run_item_ids) if run_item_ids else [one for one in items if one.verdict == "failed"]
@@ -128,7 +134,7 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
 
 
 def of_stored(store: Store, archive: EvalStore, named: str) -> FailedItem:
-    """Of a run that was imported or analysed: every eval that failed. Raises `NotFoundError`, `UsageError`."""
+    """Collect every failed eval of an imported or analysed run. Raises `NotFoundError`, `UsageError`."""
     if (run_id := whole_run(store, archive, named)) is not None:
         told = {
             record.eval.id: of_record(record, archive.documents(run_id, record.eval.id))
@@ -145,7 +151,7 @@ def of_stored(store: Store, archive: EvalStore, named: str) -> FailedItem:
 
 
 def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | None) -> Item:
-    """Why it was taken is part of where it comes from."""
+    """Add the finding to the item's source."""
     if finding is None:
         return item
     said: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}
@@ -167,7 +173,7 @@ def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> 
 
 
 def _path(run: ExperimentRun, one: RunItem) -> str:
-    """As its record in the archive is called, and so its finding in a report."""
+    """Return the path of the archived record, which the report's finding has too."""
     return path(f"{one.item_key}#{one.repetition}" if run.repetitions > 1 else one.item_key)
 
 
@@ -186,7 +192,7 @@ def _evidence(store: Store, run_id: str, evals: Sequence[Eval]) -> Iterator[tupl
 
 
 def _bare(eval: Eval) -> str:
-    """Without its trial: the trials of an eval are one item."""
+    """Return the path without the trial: the trials of an eval are one item."""
     return f"{eval.category}/{eval.name}" if eval.category else eval.name
 
 
@@ -227,23 +233,23 @@ def create_regression_dataset(
     budget_usd: float | None = None,
     dry_run: bool = False,
 ) -> tuple[RegressionMade, ExperimentRun | None]:
-    """What was made, and the run that is queued, if one was asked for.
+    """Create a regression dataset with its experiment. Also returns the queued run, if one is started.
 
     Args:
-        workspace: Where the run is.
-        named: A run of an experiment, or one that was imported or analysed.
-        name: Of the dataset and of its experiment.
-        run_item_ids: The tries to take; none for all that failed.
-        classifications: Take only failures that the run's report classifies so; none for all.
-        reviewed_only: Whether only those count whose label a person gave or confirmed.
-        start_run: Whether the new experiment is run.
-        deployment: Id or name of the build that the run tries.
-        budget_usd: What the run's models may cost.
-        dry_run: Whether it is only counted what would be made.
+        workspace: Workspace of the run.
+        named: Run of an experiment, or an imported or analysed run.
+        name: Name of the dataset and of its experiment.
+        run_item_ids: Trials to use; empty for all that failed.
+        classifications: Use only failures with these classifications in the run's report; empty for all.
+        reviewed_only: Use only failures whose label a person gave or confirmed.
+        start_run: Run the new experiment.
+        deployment: Id or name of the build to run.
+        budget_usd: Budget for the run's model calls in US dollars.
+        dry_run: Only count what would be created.
 
     Raises:
-        UsageError: An option is wrong; nothing was made.
-        NotFoundError: Something named is not there; nothing was made.
+        UsageError: An option is wrong; nothing was created.
+        NotFoundError: Something that an option names does not exist; nothing was created.
     """
     run = workspace.store.experiment_runs.run(named)
     _check_name(workspace, run, name)
@@ -301,7 +307,7 @@ def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> N
 
 
 def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]:
-    """What the run's report says."""
+    """Return the findings of the run's report by path."""
     run = workspace.store.runs.run(run_id) or workspace.store.analyses.get_run(run_id)
     findings = findings_of_run(workspace.reports, run) if run else {}
     if not findings:
@@ -312,7 +318,7 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
 
 
 def _items(store: Store, failed: FailedItem, found: SelectedFailures) -> tuple[list[Item], int]:
-    """And how many failures cannot be an item."""
+    """Return the items, and the number of failures that cannot become one."""
     reviewers = {
         label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force
     }
@@ -350,7 +356,7 @@ def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) ->
 def _experiment(
     workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
-    """The same target in the build that failed, the same scorers; every item has to pass."""
+    """Create the experiment: the same target in the build that failed, the same scorers, and every item must pass."""
     before = version_of_run(workspace, run)
     target = before.target
     if isinstance(target, ComponentTarget) and run.deployment_id:

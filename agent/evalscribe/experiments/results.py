@@ -41,7 +41,7 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 RULES = "rules"
-"""The judge that asks no model."""
+"""Name of the judge without a model."""
 
 
 class ListedExperiment(Frozen):
@@ -64,18 +64,18 @@ def list_experiments(
     page: int = 1,
     page_size: int = 50,
 ) -> tuple[ListedExperiment, ...]:
-    """One page of the experiments, oldest first.
+    """Return one page of experiments, oldest first.
 
     Args:
-        workspace: Where they are.
-        dataset: Only those of this dataset, by name or id.
+        workspace: Workspace of the experiments.
+        dataset: Only experiments on this dataset, by name or id.
         status: Only `active` or `archived` ones.
-        type: Only those of this type.
-        page: From 1.
-        page_size: How many are on a page.
+        type: Only experiments of this type.
+        page: Number of the page, from 1.
+        page_size: Experiments per page.
 
     Raises:
-        UsageError: Nothing can match.
+        UsageError: A filter can match nothing.
     """
     _known("status", status)
     _known("type", type)
@@ -94,7 +94,7 @@ def list_experiments(
 
 
 def target_line(target: TargetSpec) -> str:
-    """`component support_agent of dep-…`, `prompt answer@2`, `judge rules`."""
+    """Render a target, such as `component support_agent of dep-…`, `prompt answer@2` or `judge rules`."""
     if target.type == "component":
         return f"{target.component.type} {target.component.name} ({target.deployment_id})"
     if target.type == "prompt":
@@ -104,7 +104,7 @@ def target_line(target: TargetSpec) -> str:
 
 
 def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
-    """Models that its tries and their scores are asked of; what a component asks, nobody knows."""
+    """Return the models that the target and the scorers call. The models of components are unknown."""
     target = version.target
     own = target.version.model if target.type == "prompt" else target.judge if target.type == "judge" else None
     named = (own, *(binding.spec.model for binding in version.bindings))
@@ -112,7 +112,7 @@ def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
 
 
 def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
-    """`tickets@3`, or `tickets@3:test` where only a split of it is tried."""
+    """Render a dataset as `tickets@3`, or `tickets@3:test` if only a split is used."""
     dataset = workspace.store.datasets.find(version.dataset_id)
     of = workspace.store.datasets.version(version.dataset_version_id)
     split = f":{version.config.split}" if version.config.split is not None else ""
@@ -121,7 +121,7 @@ def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
 
 
 def binding_line(binding: Binding) -> str:
-    """`contains {"pattern":"refund"}, from 0.8 on, not required`."""
+    """Render a binding, such as `contains {"pattern":"refund"}, from 0.8 on, not required`."""
     spec = binding.spec
     said = {key: value for key, value in spec.config.items() if value is not None}
     config = f" {canonical_json(said)}" if said else ""
@@ -150,7 +150,7 @@ NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
 
 
 def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
-    """`scored`: with what each scorer said, which takes longer to read."""
+    """Summarise a run. `scored`: include each scorer's summary, which takes longer to read."""
     experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
     found = summarise_run(
         run,
@@ -186,8 +186,10 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Of every try; one without an answer gave no label. Tries of one item are one observation, as items of a cluster
-    are."""
+    """Yield a label pair for every trial; one without an output gave no label.
+
+    Trials of one item are one observation, as are items of one cluster.
+    """
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
     for attempt in workspace.store.experiment_runs.attempts(run.id):
         answered = attempt.item.status == "ok"
@@ -199,7 +201,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
-    """Tries that did not pass, in the order of the dataset; `flaky`: only of items that passed in another try."""
+    """Yield the trials that did not pass, in dataset order; `flaky`: only of items that passed in another trial."""
     wanted = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         describe_trial(workspace, run, attempt)
@@ -223,7 +225,7 @@ def describe_trial(workspace: Workspace, run: ExperimentRun, attempt: ItemTrial)
 def describe_trials(
     attempt: ItemTrial, scores: Iterable[Score], *, split: str | None, asked: tuple[JsonValue, JsonValue]
 ) -> TrialDetail:
-    """`asked`: the input, and what is expected."""
+    """Describe a trial. `asked`: input and expected output."""
     one = attempt.item
     return TrialDetail.model_construct(
         item_key=one.item_key,
@@ -248,7 +250,7 @@ way to count tries, errors and baselines. Stored gates of other versions are the
 
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
-    """What the run came to, with its gate where it has ended, all of it worked out anew."""
+    """Report on a run, with its gate if it has ended. Everything is computed anew."""
     found = run_summary(workspace, run)
     if not run.terminal:
         return RunReport(summary=found)
@@ -258,8 +260,7 @@ def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
 
 
 def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
-    """Whether the gate passed, for lists: worked out once, and again only where something of it changed. None before
-    the end."""
+    """Return whether the gate passed, from the cache if its inputs have not changed; None before the end."""
     if run.state != "completed":
         return False if run.terminal else None
     version = version_of_run(workspace, run)
@@ -268,23 +269,23 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
     if passed is None:
         found = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
         passed = decide_gate(version.config, found, "", baselines(workspace, run, version)).passed
-        with suppress(EvalscribeError):  # What cannot be kept, as in a store that is only read, is worked out again.
+        with suppress(EvalscribeError):  # A read-only store cannot cache the result, so it is computed again.
             workspace.store.experiment_runs.keep_gate(run.id, key, passed)
     return passed
 
 
 def _rests_on(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
-    """Content id of what may change the verdict: scores of the run and of its baselines, and what decides."""
+    """Return the content id of what the gate depends on: the state and scores of the run and its baselines."""
     others = {}
     for name in sorted(_named(version)):
-        with suppress(EvalscribeError):  # No such run is an answer as well.
+        with suppress(EvalscribeError):  # A missing baseline affects the gate as well.
             base = run_named(workspace, name)
             others[name] = [base.id, base.revision, base.state]
     return content_id([VERSION, run.revision, others])
 
 
 def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
-    """Those that the gate of this version names."""
+    """Return the baselines that the version's gate names."""
     return {name: _baseline(workspace, run, version, name) for name in _named(version)}
 
 
@@ -299,7 +300,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
         base = run_named(workspace, named)
         its = version_of_run(workspace, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
-    except NotFoundError:  # What else there is changes from day to day; what is said of a gate does not.
+    except NotFoundError:  # The error lists recent runs, which change; the reason in a gate must not.
         return Baseline(why_not=f"no experiment has a run {named!r}")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(str(error).split()))
@@ -310,7 +311,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
 
 
 def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
-    """A name that the run itself bears says nothing: a run has no failures that are new against itself."""
+    """Return why the baseline cannot be used. A run cannot be its own baseline."""
     if base.id == run.id:
         return "it is this run itself; name another one, or give its id"
     if base.state != "completed":
@@ -321,14 +322,14 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
 
 
 def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """An item that only one of them tried is neither a new failure nor none."""
+    """Explain that the splits differ. An item that only one run tried is not a new failure."""
     if base.config.split == version.config.split:
         return None
     return f"it tried {base.config.tried}, not {version.config.tried}"
 
 
 def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """What was passed by other scorers is no evidence."""
+    """Explain that the scorers differ. Passes by other scorers are no evidence."""
     ours, theirs = (
         {one.spec.name: (one.spec.id, one.threshold) for one in each.bindings if one.required}
         for each in (version, base)
@@ -351,7 +352,7 @@ class ListedRun(Frozen):
 
 
 def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
-    """Oldest first."""
+    """List the runs of an experiment, oldest first."""
     return tuple(listed_run(workspace, run) for run in workspace.store.experiment_runs.runs(experiment.id))
 
 
@@ -382,7 +383,7 @@ class TrialPage(Frozen):
 
 
 def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tuple[Sequence[TrialDetail], int]:
-    """In the order of the dataset, then by repetition; and how many there are on all pages."""
+    """Return a page of trials in dataset order, then by repetition, and the number of trials on all pages."""
     total, chosen = 0, []
     for one in workspace.store.experiment_runs.items(run.id, page.verdicts):
         if page.item not in (None, one.item_key):
@@ -395,7 +396,7 @@ def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tup
 
 
 def export_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
-    """In the order of the dataset, then by repetition; those that were never made too. One in memory at a time."""
+    """Yield all trials in dataset order, then by repetition, including those that never ran. Holds one in memory."""
     return map(_told, planned_trials(workspace, run))
 
 

@@ -55,7 +55,7 @@ class PeopleLabels(Frozen):
 
 
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
-    """One failure of each group that was labelled as one."""
+    """Select one failure of each group that was labelled together."""
     given = tuple(labels)
     agreed = truths(given)
     chosen = verdicts(agreed)
@@ -68,14 +68,14 @@ def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
 
 
 def by_judges(library: Library) -> Iterator[LabelledFailure]:
-    """Findings that nobody reviewed, one of each group, with the judge's own label."""
+    """Yield one failure of each group that nobody reviewed, with the judge's label."""
     for file in library.all():
         if is_of_another_kind(file.text):
             continue
         try:
             said = read_report(file.text, PurePosixPath(file.name).name)
         except DataError:
-            continue  # `reports check` says what is wrong with it
+            continue  # `reports check` reports what is wrong with it
         groups: set[str] = set()
         for one in said.findings:
             group = one.group or one.eval
@@ -138,19 +138,19 @@ def from_reviews(
     unreviewed: bool = False,
     publish: bool = False,
 ) -> FromReviews:
-    """Put every labelled failure whose evidence is at hand into the dataset's draft, in place of what it had.
+    """Fill the dataset's draft with every labelled failure whose evidence is available, replacing its items.
 
     Args:
-        workspace: Where the reports and the evidence are.
-        name: Of the dataset, which is made if there is none.
-        shares: Of items by split, together 1.
-        seed: Of the split.
-        unreviewed: Whether failures are taken too of which a judge's label is all there is.
-        publish: Whether a version is made.
+        workspace: Workspace of the reports and the evidence.
+        name: Name of the dataset, which is created if missing.
+        shares: Share of the items in each split; they sum to 1.
+        seed: Seed of the split.
+        unreviewed: Include failures with only a judge's label.
+        publish: Publish a version.
 
     Raises:
         NotFoundError: There are no labels.
-        UsageError: No dataset can have this name.
+        UsageError: The name is invalid for a dataset.
     """
     datasets = workspace.store.datasets
     people = by_people(current_labels(workspace.reports, workspace.store.analyses))
@@ -183,12 +183,12 @@ def _unreviewed(library: Library, reviewed: Iterable[LabelledFailure]) -> Iterat
 
 @dataclass
 class _Chosen:
-    """Makes items one after the other, and counts what is left out."""
+    """Builder of items that counts what is left out."""
 
     store: Store
     archive: EvalStore
     shares: Mapping[str, float]
-    """Of items by split, together 1."""
+    """Share of the items in each split; they sum to 1."""
     seed: int
     splits: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
@@ -251,6 +251,6 @@ def _key(one: LabelledFailure) -> str:
 
 
 def _withdraw(datasets: Datasets, dataset: Dataset, labelled: set[str]) -> int:
-    """Of items that came out of reviews only."""
+    """Remove items whose failure has no label any more; only items that came from reviews."""
     gone = [item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled]
     return datasets.drop(dataset.id, gone) if gone else 0

@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def csv_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    """A head, and a line for each try; five columns for each scorer. Lines end with CR, and LF is added to them."""
+    """Render a header and a line per trial, with five columns per scorer. Lines end with CR; the caller adds LF."""
     scorers = [one.scorer for one in report.summary.scorers]
     yield _line([*COLUMNS, *(f"{name}.{part}" for name in scorers for part in OF_SCORER)])
     for one in tries:
@@ -82,7 +82,7 @@ def _line(cells: Iterable[object]) -> str:
 
 
 def safe(cell: object) -> str:
-    """What a spreadsheet would take for a formula has a `'` before it, as it would have in the spreadsheet itself."""
+    """Prefix a cell that a spreadsheet would read as a formula with `'`, as the spreadsheet itself does."""
     text = "" if cell is None else str(cell)
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
@@ -93,7 +93,7 @@ def json_lines(_report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str
 
 
 def json_document(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    """`{"summary": …, "gate": …, "tries": […]}`, a try a line."""
+    """Render `{"summary": …, "gate": …, "tries": […]}` with one trial per line."""
     gate = "null" if report.gate is None else report.gate.model_dump_json()
     yield f'{{"summary": {report.summary.model_dump_json()},'
     yield f' "gate": {gate},'
@@ -113,7 +113,11 @@ _ELEMENTS = {"failed": "failure", "error": "error", "unscored": "error", "missin
 
 
 def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    """Failed by a scorer is a failure; no answer, or a required scorer that broke, an error; never tried, skipped."""
+    """Render JUnit XML.
+
+    A trial that a scorer failed is a failure, one without output or with a broken required scorer is an error, and one
+    that never ran is skipped.
+    """
     found = report.summary
     broken = found.counts.error + found.counts.unscored
     yield '<?xml version="1.0" encoding="UTF-8"?>'
@@ -189,7 +193,7 @@ def _legal(text: str) -> str:
 
 
 Tries = Callable[[], Iterable[TrialDetail]]
-"""Every try of the run, from the first one on each time it is called."""
+"""Function that returns every trial of the run, from the first one, each time it is called."""
 WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]]] = {
     "csv": csv_lines,
     "json": json_document,
@@ -201,13 +205,16 @@ WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]
 
 
 def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
-    """Lines without their end; the page begins with what did not pass. Raises `UsageError` for an unknown format."""
+    """Render the run as lines without line ends. Raises `UsageError` for an unknown format.
+
+    The page begins with trials that did not pass.
+    """
     if form not in WRITERS:
         raise UsageError(f"--artifact-format {form!r} is none of {', '.join(WRITERS)}")
     return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
 
 
 def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
-    """Read twice, so that no more than one is in memory."""
+    """Yield trials that did not pass first. Reads all trials twice, to hold no more than one in memory."""
     yield from (one for one in tries() if one.verdict != "passed")
     yield from (one for one in tries() if one.verdict == "passed")

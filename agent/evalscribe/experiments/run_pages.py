@@ -20,14 +20,17 @@ from evalscribe.model.score import Score
 from evalscribe.text import cut, one_line, pluralise, prose, visible
 
 TEXT = 4_000
-"""Characters of an input, an output or an expected output."""
+"""Maximum characters of an input, an output or an expected output."""
 MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
 def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], room: int | None = None) -> Iterator[str]:
-    """The verdict, what it rests on, and what did not pass, folded. `room`: bytes of UTF-8 at most, line ends counted.
+    """Render the verdict, the evidence for it, and failed trials in folded sections.
 
-    What has no room is counted, with where to find it.
+    What does not fit is counted, with a note on where to find it.
+
+    Args:
+        room: Maximum bytes of UTF-8, including line ends.
     """
     spent = 0
     for line in _head(report):
@@ -51,7 +54,7 @@ def _size(line: str) -> int:
 
 
 def _rest(found: RunSummary, shown: int) -> str:
-    """Of what was tried."""
+    """Render the number of trials that did not pass and are not shown."""
     number = found.counts.failed + found.counts.error + found.counts.unscored - shown
     return f"\n{number:,} more did not pass; all are in `evalscribe reports export {found.run_id} -f html -o run.html`."
 
@@ -126,7 +129,7 @@ def _failure(found: RunSummary, one: TrialDetail) -> Iterator[str]:
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
-    """No line of the text can end it."""
+    """Render a code block whose fence no line of the text can close."""
     body = cut(visible(text), TEXT)
     marks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     yield f"{title}"
@@ -140,7 +143,7 @@ def _cell(text: str) -> str:
 
 
 WHY = 140
-"""Characters of why a try did not pass, beside its name."""
+"""Maximum characters of the reason beside a trial's name."""
 
 STYLE = """
 :root{color-scheme:light dark;--line:#d0d7de;--soft:#f6f8fa;--good:#1a7f37;--bad:#cf222e;--odd:#9a6700}
@@ -230,7 +233,7 @@ def _try(found: RunSummary, one: TrialDetail) -> Iterator[str]:
 
 
 def _why(one: TrialDetail) -> str:
-    """Of one that did not pass: its error, or what the first scorer that says so says."""
+    """Return why a trial did not pass: its error, or the first scorer's explanation."""
     if one.error is not None or one.verdict in ("passed", "missing"):
         return cut(one_line(one.error or ""), WHY)
     said = (

@@ -30,7 +30,7 @@ from evalscribe.model.score import Score
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise
 
 SHORT = 200
-"""Characters of an input or an output in a list of failures."""
+"""Maximum characters of an input or an output in a list of failures."""
 EXPLAINED = 300
 SHOWN_FLAKY = 10
 MOST_K = 5
@@ -49,7 +49,7 @@ def summary_lines(report: RunReport) -> Iterator[str]:
 
 
 def origin_lines(found: RunSummary) -> Iterator[str]:
-    """What ran, on what, and when."""
+    """Render what ran, on which dataset, and when."""
     yield f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
     yield f"target     {target_line(found)}"
     yield f"dataset    {found.dataset} ({found.dataset_version_id}), {pluralise(found.items, 'item')}{_repeated(found)}"
@@ -58,26 +58,26 @@ def origin_lines(found: RunSummary) -> Iterator[str]:
 
 
 def target_line(found: RunSummary) -> str:
-    """What the version names, and the build that was tried in its place, if another one was."""
+    """Render the target of the version, and the build that replaced it, if any."""
     other = found.deployment_id if found.deployment_id and found.deployment_id not in found.target else None
     return f"{found.target}{f', run with {other}' if other else ''}"
 
 
 def item_lines(found: RunSummary) -> Iterator[str]:
-    """How many items failed, and with several tries how often one passes and all do."""
+    """Render how many items failed and, with repetitions, pass@k and pass^k."""
     yield f"failed     {pluralise(found.failed_items, 'item')} of {found.items:,}{_flaky(found)}"
     yield from (_at_k(found, one) for one in _some_k(found))
 
 
 def detail_lines(found: RunSummary) -> Iterator[str]:
-    """By split and by label, and what it cost."""
+    """Render results by split and by label, and the cost."""
     yield from (f"split      {one.split}: {one.pass_rate.said}; {counts_line(one.counts)}" for one in found.splits)
     yield from _labels(found)
     yield f"cost       {_cost(found)}"
 
 
 def gate_lines(gate: Gate | None) -> Iterator[str]:
-    """A line per clause, and what a pass is."""
+    """Render one line per clause, and the criterion for passing."""
     if gate is None:
         return
     why = f": {one_line(gate.reason)}" if gate.reason else ""
@@ -96,7 +96,7 @@ def scorer_lines(found: RunSummary) -> Iterator[str]:
 
 
 def scorer_line(one: ScorerSummary) -> str:
-    """`exact_match: 18/20 = 90.0 % (…), mean 0.900; 2 broke (input_error 2), 1 unscored`."""
+    """Render a scorer, such as `exact_match: 18/20 = 90.0 % (…), mean 0.900; 2 broke (input_error 2), 1 unscored`."""
     mean = "" if one.mean is None else f", mean {one.mean:.3f}"
     broke = ", ".join(f"{kind} {number:,}" for kind, number in one.errors.items())
     parts = [f"{sum(one.errors.values()):,} broke ({broke})"] if broke else []
@@ -106,13 +106,13 @@ def scorer_line(one: ScorerSummary) -> str:
 
 
 def counts_line(counts: TrialCounts) -> str:
-    """`18 passed, 1 failed, 1 error, 0 unscored`; what was not run is told where there is some."""
+    """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`, and trials that did not run, if any."""
     told = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
     return f"{told}, {counts.missing:,} not run" if counts.missing else told
 
 
 def failure_lines(one: TrialDetail, *, repeated: bool) -> Iterator[str]:
-    """What was asked, expected and answered, in short, and which scorer said what."""
+    """Render input, expected output and output, shortened, and the scorers' explanations."""
     repetition = f" #{one.repetition}" if repeated else ""
     yield f"{one.verdict.upper()}  {one_line(one.item_key)}{repetition}  {one.run_item_id or ''}".rstrip()
     yield f"  input     {short_value(one.input)}"
@@ -127,12 +127,12 @@ def failure_lines(one: TrialDetail, *, repeated: bool) -> Iterator[str]:
 
 
 def explains_failure(score: Score) -> bool:
-    """Whether it says why a try did not pass."""
+    """Tell whether a score explains why a trial did not pass."""
     return score.status != "ok" or score.passed is False
 
 
 def score_line(score: Score) -> str:
-    """`exact_match failed (0.00, mismatch): … [score-…]`."""
+    """Render a score, such as `exact_match failed (0.00, mismatch): … [score-…]`."""
     parts = [score.error_type, None if score.value is None else f"{score.value:.2f}", score.label]
     parts += [] if score.required else ["not required"]
     detail = ", ".join(one_line(part) for part in parts if part)
@@ -141,7 +141,7 @@ def score_line(score: Score) -> str:
 
 
 def word(score: Score) -> str:
-    """What a scorer said, in a word."""
+    """Return the outcome of a score in one word."""
     if score.status != "ok":
         return "broke" if score.status == "error" else "abstained"
     return "passed" if score.passed else "failed"
@@ -152,8 +152,10 @@ def short_value(value: JsonValue, limit: int = SHORT) -> str:
 
 
 def text_of(value: JsonValue) -> str:
-    """Text as it is, everything else as JSON in its one spelling: what is expected and what came are read side by
-    side, and an export of the same run is the same to the byte."""
+    """Render text unchanged and other values as canonical JSON.
+
+    Expected output and output are compared side by side, and exports of the same run are identical.
+    """
     return value if isinstance(value, str) else canonical_json(value)
 
 
@@ -162,7 +164,7 @@ def _repeated(found: RunSummary) -> str:
 
 
 def _times(found: RunSummary) -> str:
-    """`created 2026-11-22 02:16:28, started 2026-11-22 02:16:31, ended not yet (UTC)`."""
+    """Render times, such as `created 2026-11-22 02:16:28, started 2026-11-22 02:16:31, ended not yet (UTC)`."""
     times = {"created": found.created_at, "started": found.started_at, "ended": found.ended_at}
     told = (f"{what} {moment[:19].replace('T', ' ') if moment else 'not yet'}" for what, moment in times.items())
     return f"{', '.join(told)} (UTC)"
@@ -203,7 +205,7 @@ def _labels(found: RunSummary) -> Iterator[str]:
 
 
 def _hit(row: LabelRow) -> str:
-    """`; recall 0.95 of 37, precision 0.83`; what there is none of is left out."""
+    """Render `; recall 0.95 of 37, precision 0.83`, omitting undefined values."""
     recall = "" if row.recall is None else f"; recall {row.recall:.2f} of {row.expected:,}"
     precision = "" if row.precision is None else f"{',' if recall else ';'} precision {row.precision:.2f}"
     return recall + precision
@@ -221,7 +223,7 @@ def _cost(found: RunSummary) -> str:
 
 
 MOST_SHOWN = 50
-"""Items of a kind; all of them are in the JSON."""
+"""Maximum items of a kind that are shown; JSON has all of them."""
 HEADS = (
     "",
     "run",

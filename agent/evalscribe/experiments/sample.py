@@ -1,4 +1,4 @@
-"""The sample experiment: a dataset, two builds of a small agent, and what a good answer is."""
+"""The sample experiment: a dataset, two builds of a small agent, and scorers."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ GATE: Final = ExperimentConfig(passed_threshold=0.9)
 
 
 async def create_sample(workspace: Workspace) -> tuple[Experiment, bool]:
-    """The experiment, and whether it is new: what is there already is left as it is."""
+    """Create the sample experiment. Returns whether it is new; existing parts are left alone."""
     if there := workspace.store.experiments.experiment(NAME):
         return there, False
     version = _published(workspace)
