@@ -59,14 +59,14 @@ async def analyze(
     """Judge every failure of a run and write the report.
 
     Args:
-        workspace: Where verdicts and reports go; needs `async with`.
+        workspace: Workspace for verdicts and reports; needs `async with`.
         run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
-        watcher: Hears how it goes.
-        rubric: What failures are judged by, `NAME` or `NAME@VERSION`; None for the one that comes with evalscribe.
+        watcher: Receives progress.
+        rubric: Rubric for failures, `NAME` or `NAME@VERSION`; None for the default one.
         cascade: Ask a cheap model first, and the judge where it is needed.
         date: ISO date of the analysis; None for today.
         dry_run: Only plan.
-        writes: Write the report; without it the store does not hear of one either.
+        writes: Write the report; otherwise it is not added to the store either.
         provider: Provider of the model under test, in place of the source's.
         model: Model under test, in place of the source's.
 
@@ -74,7 +74,7 @@ async def analyze(
         The report, unless nothing failed or only the plan was asked for.
 
     Raises:
-        EvalscribeError: It concerns the whole run; what was finished by then is in the store.
+        EvalscribeError: The whole analysis failed; results before that are in the store.
     """
     async with open_analysis(
         workspace,
@@ -117,10 +117,10 @@ class RunAnalysis:
         """Read nothing yet.
 
         Args:
-            workspace: Where verdicts and reports go.
-            analyst: Who judges.
-            source: Where the run comes from.
-            watcher: Hears how it goes.
+            workspace: Workspace for verdicts and reports.
+            analyst: The judge.
+            source: Source of the run.
+            watcher: Receives progress.
             date: ISO date of the analysis; None for today.
             sample: Add the sample's earlier reports, if the report is written.
             writes: Write the report.
@@ -158,7 +158,7 @@ class RunAnalysis:
     async def load(self) -> Run:
         """Read the run and store it. A run with failures stays locked for other processes until `close`."""
         if self._run is None:
-            store = self._workspace.store.analyses  # before any report is written: its server may not answer
+            store = self._workspace.store.analyses  # before any report is written: the server may not respond
             if self._sample and self._writes:
                 _add_sample_reports(self._workspace.reports)
             run = _renamed(await self._source.run(), self._provider, self._model)
@@ -254,7 +254,7 @@ async def open_analysis(
 
 
 def _add_sample_reports(reports: Library) -> None:
-    """The sample's history, where it is not there yet."""
+    """Add the sample's earlier reports if they are missing."""
     there = {report.name for report in reports.all()}
     for name, text in earlier_reports():
         if name not in there:
@@ -262,7 +262,7 @@ def _add_sample_reports(reports: Library) -> None:
 
 
 def nothing_failed(run: Run) -> str:
-    """All passed is said only where it is so: every eval of a completed run."""
+    """Describe a run without failures. It says that all passed only if every eval of a completed run did."""
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
     so_far = _so_far(run)
@@ -282,7 +282,7 @@ _STATES = {
 
 
 def _so_far(run: Run) -> str:
-    """Passed evals out of those that started; the total of an unfinished run counts no others."""
+    """Render the passed evals out of those that started, because the total of an unfinished run counts no others."""
     if not run.total:
         return "no eval was started"
     of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were started"
@@ -300,19 +300,19 @@ def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
 
 @dataclass(frozen=True)
 class CollatedRun:
-    """The findings of a run with their patterns, ready to be merged with the report that is there."""
+    """The findings of a run with their patterns, ready to be merged with the existing report."""
 
     prepared: PreparedRun
     target: ReportTarget
     findings: tuple[Finding, ...]
     collation: Collation
-    """Without people's corrections, which are in the report that is there."""
+    """Collation without human corrections, which are in the existing report."""
     follow_ups: tuple[FollowUp, ...]
     spent: Spent
     saving: CascadeSaving | None
-    """What a cascade took and saved."""
+    """Cost and saving of a cascade."""
     kept: tuple[str, ...]
-    """Paths whose earlier verdict stays because the judge gave none this time."""
+    """Paths that keep their earlier verdict because the judge gave none this time."""
 
 
 def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: bool) -> CollatedRun:

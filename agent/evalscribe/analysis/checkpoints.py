@@ -1,4 +1,4 @@
-"""Where LangGraph keeps its state: a file or a database, which may be hostile. Only plain values are read."""
+"""Checkpoints of LangGraph in a file or a database, which may be hostile. Only plain values are read."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from evalscribe.errors import DataError
 
 
 def open_checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
-    """In a file, or at a postgresql:// address. Raises `EvalscribeError` for what cannot be used."""
+    """Open checkpoints in a file or at a postgresql:// address. Raises `EvalscribeError` if they cannot be opened."""
     if isinstance(place, Path):
         return _in_file(place)
     from evalscribe.analysis.postgres_checkpoints import open_server_checkpoints

@@ -80,7 +80,7 @@ class AnalysisResult(Frozen):
 
 
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
-    """What would be asked of the judge; with `--fresh` whatever the store knows."""
+    """Estimate the judge's work; with `--fresh` cached verdicts are included."""
     known, asked = 0, []
     for case in _cases(prepared, prepared.groups):
         if not prepared.workspace.options.fresh and prepared.knows(case):
@@ -102,7 +102,7 @@ def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
 
 
 def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
-    """The cheap stage for all that the rules are not sure of, the expensive one at its worst: for all of these too."""
+    """Plan the stages: the cheap one for all that rules are uncertain of, then at worst the expensive one."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in asked:
         for stage, estimate in (stages or {"rules": Estimate()}).items():
@@ -115,7 +115,7 @@ def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]])
 
 
 def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher) -> None:
-    """Say what it will take where it takes anything; a plan reads every case, which is only worth it then."""
+    """Announce the cost if there is any. The estimate reads every case, which is only worth it then."""
     first = next(_cases(prepared, prepared.groups), None)
     if first is None or not (prepared.analyst.cascade or prepared.analyst.judge.estimate(first).input_tokens):
         return
@@ -128,7 +128,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher) -> None:
 
 
 def stage_lines(plan: AnalysisPlan) -> list[str]:
-    """A line for each stage of a cascade: `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
+    """Render each stage of a cascade, such as `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
     return [
         f"Stage {one.stage}: {one.judge} for {'at most ' if one.stage == 'judge' else ''}{one.verdicts} of "
         f"{plan.groups} verdicts: {'free' if one.stage == 'rules' else one.estimate.summary}"
@@ -137,7 +137,7 @@ def stage_lines(plan: AnalysisPlan) -> list[str]:
 
 
 def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving | None:
-    """What the cascade took, beside what its expensive judge is likely to take for all; None without a cascade."""
+    """Compare a cascade's cost with the likely cost of its expensive judge for all; None without a cascade."""
     cascade = prepared.analyst.cascade
     if cascade is None:
         return None
@@ -149,7 +149,7 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 
 
 def analysis_advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> AnalysisAdvice | None:
-    """What the default model would take for these findings; None where a model judged, or without findings."""
+    """Estimate the default model's cost for these findings; None if a model judged, or without findings."""
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
     if prepared.analyst.asks_models or not groups:
@@ -159,5 +159,5 @@ def analysis_advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> Analysi
 
 
 def _cases(prepared: PreparedRun, groups: Iterable[FailureGroup]) -> Iterator[Failure]:
-    """One after the other: never all at once in memory."""
+    """Yield the cases one at a time, so that they are never all in memory."""
     return (case for case in map(prepared.case, groups) if isinstance(case, Failure))

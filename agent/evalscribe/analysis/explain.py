@@ -54,10 +54,10 @@ async def explain(
     """Explain one failed eval.
 
     Args:
-        workspace: Where verdicts go; needs `async with`.
+        workspace: Workspace for verdicts; needs `async with`.
         run: As for `analyze`.
         eval: The eval's id, its path, or its bare name where no other failure has it.
-        watcher: Hears how it goes.
+        watcher: Receives progress.
         rubric: As for `analyze`.
         cascade: As for `analyze`.
 
@@ -94,12 +94,12 @@ async def explain(
 
 
 def _reviewed(reports: Library, run: Run, eval: Eval) -> FindingSummary | None:
-    """What the run's report says of the eval, where a person has reviewed it there."""
+    """Return the report's finding for the eval if a person has reviewed it."""
     for file in reports.of_model(run.provider, run.model, run.id):
         try:
             report = read_report(file.text, file.name.rpartition("/")[2])
         except DataError:
-            continue  # `reports check` says what is wrong with it
+            continue  # `reports check` reports what is wrong with it
         if report.run.id == printed(run.id):
             hits = (one for one in report.findings if one.eval == printed_path(eval.path) and one.reviewer)
             return next(hits, None)

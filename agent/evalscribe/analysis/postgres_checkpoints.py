@@ -1,4 +1,4 @@
-"""LangGraph's state in the store's database, in tables of its own."""
+"""Checkpoints of LangGraph in tables of their own in the store's database."""
 
 import asyncio
 import logging
@@ -19,10 +19,10 @@ from evalscribe.settings.database import without_password
 from evalscribe.store.postgres import PATIENCE_S, options, translate_server_errors
 
 LOCK = 4_712_390_715
-"""Of those who make the tables."""
+"""Number of the advisory lock for creating the tables."""
 PAUSE_S = 0.05
 STOPPED = ("08", "57P")
-"""How SQLSTATE begins where the connection broke or the server stops; where it broke midway there is none."""
+"""SQLSTATE prefixes of a broken connection or a stopping server; a connection that breaks midway has no SQLSTATE."""
 Connection = AsyncConnection[dict[str, Any]]
 T = TypeVar("T")
 
@@ -49,11 +49,11 @@ class LastingSaver(AsyncPostgresSaver):
 
 @asynccontextmanager
 async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
-    """A connection that broke is made anew: lanes wait for minutes, and a server is started again meanwhile."""
+    """Open checkpoints that reconnect. Workers may wait for minutes, during which a server is restarted."""
     _silence()
     with translate_server_errors(without_password(url)):
         given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-        # Not the pool's own first one: of what went wrong with that a pool says only that it waited.
+        # Not the pool's own first connection: of its failure a pool reports only a timeout.
         connection: Connection = await AsyncConnection.connect(**given)
         async with connection:
             await _choose_schema(connection)
@@ -83,7 +83,7 @@ async def _until_written(write: Callable[[], Awaitable[T]]) -> T:
 
 
 def _silence() -> None:
-    """What goes wrong on the way is told once, by whoever it stops."""
+    """Silence the pool's warnings: errors are reported once, by the operation that they stop."""
     for name in ("psycopg", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -93,7 +93,10 @@ async def _choose_schema(connection: Connection) -> None:
 
 
 async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
-    """One process at a time; nobody waits inside a statement, for some indexes are made after all statements ended."""
+    """Create the tables in one process at a time.
+
+    Nobody waits inside a statement, because some indexes are created only after all other statements have ended.
+    """
     while not await _taken(connection):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(PAUSE_S)
     try:

@@ -31,23 +31,23 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class RunLabels:
-    """Labels of other runs, beside the failures that they are about where those are in the store."""
+    """Labels of other runs, with their failures if those are in the store."""
 
     labels: tuple[HumanLabel, ...]
     sighted: FailureRecords
     names: Mapping[str, str]
-    """What the run's report would call each report, by its name below the reports folder."""
+    """Display name of each report, by its name below the reports folder."""
     runs: Mapping[str, str]
-    """The run of each earlier report of the model, by what the run's report would call it."""
+    """Run of each earlier report of the model, by the report's display name."""
     _looks: dict[str, CurrentFailure] = field(default_factory=dict)
 
     def recalled(self, case: Failure, sighting: FailureFingerprint) -> Failure:
-        """The case with the precedents and examples that people's labels are."""
+        """Return the case with precedents and examples from human labels."""
         if not (self.labels or case.precedents):
             return case
         now = self._looks.get(sighting.eval_id)
         if now is None:
-            # Only examples are found by their cause, and without labels there are none.
+            # Only examples are matched by cause, and without labels there are none.
             now = self._looks[sighting.eval_id] = _look(case, sighting, cause=_cause(case) if self.labels else None)
         return case.model_copy(
             update={
@@ -58,7 +58,7 @@ class RunLabels:
 
 
 def labels_for(store: Store, run: Run, past: ReportHistory) -> RunLabels:
-    """What the store knows; a run's own labels are never its history."""
+    """Load labels from the store. A run's own labels are never part of its history."""
     labels = tuple(label for label in store.labels() if label.run != run.id)
     folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
     names = {label.report: relpath(f"/{label.report}", folder) for label in labels}
@@ -88,22 +88,22 @@ def _look(case: Failure, sighting: FailureFingerprint, *, cause: str | None) -> 
 
 
 def _cause(case: Failure) -> str | None:
-    """As rules name it, where they are sure."""
+    """Return the cause that rules name if they are certain."""
     found = RulesJudge().decide(case)
     return None if found.uncertain else found.cause
 
 
 BATCH_WORKERS = 500
-"""Failures whose questions wait for the same batch."""
+"""Maximum failures that wait for the same batch."""
 MOST_NAMED = 8
-"""Most evals named in a `Missing:` phrase that concerns only part of a group."""
+"""Maximum evals named in a `Missing:` phrase that concerns only part of a group."""
 Spent = Mapping[str, Usage]
 """Usage by stage, in the order of their first calls."""
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """The failures of a run in groups; their evidence is in the store."""
+    """The failures of a run in groups. Their evidence is in the store."""
 
     workspace: Workspace
     analyst: FailureJudge
@@ -113,7 +113,7 @@ class PreparedRun:
     digests: tuple[str, ...]
     """Content ids of the evidence, in the order of the run's failures."""
     sightings: tuple[FailureFingerprint, ...]
-    """In the order of the run's failures."""
+    """Fingerprints in the order of the run's failures."""
     elsewhere: OtherRuns
     labels: RunLabels
     missing: Mapping[str, tuple[str, ...]]
@@ -135,7 +135,7 @@ class PreparedRun:
         return self.labels.recalled(case.model_copy(update=past), self._sighted[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
-        """What other models' runs say of failures with one verdict; None where it is not the same for all of them."""
+        """Return other models' results for failures with one verdict; None if they differ between the failures."""
         first, *others = (self._across(eval_id) for eval_id in eval_ids)
         return first if all(other == first for other in others) else None
 
@@ -151,7 +151,7 @@ class PreparedRun:
         return {eval.id: eval for eval in self.run.failures}
 
     def knows(self, case: Failure) -> bool:
-        """Whether the store has this judge's verdict on the case."""
+        """True if the store has this judge's verdict on the case."""
         known = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
         return isinstance(known, Verdict) and not known.provisional
 
@@ -221,7 +221,7 @@ async def prepare(
 
 
 def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> JudgeQueue:
-    """Queue the groups for the judge; what the store knows is not asked again unless `--fresh`."""
+    """Queue the groups for the judge. Cached verdicts are not asked for again without `--fresh`."""
     workspace = prepared.workspace
     batch = workspace.options.batch
     return JudgeQueue(
@@ -238,7 +238,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> Ju
 
 
 def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Add to each finding what other models' runs say of it, and which evidence was missing."""
+    """Add other models' results and missing evidence to each finding."""
     return tuple(
         finding.model_copy(
             update={

@@ -118,7 +118,7 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
 
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
-"""The report as if it were the first, its patterns and recommendations following the corrections by path."""
+"""Function that builds the report as if new, with patterns and recommendations that follow the corrections by path."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +154,10 @@ def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
 def write_report(
     workspace: Workspace, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True
 ) -> AnalysisResult:
-    """Write the run's report, unless nothing in it changed. `spent` is what this command consumed.
+    """Write the run's report unless nothing in it changed. `spent` is the usage of this command.
 
-    Without `writes` it is only told what would be written, and where.
-    Raises `DataError` where people's edits contradict each other or could not be kept; then nothing is written.
+    Without `writes`, only return what would be written, and where. Raises `DataError`, and writes nothing, if people's
+    edits contradict each other or would be lost.
     """
     where, path, last_written, began = target.where, target.path, target.last_written, target.began
     report, collation = draft({})
@@ -182,7 +182,7 @@ def write_report(
 
 
 def _begun(library: Library, where: ReportPlacement) -> str | None:
-    """What git has of the text that people began with."""
+    """Return the text from git that people started editing."""
     if where.current is None:
         return None
     try:
@@ -208,7 +208,7 @@ def _notes(where: ReportPlacement, merged: MergedReport, known: bool) -> Iterato
 
 
 def corrections(report: Report) -> dict[str, Correction]:
-    """The labels of people that differ from the judge's, by the path of the eval."""
+    """Return the human labels that differ from the judge's, by eval path."""
     return {
         path: Correction(classification=entry.classification, cause_kind=entry.cause_kind)
         for entry in report.entries
@@ -225,5 +225,5 @@ def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spe
 
 
 def commit_report(library: Library, done: AnalysisResult) -> str:
-    """Commit the report alone; the commit's id. Raises `EvalscribeError` with the reason where git refuses."""
+    """Commit only the report and return the commit id. Raises `EvalscribeError` with the reason if git fails."""
     return library.commit(done.path, commit_message(done.report))

@@ -1,4 +1,4 @@
-"""What a query may contain: an allow-list of syntax, functions and types, and limits. Everything else is refused."""
+"""The allow-list of syntax, functions and types for queries, and their limits. Everything else is refused."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,11 +10,11 @@ from evalscribe.query.patterns import UnsupportedPattern, as_python
 from evalscribe.query.problem import nearest, query_error
 
 MOST_COLUMNS = 1_600
-"""What both engines can return."""
+"""Maximum columns that both engines can return."""
 MOST_JOINED = 60
-"""Sources in one FROM; SQLite joins no more."""
+"""Maximum sources in one FROM; SQLite joins no more."""
 MOST_SOURCES = 100
-"""Sources in the whole query: planning more takes longer than a query's time limit can interrupt."""
+"""Maximum sources in the whole query: planning more takes longer than a query's time limit can interrupt."""
 MOST_GROUPS = 100
 """Expressions in GROUP BY; sqlglot copies the expression that a number there stands for."""
 DEEPEST = 300
@@ -130,7 +130,7 @@ def functions() -> tuple[str, ...]:
 
 
 def check(tree: exp.Query) -> None:
-    """Raises `Refused` at the first part that is not allowed."""
+    """Check a query. Raises `Refused` at the first part that is not allowed."""
     sources = 0
     for node, depth in _walk(tree):
         if depth > DEEPEST:
@@ -150,7 +150,7 @@ def check(tree: exp.Query) -> None:
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
-    """Without recursion; a chain of one operator counts as deep, because engines limit it too."""
+    """Walk the tree without recursion. A chain of one operator counts as deep, because engines limit it too."""
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()

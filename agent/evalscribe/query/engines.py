@@ -276,13 +276,13 @@ class _SQLite(SQLite):
             return f"{_KEYWORDS.get(name, name.replace('jsonb_', 'json_'))}({parts})"
 
         def as_json(self, node: exp.Expr) -> str:
-            """Return a value that SQLite's functions take for JSON where it is, and not for its text."""
+            """Return an expression that SQLite's functions treat as JSON rather than as text."""
             if node.is_type(exp.DType.JSONB, exp.DType.JSON):
                 return f"json({self.sql(node)})"
             return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
 
         def collected(self, node: exp.Anonymous, name: str) -> str:
-            """Aggregates of lists take how to collect, a separator, the value and what to sort by."""
+            """Write an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
             parts, distinct, order = arguments(node)
             ways = ["distinct"] if distinct else []
             ways += [
@@ -355,7 +355,7 @@ def _step(key: exp.Expr) -> str | int | None:
 
 
 def _is_plain(key: str) -> bool:
-    """Whether a path of SQLite can spell it."""
+    """Tell whether a path of SQLite can contain the key."""
     return bool(key) and key.isprintable() and not set(key) & {'"', "\\"}
 
 

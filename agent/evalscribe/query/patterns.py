@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 LONGEST = 1_000
 MOST_TIMES = 255
-"""What `{n}` may say, in Postgres."""
+"""Maximum count in `{n}`, as in Postgres."""
 _TOKEN = re.compile(
     r"""(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\[:\w+:\]|\\.|\[(?![:.=])|[^\]\\\[])*\])|(?P<open>\((?:\?:)?(?!\?))"""
     r"""|(?P<times>(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??)|(?P<plain>[^\\\[(){}*+?])|(?P<close>\))""",
@@ -32,7 +32,7 @@ class UnsupportedPattern(ValueError):
 
 
 def as_python(pattern: str) -> str:
-    """Raises `UnsupportedPattern` for what the two would not read alike."""
+    """Translate a pattern. Raises `UnsupportedPattern` if Postgres and Python would read it differently."""
     if len(pattern) > LONGEST:
         raise UnsupportedPattern(f"there are {len(pattern):,} characters, and {LONGEST:,} are read")
     written = "".join(_parts(pattern))

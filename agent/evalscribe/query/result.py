@@ -11,7 +11,7 @@ from evalscribe.query.statement import ResultColumn
 
 
 def value(column: ResultColumn, cell: JsonValue) -> JsonValue:
-    """Booleans are numbers and JSON is text where SQLite returns them."""
+    """Convert a cell: SQLite returns booleans as numbers and JSON as text."""
     if cell is None:
         return None
     if column.kind == "BOOLEAN":

@@ -1,4 +1,4 @@
-"""From a user's query to a statement for one engine: parse, check, qualify, limit, transpile."""
+"""Turn a user's query into a statement for one engine: parse, check, qualify, limit, transpile."""
 
 from typing import Any
 
@@ -212,7 +212,7 @@ def _sources(select: exp.Select) -> list[Any]:
 
 
 class _Widths:
-    """How many columns queries have, told before their stars are expanded: that could take exponential memory."""
+    """Column counts of queries before their stars are expanded, which could take exponential memory."""
 
     def __init__(self, tree: exp.Expr) -> None:
         self._known: dict[int, int] = {}
@@ -258,7 +258,7 @@ class _Widths:
 
 
 def _check_columns(tree: exp.Expr) -> None:
-    """Raises `QueryError` for the first column that is in no source."""
+    """Check that every column exists. Raises `QueryError` for the first that does not."""
     for row in tree.find_all(exp.TableColumn):
         raise query_error(row, f"there is no column {row.name}")
     for scope in traverse_scope(tree):
@@ -322,7 +322,7 @@ def _kind(node: exp.Expr) -> str:
 
 
 def _check_size(tree: exp.Expr) -> None:
-    """Raises `QueryError` if the columns of inner queries, written out where they are used, become too long."""
+    """Raise `QueryError` if the columns of inner queries, written out where they are used, become too long."""
     sizes: dict[int, dict[str, int]] = {}
     for scope in traverse_scope(tree):
         own = sizes[id(scope.expression)] = {}
