@@ -27,8 +27,12 @@ class ShownScore(Frozen):
 
 
 def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
-    """`query.run_id` may be a name. Raises `NotFoundError` for a run or a run item that there is not, `UsageError` for
-    what no score of these can be like."""
+    """List scores. `query.run_id` may be a name.
+
+    Raises:
+        NotFoundError: The run or run item does not exist.
+        UsageError: No score can match a filter.
+    """
     wanted = _resolved(workspace, query)
     found = workspace.store.experiment_runs.scores(wanted)
     first = next(found, None)
@@ -60,7 +64,7 @@ def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
 
 
 def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) -> None:
-    """Nothing was found: is it a scorer that scored here? Raises `UsageError` naming those that did."""
+    """Check an empty result. Raises `UsageError`, listing the scorers of the run, if the scorer is not one of them."""
     bindings = _bindings(workspace, query.run_id)
     where = f"run {asked.run_id or query.run_id}" if query.run_id else "any run"
     named = {name for one in bindings for name in (one.spec.name, one.scorer_id)}
@@ -73,7 +77,7 @@ def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) 
 
 
 def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
-    """Of the version that the run tried, or of every run's."""
+    """Return the bindings of the run's version, or of all runs."""
     runs = workspace.store.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
     versions = {run.experiment_version_id: run for run in runs}
     return [one for run in versions.values() for one in version_of_run(workspace, run).bindings]
@@ -84,7 +88,10 @@ def _there(names: Collection[str]) -> str:
 
 
 def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> ShownScore:
-    """Raises `UsageError` for a part that there is not, `NotFoundError` for the score."""
+    """Return a score with parts of its evidence.
+
+    Raises `UsageError` for an unknown part, `NotFoundError` if the score does not exist.
+    """
     if unknown := [part for part in include if part not in PARTS]:
         raise UsageError(f"--include {unknown[0]!r} is none of {', '.join(PARTS)}")
     score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
@@ -99,6 +106,6 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
 
 
 def _returned(score: Score) -> JsonValue:
-    """The answer of a scorer that has no raw one, such as a model's: what it returned."""
+    """Return the result of a score as JSON, in place of a raw answer that the scorer does not have."""
     told = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
     return {name: value for name, value in told.items() if value is not None}

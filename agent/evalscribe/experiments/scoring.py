@@ -16,7 +16,7 @@ from evalscribe.model.transcript_text import render_transcript
 
 
 def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:
-    """The result by the binding's own threshold, where it has one; a value at the threshold passes."""
+    """Apply the binding's threshold, if it has one. A value at the threshold passes."""
     if binding.threshold is None or result.status != "ok" or result.value is None:
         return result
     return result.model_copy(update={"passed": result.value >= binding.threshold})
@@ -25,9 +25,12 @@ def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:
 def trial_verdict(
     status: Literal["ok"] | TargetFailureKind, results: Mapping[str, ScoreResult], bindings: Sequence[Binding]
 ) -> ItemVerdict:
-    """`results` by the name of their binding, their thresholds applied; one that is missing counts as broken.
+    """Decide the verdict of a trial.
 
-    A required scorer that failed the item weighs more than another one that broke.
+    A required scorer that failed takes precedence over one that broke.
+
+    Args:
+        results: Results by binding name, with thresholds applied. A missing one counts as broken.
     """
     if status != "ok":
         return "error"
@@ -44,7 +47,7 @@ def _said(result: ScoreResult | None) -> ItemVerdict:
 
 
 def build_trace(given: TargetReply | TargetFailure | ItemTrial) -> Trace:
-    """Of an answer without messages `recorded` is false: then only its time, its usage and its state are known."""
+    """Build the trace of a reply. Without messages `recorded` is false: only time, usage and state are known."""
     if isinstance(given, ItemTrial):
         reason, usage, duration = given.item.error, given.item.usage, given.item.duration_ms
     else:
@@ -64,8 +67,10 @@ def build_trace(given: TargetReply | TargetFailure | ItemTrial) -> Trace:
 
 
 def _tools(transcript: Transcript) -> Iterator[ToolUse]:
-    """Every call that an assistant's message records, in order, with how it ended; by the call's id where it has one,
-    else by the answers that follow."""
+    """Yield every tool call of the assistant's messages, in order, with its result.
+
+    Results are matched by call id, or else by their position after the message.
+    """
     answers = {m.tool_call_id: m for m in transcript.messages if isinstance(m, ToolMessage) and m.tool_call_id}
     for number, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
@@ -75,7 +80,7 @@ def _tools(transcript: Transcript) -> Iterator[ToolUse]:
 
 
 def _following(transcript: Transcript, number: int) -> Mapping[int, ToolMessage]:
-    """The answers without a call's id that follow a message directly."""
+    """Return the tool messages without a call id that directly follow a message."""
     found = []
     for message in transcript.messages[number + 1 :]:
         if not isinstance(message, ToolMessage) or message.tool_call_id:
@@ -104,26 +109,30 @@ def _errors(tools: tuple[ToolUse, ...], reason: str | None) -> Iterator[str]:
 
 
 class TrialScore(NamedTuple):
-    """What one scorer said of one try."""
+    """Result of one scorer for one trial."""
 
     binding: Binding
     seen: JsonValue
-    """The request, as JSON; the same object where several scorers saw the same."""
+    """The request as JSON; the same object if several scorers got the same request."""
     result: ScoreResult
 
 
 class ScorerPanel:
-    """The scorers of an experiment, in topological order of what they depend on."""
+    """The scorers of an experiment, in topological order of their dependencies."""
 
     def __init__(self, bindings: Sequence[Binding], runners: Sequence[ScorerRunner]) -> None:
-        """Each runner is called as its binding."""
+        """Create the panel. Each runner has the name of its binding."""
         by_name = {binding.spec.name: binding for binding in bindings}
         self._members = [(by_name[runner.name], runner) for runner in runners]
 
     async def scored(
         self, item: Item, attempt: ItemTrial, peers: Mapping[str, ScoreResult] | None = None
     ) -> tuple[TrialScore, ...]:
-        """`peers`: results of scorers that are not of this panel. Raises `EvalscribeError` for what concerns all."""
+        """Score a trial. Raises `EvalscribeError` for errors that concern all trials.
+
+        Args:
+            peers: Results of scorers outside this panel.
+        """
         request = _request(item, attempt)
         shared: JsonValue = request.model_dump(mode="json")
         said = dict(peers or {})
@@ -142,7 +151,10 @@ class ScorerPanel:
 def to_stored_score(
     scored: TrialScore, item: RunItem, now: str, *, supersedes: str | None = None, reason: str | None = None
 ) -> tuple[Score, ScoreEvidence]:
-    """As it is kept. The id is made of what it scores, so that the same try is never scored twice over."""
+    """Convert a result into a stored score.
+
+    The id is derived from what it scores, so that a trial is never scored twice.
+    """
     binding, seen, result = scored
     score = Score(
         id=short_id("score", [item.id, binding.spec.name, supersedes]),
@@ -164,7 +176,7 @@ def to_stored_score(
         reason=reason,
         created_at=now,
     )
-    evidence = ScoreEvidence.model_construct(  # Of what was checked already: to look at all of it again takes long.
+    evidence = ScoreEvidence.model_construct(  # The parts were validated before; validating all of it again is slow.
         scorer_input=seen,
         scorer_output=result.output,
         evidence=result.evidence,
@@ -174,7 +186,7 @@ def to_stored_score(
 
 
 def to_score_result(score: Score) -> ScoreResult:
-    """What a stored score said, for the verdict and for scorers that depend on it."""
+    """Restore the result of a stored score, for the verdict and for dependent scorers."""
     return ScoreResult(
         status=score.status,
         value=score.value,

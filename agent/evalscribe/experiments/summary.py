@@ -29,14 +29,14 @@ from evalscribe.statistics.intervals import TrialCluster, cluster_interval, pass
 
 
 class PassRates:
-    """How many tries passed, and how sure that is. Items of a cluster are one observation, as are tries of an item."""
+    """Pass rate with its interval. Trials of an item are one observation, as are items of a cluster."""
 
     def __init__(self) -> None:
         self._alone: Counter[TrialCluster] = Counter()
         self._together: dict[str, TrialCluster] = {}
 
     def add(self, cluster: str | None, passed: int, tries: int) -> None:
-        """All tries of one item."""
+        """Add all trials of one item."""
         if not tries:
             return
         if cluster is None:
@@ -60,17 +60,17 @@ class PassRates:
 
 
 class ScorerTallies:
-    """Of every scorer of a version, and of those of earlier versions that a run was scored by."""
+    """Tallies of every scorer of a version, and of scorers of earlier versions that scored the run."""
 
     def __init__(self, bindings: Sequence[Binding], clusters: Mapping[str, str]) -> None:
-        """`clusters` of items, by key."""
+        """Create empty tallies. `clusters`: cluster of each item key."""
         self._clusters = clusters
         self._of = {one.spec.name: _Scorer(one.spec.name, one.spec.id, one.required) for one in bindings}
         self.broken = 0
-        """Tries of which a required scorer broke and none failed it."""
+        """Number of trials that a required scorer broke on and none failed."""
 
     def read(self, scores: Iterable[Score]) -> None:
-        """Current ones, those of an item in a row."""
+        """Add current scores, those of one item in a row."""
         for key, of_item in groupby(scores, key=lambda one: one.item_key):
             cluster = self._clusters.get(key)
             whole = list(of_item)
@@ -92,7 +92,7 @@ class ScorerTallies:
 
     @property
     def summaries(self) -> tuple[ScorerSummary, ...]:
-        """In the order of the bindings."""
+        """Return the summaries in the order of the bindings."""
         return tuple(one.summary for one in self._of.values())
 
 
@@ -116,7 +116,7 @@ class _Scorer:
         self.cost_usd = 0.0
 
     def add(self, cluster: str | None, scores: Sequence[Score]) -> None:
-        """Of one item."""
+        """Add the scores of one item."""
         told = [score for score in scores if score.status == "ok"]
         self.shares.add(cluster, sum(bool(score.passed) for score in told), len(told))
         for score in scores:
@@ -145,7 +145,7 @@ class _Scorer:
 
 
 class DatasetPlace(NamedTuple):
-    """An item of the dataset version, without what is in it."""
+    """An item of the dataset version, without its content."""
 
     key: str
     split: str | None = None
@@ -162,9 +162,12 @@ def summarise_run(
     *,
     labels: LabelSummary | None = None,
 ) -> RunSummary:
-    """`places`: every item of the dataset version in order; `tries` by item in that order; `scores` by item.
+    """Summarise a run in a single pass. Memory grows with clusters, flaky items and the trials' durations only.
 
-    Reads each once and keeps none: what it holds grows with clusters, flaky items and the tries' durations only.
+    Args:
+        places: Every item of the dataset version in order.
+        tries: Trials by item in that order.
+        scores: Scores by item.
     """
     clusters: dict[str, str] = {}
     tallies = _Tries(run.repetitions)
@@ -180,7 +183,7 @@ def summarise_run(
 def _by_place(
     places: Iterable[DatasetPlace], tries: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
-    """Every item with its tries; none where the run ended before it."""
+    """Yield every item with its trials; none if the run ended before it."""
     groups = groupby(tries, key=lambda one: one.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
@@ -192,7 +195,7 @@ def _by_place(
 
 
 class _Part:
-    """All tries, or those of one split."""
+    """All trials, or those of one split."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -207,7 +210,7 @@ class _Part:
 
 
 class _Tries:
-    """What tries come to, item by item."""
+    """Results of trials, item by item."""
 
     def __init__(self, repetitions: int) -> None:
         self.repetitions = repetitions
@@ -216,7 +219,7 @@ class _Tries:
         self.failed_items = 0
         self.flaky: list[str] = []
         self.passes: Counter[tuple[int, int]] = Counter()
-        """Items by their tries and by how many of these passed."""
+        """Number of items by their trials and passed trials."""
         self.durations = array("d")
         self.cost_usd = 0.0
         self.input_tokens = 0
@@ -293,7 +296,7 @@ def _splits(tries: _Tries) -> Iterator[SplitSummary]:
 
 
 def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
-    """Each item's chance over all choices of `k` of its tries, averaged; items with fewer tries are left out."""
+    """Average pass@k and pass^k over items; items with fewer than `k` trials are left out."""
     items, at, every = 0, 0.0, 0.0
     for (tried, passed), count in passes.items():
         if tried >= k:
@@ -304,20 +307,20 @@ def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest rank."""
+    """Return the quantile by nearest rank."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 FIELDS = ("classification", "label")
-"""Of an output and of an expected output, either of which may hold the label."""
+"""Keys of an output or expected output that may hold the label."""
 NO_LABEL = "(none)"
-"""What was said where there is no answer, or none with a label."""
+"""Label of a trial without output, or without a label in it."""
 
 
 def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
-    """What is expected, and what the same field of the output says; None where no label is expected.
+    """Return the expected label and the label in the same field of the output; None if no label is expected.
 
-    A text is a label; of an object `classification`, else `label`, else its only member. A yes is `true`.
+    A text is a label. In an object it is `classification`, else `label`, else the only member. A yes is `true`.
     """
     if not isinstance(expected, dict):
         truth = _spelled(expected)
@@ -340,9 +343,9 @@ def _spelled(value: JsonValue) -> str | None:
 
 
 def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
-    """What was expected and what was said, try by try; None where nothing was expected.
+    """Summarise expected and given labels, trial by trial; None if no label is expected.
 
-    A try without a label agrees with nothing: who answers only what is easy gains nothing by it.
+    A trial without a label agrees with nothing, so that answering only easy items is no advantage.
     """
     given = tuple(pairs)
     unlabelled = {"predicted": NO_LABEL}

@@ -1,4 +1,4 @@
-"""Ask targets: parse replies; commands and prompts."""
+"""Command and prompt targets, and parsing of replies."""
 
 import asyncio
 import json
@@ -41,11 +41,11 @@ from evalscribe.text import cut, one_line
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
 MOST_USED = 10**12
-"""Of each in `usage`, for one try: sums of them stay numbers that every reader of JSON and every database knows."""
+"""Maximum of each figure in a trial's `usage`: sums stay within what JSON readers and databases can represent."""
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
-    """Of a JSON value, without what is secret. An envelope that cannot be read is a failed try."""
+    """Parse a reply from a JSON value, with secrets redacted. An unreadable envelope is a failed trial."""
     try:
         return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
@@ -53,7 +53,7 @@ def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> Ta
 
 
 def failed_reply(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
-    """Without what is secret."""
+    """Build a failure, with secrets redacted."""
     return TargetFailure(reason=_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
 
 
@@ -63,7 +63,7 @@ def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
 
 
 def parse_output(text: str) -> object:
-    """The JSON value that a text is; else the text, without the line end that commands put after it."""
+    """Parse a text as JSON; else return it without the line end that commands append."""
     try:
         return StrictJson().decode(text)
     except DataError:
@@ -127,14 +127,14 @@ def _line(text: str) -> str:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes of an answer."""
+"""Maximum bytes of an output."""
 
 
 class CommandTarget:
-    """`Target` of one command line, each try a process group of its own."""
+    """`Target` of one command line. Each trial runs in a process group of its own."""
 
     def __init__(self, line: str, folder: Path) -> None:
-        """Raises `UsageError` where its program is not there."""
+        """Parse the command line. Raises `UsageError` if its program does not exist."""
         words = split_command(line)
         program = find_program(words, folder)
         self._command = (program, *words[1:])
@@ -144,7 +144,7 @@ class CommandTarget:
         self._running: set[ProcessGroup] = set()
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Raises `UsageError` where it cannot be started."""
+        """Run the command. Raises `UsageError` if it cannot be started."""
         began = perf_counter()
         group = await self._start(call)
         try:
@@ -174,7 +174,7 @@ class CommandTarget:
 
 
 def split_command(line: str) -> tuple[str, ...]:
-    """As a shell splits a command line. Raises `UsageError`."""
+    """Split a command line like a shell. Raises `UsageError`."""
     try:
         words = tuple(shlex.split(line))
     except ValueError as error:
@@ -185,7 +185,7 @@ def split_command(line: str) -> tuple[str, ...]:
 
 
 def find_program(words: Sequence[str], folder: Path) -> str:
-    """The program of a command line: on PATH, or in the folder where its name has a slash. Raises `UsageError`."""
+    """Find a command's program on PATH, or in the folder if its name has a slash. Raises `UsageError`."""
     name = words[0]
     found = which(str(folder / name)) if "/" in name else which(name)
     if found is None:
@@ -206,7 +206,7 @@ def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) ->
 
 
 def _named(call: TargetCall) -> Mapping[str, str]:
-    """For its environment, which cannot hold every character."""
+    """Return values for the command's environment, which cannot hold every character."""
     told = {
         "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
         "EVALSCRIBE_RUN_ID": call.run_id,
@@ -225,9 +225,10 @@ _NO_ANSWER = {
 
 
 class PromptModelTarget:
-    """`Target` of one version of a prompt. Its model is closed by whoever opened it.
+    """`Target` of one version of a prompt. The caller that opened the model closes it.
 
-    The output is the answer's text; where that is a JSON object or array it is that, with an `output_schema` always.
+    The output is the answer's text, or its value if that is a JSON object or array. With an `output_schema` it is
+    always JSON.
     """
 
     def __init__(self, prompt: TargetPromptVersion, model: Model) -> None:
@@ -235,7 +236,7 @@ class PromptModelTarget:
         self._model = model
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Raises `EvalscribeError` for what concerns all questions to the model."""
+        """Ask the model. Raises `EvalscribeError` for errors that concern all calls."""
         began = perf_counter()
         try:
             messages = tuple(
@@ -283,7 +284,7 @@ class PromptModelTarget:
 
 
 def _output(text: str, *, always: bool) -> JsonValue:
-    """Raises `DataError` for text that has to be JSON and is none."""
+    """Parse the output. Raises `DataError` if it must be JSON and is not."""
     try:
         value: Any = StrictJson().decode(text)
     except DataError:

@@ -25,26 +25,26 @@ from evalscribe.model.target import Component, Deployment
 from evalscribe.workspace import Workspace
 
 STAGE = "target"
-"""Of the calls of models that a prompt makes."""
+"""Stage of a prompt target's model calls."""
 
 
 class TrialTools(NamedTuple):
     target: Target
     scorers: tuple[ScorerRunner, ...]
-    """In topological order of what they depend on."""
+    """Scorers in topological order of their dependencies."""
 
 
 @asynccontextmanager
 async def open_tools(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, left_usd: float | None
 ) -> AsyncIterator[TrialTools]:
-    """The target and the scorers of a run, closed at the end.
+    """Open the target and the scorers of a run, and close them at the end.
 
     Args:
-        workspace: Where definitions are.
-        run: What is tried.
-        version: Of the experiment; the run's own.
-        left_usd: What models may still cost; None for what the settings allow.
+        workspace: Workspace of the definitions.
+        run: The run.
+        version: The run's version of the experiment.
+        left_usd: Remaining budget for models in US dollars; None for the limit of the settings.
 
     Raises:
         EvalscribeError: One of them cannot be used.
@@ -59,7 +59,7 @@ async def open_tools(
 
 @asynccontextmanager
 async def open_models(workspace: Workspace, left_usd: float | None = None) -> AsyncIterator[Models]:
-    """Models for one run, which spend what is left of its budget; None for what the settings allow."""
+    """Open models that spend the rest of a run's budget; None for the limit of the settings."""
     settings = workspace.settings
     budget = Budget(usd=settings.budget.value if left_usd is None else left_usd, tokens=settings.max_tokens.value)
     models = BudgetedModels(workspace.open_models(budget))
@@ -72,17 +72,17 @@ async def open_models(workspace: Workspace, left_usd: float | None = None) -> As
 async def open_target(
     workspace: Workspace, version: ExperimentVersion, deployment: Deployment | None, models: Models, concurrency: int
 ) -> Target:
-    """The target of a version; the caller closes it, with all that it started.
+    """Open the target of a version. The caller closes it with its processes.
 
     Args:
-        workspace: Its store knows what judges said before.
-        version: What is tried.
-        deployment: The build that runs, of a component.
-        models: Whom prompts and judges ask.
-        concurrency: Calls at a time.
+        workspace: Workspace whose store has cached judge results.
+        version: Version of the experiment.
+        deployment: Build of a component target.
+        models: Models that prompts and judges call.
+        concurrency: Maximum concurrent calls.
 
     Raises:
-        EvalscribeError: It cannot be asked.
+        EvalscribeError: The target cannot be opened.
     """
     target = version.target
     if isinstance(target, JudgeTarget):
@@ -110,10 +110,10 @@ def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Comp
 async def open_scorers(
     workspace: Workspace, version: ExperimentVersion, models: Models, concurrency: int
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """The scorers of a version, each after what it depends on.
+    """Open the scorers of a version in topological order of their dependencies.
 
     Raises:
-        UsageError: The source of one is another than when it was made.
+        UsageError: The source of a scorer has changed since it was created.
         AccessError: A model has no key.
     """
     folders = {one.id: one.folder for one in workspace.store.experiments.scorers()}
@@ -125,7 +125,7 @@ async def open_scorers(
 
 
 class _Makers:
-    """Makes runners; what they share is opened once, and closed with the rest."""
+    """Builder of runners that opens shared resources once and closes them at the end."""
 
     def __init__(
         self, workspace: Workspace, models: Models, opened: AsyncExitStack, timeout_s: float, concurrency: int
@@ -139,7 +139,7 @@ class _Makers:
         self._maker: tuple[JudgeMaker, MadeJudge] | None = None
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
-        """That every function is there, and as it was."""
+        """Check that every function exists and is unchanged."""
         checks = [_check(binding, _folder(binding, folders)) for binding in bindings]
         failed = [one for one in await asyncio.gather(*checks, return_exceptions=True) if one is not None]
         if failed:

@@ -17,7 +17,7 @@ from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 
 
 class BudgetedModels:
-    """`Models` whose calls raise `UnavailableError` where there is no money left for them."""
+    """`Models` whose calls raise `UnavailableError` when the budget is spent."""
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -54,7 +54,7 @@ class _RunModel:
 
 
 LATE_S = 2.0
-"""How much longer than its time a target may take to tell of its own time-out, before we do."""
+"""Seconds that a target has beyond its timeout to report the timeout itself."""
 
 
 class TrialRequest(NamedTuple):
@@ -76,7 +76,7 @@ class CompletedTrial(NamedTuple):
 
 
 def mark_unstorable(done: CompletedTrial, reason: str) -> CompletedTrial:
-    """The try without what cannot be stored: it gave no answer that one could have."""
+    """Return the trial as failed, without the output that cannot be stored."""
     item = done.attempt.item.model_copy(
         update={"status": "error", "verdict": "error", "error": f"what it gave cannot be kept: {reason}"}
     )
@@ -85,7 +85,7 @@ def mark_unstorable(done: CompletedTrial, reason: str) -> CompletedTrial:
 
 @dataclass(frozen=True)
 class TrialRunner:
-    """What one run is tried with. What the target gives is redacted by it, as sources redact what they read."""
+    """Runner of the trials of one run. Targets redact their output, as sources redact what they read."""
 
     target: Target
     panel: ScorerPanel
@@ -94,7 +94,7 @@ class TrialRunner:
     now: Callable[[], str]
 
     async def tried(self, one: TrialRequest) -> CompletedTrial:
-        """Raises `EvalscribeError` for what concerns all tries."""
+        """Run one trial. Raises `EvalscribeError` for errors that concern all trials."""
         given = await self._asked(one)
         attempt = _attempt(one, given, self.now())
         scored: tuple[TrialScore, ...] = ()
@@ -128,9 +128,9 @@ class TrialRunner:
 async def run_trials(
     bench: TrialRunner, tries: Iterator[TrialRequest], lanes: int, keep: Callable[[CompletedTrial], None]
 ) -> None:
-    """Every try, so many at a time; `keep` is called with each before its lane takes the next.
+    """Run every trial, `lanes` at a time. `keep` is called with each before its worker takes the next.
 
-    Raises the first `EvalscribeError` that concerns all tries, after those that were under way: they were paid for.
+    An `EvalscribeError` that concerns all trials is raised after running trials finish, since they were paid for.
     """
     stopped: list[EvalscribeError] = []
 

@@ -33,30 +33,31 @@ from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
 BEAT_S = 0.2
-"""Between signs of life; as soon is it seen that somebody wants the run cancelled."""
+"""Seconds between heartbeats, which also check for cancellation."""
 CLAIM_S = 3.0
-"""How long the process that worked on it before may take to leave."""
+"""Seconds that a previous worker of the run may take to release its claim."""
 
 
 OpenTools = Callable[
     [Workspace, ExperimentRun, ExperimentVersion, float | None], AbstractAsyncContextManager[TrialTools]
 ]
-"""What a run is tried with, and USD that it may still spend. Raises `EvalscribeError` where it cannot be had."""
+"""Function that opens the tools of a run within a budget in US dollars. Raises `EvalscribeError`."""
 
 
 async def work_on_run(
     workspace: Workspace, run_id: str, *, worker: str | None = None, tools: OpenTools = open_tools
 ) -> ExperimentRun:
-    """Do what is left of a run in this process; the run as it ended.
+    """Do the remaining work of a run in this process and return the ended run.
 
-    What concerns all tries ends it as failed, with the reason, and it can be resumed. Cancelled (by a signal) it
+    An error that concerns all trials ends it as failed, with the reason, and it can be resumed. Cancelled (by a signal)
+    it
     leaves the run resumable.
 
     Args:
-        workspace: Where the run is; its options say what models may cost.
-        run_id: Of the run.
-        worker: Who works on it; None for `host:pid` of this process.
-        tools: Opens what it is tried with.
+        workspace: Workspace of the run; its options limit the cost of models.
+        run_id: Id of the run.
+        worker: Name of the worker; None for `host:pid` of this process.
+        tools: Opens the target and the scorers.
 
     Raises:
         UnavailableError: Another process works on it.
@@ -94,7 +95,7 @@ class _Worker:
         self._tools = tools
         self._spent = workspace.store.experiment_runs.spent(run.id)
         self._along: ContinuousRunArchive | None = None
-        """None where an earlier worker made a part of the tries: then all are archived at the end."""
+        """None if an earlier worker ran some of the trials: then all are archived at the end."""
 
     async def run(self) -> ExperimentRun:
         try:
@@ -114,7 +115,7 @@ class _Worker:
             raise
 
     async def _alive(self, main: Coroutine[Any, Any, None], *, heed: bool) -> bool:
-        """Whether somebody asked for the run to be cancelled, and is heeded, before this was done."""
+        """Run `main` with heartbeats. Returns True if cancellation was requested, and is heeded, before it was done."""
         tasks = [asyncio.ensure_future(main), asyncio.ensure_future(self._beat(heed=heed))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +131,7 @@ class _Worker:
         return False
 
     async def _beat(self, *, heed: bool) -> None:
-        """Shows that the worker lives, until somebody asks for the run to be cancelled."""
+        """Send heartbeats until cancellation is requested."""
         while True:
             if self._workspace.store.experiment_runs.beat(self._run.id, self._workspace.now()) and heed:
                 return
@@ -148,7 +149,7 @@ class _Worker:
             await run_trials(bench, self._left_to_try(), self._run.concurrency, self._keep)
 
     def _left_to_try(self) -> Iterator[TrialRequest]:
-        """What is stored already is not tried again; nothing more once the money is spent."""
+        """Yield trials that are not stored yet, until the budget is spent."""
         done = self._workspace.store.experiment_runs.done(self._run.id)
         if not done:
             self._along = ContinuousRunArchive(RunArchive(self._workspace, self._run, self._version))
@@ -179,13 +180,13 @@ class _Worker:
 
     @property
     def _left(self) -> float | None:
-        """USD that models may still cost."""
+        """Return the remaining budget in US dollars."""
         budget = self._run.budget_usd
         return None if budget is None else max(0.0, budget - self._spent)
 
     @property
     def _penniless(self) -> bool:
-        """What costs nothing needs no budget."""
+        """True if the budget is spent. A run without cost needs no budget."""
         return self._left == 0 and self._spent > 0
 
     @property
@@ -199,7 +200,7 @@ class _Worker:
         )
 
     async def _ended(self, state: RunState, reason: str | None) -> ExperimentRun:
-        """What was done is archived as well: it can be analysed."""
+        """End the run. Its trials are also archived, so that it can be analysed."""
         run = self._end(state, reason)
         if self._workspace.store.experiment_runs.tally(run.id):
             await self._archived(state, reason)
@@ -216,7 +217,7 @@ class _Worker:
 
 
 AT_ONCE = 50
-"""Tries whose new scores are stored in one go."""
+"""Trials whose new scores are stored at once."""
 
 
 class RescoreResult(Frozen):
@@ -236,7 +237,7 @@ class RescoreWatcher(Protocol):
 OpenScorers = Callable[
     [Workspace, ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]
 ]
-"""Every scorer of a version. Raises `EvalscribeError` where they cannot be had."""
+"""Function that opens every scorer of a version. Raises `EvalscribeError`."""
 
 
 class _New(NamedTuple):
@@ -250,7 +251,7 @@ class _New(NamedTuple):
 async def _with_own_models(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """The scorers of a version, which spend what the settings allow."""
+    """Open the scorers of a version within the cost limit of the settings."""
     async with open_models(workspace) as models, open_scorers(workspace, version, models, run.concurrency) as runners:
         yield runners
 
@@ -265,20 +266,20 @@ async def rescore_run(
     version: str | None = None,
     runners: OpenScorers = _with_own_models,
 ) -> RescoreResult:
-    """Score a run again. What was stored is kept, whatever ends it; to do it again begins anew.
+    """Score a run again. New scores stay stored whatever ends it; another call starts from the beginning.
 
     Args:
-        workspace: Where the run is; its settings say what models may cost.
-        run: One that has ended.
-        watcher: Hears how it goes.
-        scorers: Names of bindings; none for all of them.
-        reason: Stands beside the new scores.
+        workspace: Workspace of the run; its settings limit the cost of models.
+        run: A run that has ended.
+        watcher: Receives progress.
+        scorers: Names of bindings; empty for all.
+        reason: Reason stored with the new scores.
         version: Id or number of the experiment's version whose scorers are used; None for the run's own.
         runners: Opens the scorers of a version.
 
     Raises:
         UsageError: The run has not ended, or there is no such scorer.
-        UnavailableError: Somebody works on the run.
+        UnavailableError: Another process is working on the run.
     """
     require_ended(run, "it can be scored again when it has ended")
     by = _version(workspace, run, version)
@@ -301,7 +302,7 @@ def _version(workspace: Workspace, run: ExperimentRun, named: str | None) -> Exp
 
 
 def _chosen(version: ExperimentVersion, wanted: Sequence[str]) -> frozenset[str]:
-    """Names of the scorers that score again."""
+    """Return the names of the scorers to run again."""
     there = [binding.spec.name for binding in version.bindings]
     if unknown := [name for name in wanted if name not in there]:
         raise UsageError(f"--scorer {unknown[0]!r} is none of version {version.number}; there is: {', '.join(there)}")
@@ -343,7 +344,7 @@ class _Job:
         return list(await asyncio.gather(*map(one, batch)))
 
     async def _again(self, kept: StoredTrial) -> _New:
-        """A try without an answer has no scores, before and after."""
+        """Score a trial again. A trial without output has no scores."""
         item = kept.attempt.item
         if item.status != "ok":
             return _New((), item.id, item.verdict, "error")
