@@ -1,4 +1,4 @@
-"""What is finished, behind SQLAlchemy Core and alembic revisions: a SQLite file in WAL mode, or a Postgres database.
+"""Storage of finished work with SQLAlchemy Core and alembic: a SQLite file in WAL mode, or a Postgres database.
 
     with Workspace() as workspace:                 # imports SQLAlchemy with the first use of `store`
         workspace.store.collections.collections()

@@ -37,7 +37,7 @@ from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import evidence as table
 
 FAILED = ("failed", "error")
-"""What counts as failed in a run whose evals were imported."""
+"""Statuses of failures in a run whose evals were imported."""
 
 _RUN = TypeAdapter(Run)
 _PUT_RUN = upsert(runs)
@@ -83,12 +83,12 @@ class EvalCounts(Frozen):
 
 
 def counts_of_status(status: str, n: int = 1) -> EvalCounts:
-    """What `n` evals with this status count for."""
+    """Return the counts that `n` evals with this status add."""
     return EvalCounts(passed=n * (status == "passed"), failed=n * (status in FAILED), total=n)
 
 
 def save_run(connection: Connection, database: Database, run: Run) -> None:
-    """The run as its source tells of it, in place of what was told before; imported evals stay."""
+    """Save a run as its source describes it, replacing the previous description. Imported evals stay."""
     before = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
     recorded = before.recorded if before else _come_back(connection, run.id)
     told = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
@@ -98,9 +98,9 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 
 
 def _come_back(connection: Connection, run_id: str) -> int:
-    """How many evals of a run that was not there are: it may come back while it is being forgotten.
+    """Return the number of stored evals of a run without a row, which may come back while it is deleted.
 
-    What is left of evals that are gone already goes, for these may come back as well.
+    Leftovers of evals that are already deleted are removed, because those may come back as well.
     """
     for statement in _LEFT_OVER:
         connection.execute(statement, {"run_id": run_id})
@@ -108,7 +108,7 @@ def _come_back(connection: Connection, run_id: str) -> int:
 
 
 def save_failures(connection: Connection, run: Run) -> None:
-    """The failures that a run lists, in place of those it listed before; what was imported stays as it is."""
+    """Replace the failures that a run lists. Imported evals stay as they are."""
     connection.execute(_LISTED, {"run_id": run.id})
     if rows := [{**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures)]:
         connection.execute(_LIST, rows)
@@ -132,12 +132,12 @@ def without_failures(database: Database, row: Row[Any]) -> Run:
 
 
 def run_from_row(database: Database, row: Row[Any]) -> Run:
-    """The run as its source tells of it. Raises `DataError` for a damaged row."""
+    """Load a run as its source describes it. Raises `DataError` for a damaged row."""
     return database.unpacked(row.body, _RUN, f"runs {row.run_id}")
 
 
 def add_counts(connection: Connection, database: Database, run_id: str, recorded: int, change: EvalCounts) -> None:
-    """So many more evals of a run were imported, and its counts differ by so much from what they were."""
+    """Add newly imported evals to a run's counts: `recorded` more evals, and `change` in the counts by status."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     counted = _complete(row.recorded, run_from_row(database, row))
     now = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
@@ -147,7 +147,7 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
 
 
 def recount(connection: Connection, database: Database, run_id: str) -> None:
-    """Count a run: from its imported evals where they are all that its source counts, else as the source does."""
+    """Recompute a run's counts: from its evals if all that the source counts are imported, else from the source."""
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     said = run_from_row(database, row)
     counts = EvalCounts(passed=said.passed, failed=said.failed, total=said.total)
@@ -176,7 +176,7 @@ def eval_in(row: Row[Any]) -> Eval:
 
 
 def eval_values(run_id: str, eval: Eval) -> dict[str, Any]:
-    """The row of an eval of which nothing more is known; its number is missing."""
+    """Return the row of an eval that is only listed, without its number."""
     return {
         "run_id": run_id,
         "eval_id": eval.id,
@@ -212,7 +212,7 @@ def _values(run: Run, recorded: int) -> dict[str, Any]:
 
 _EVIDENCE = TypeAdapter[Evidence | UnreadableEvidence](Evidence | UnreadableEvidence)
 _PUT_EVIDENCE = upsert(table)
-# In one statement, or another process could replace the evidence between two.
+# In one statement, so that no other process can replace the evidence in between.
 _GET = (
     select(table.c.body, document_rows.c.number, document_rows.c.role, document_rows.c.path, texts.c.body.label("text"))
     .outerjoin(
@@ -237,7 +237,7 @@ def save_evidence(connection: Connection, run_id: str, evidence: Evidence | Unre
 def load_evidence(
     connection: Connection, database: Database, run_id: str, eval_id: str
 ) -> Evidence | UnreadableEvidence | None:
-    """Raises `DataError` for what cannot be read any more."""
+    """Load evidence. Raises `DataError` if it is damaged."""
     rows = connection.execute(_GET, {"run_id": run_id, "eval_id": eval_id}).all()
     if not rows:
         return None
@@ -272,7 +272,7 @@ def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
-    """By run, in the order that they were put in. Raises `DataError` for one that cannot be read any more."""
+    """Load labels by run, in the order they were stored. Raises `DataError` for a damaged one."""
     try:
         return tuple(_LABEL.validate_python(said) for said in connection.scalars(_LABELS))
     except (ValidationError, ValueError) as error:
@@ -301,7 +301,7 @@ def _label(label: HumanLabel) -> dict[str, Any]:
 
 
 def _json(value: FindingSummary | HumanLabel) -> StoredJson:
-    """Raises `DataError` for half a character."""
+    """Render a value as JSON. Raises `DataError` for an unpaired surrogate."""
     try:
         return without_nul(value.model_dump_json())
     except ValueError as error:
@@ -313,7 +313,7 @@ T = TypeVar("T")
 _BY_KEY = (tables.verdicts, tables.reports, tables.sightings, tables.proposals)
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
-"""Stores hold these words. They stay, whatever the classes are called."""
+"""Stored names of the classes. They stay, even if the classes are renamed."""
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _NAMED = (
     select(tables.runs.c.run_id)
@@ -340,7 +340,7 @@ _SIGHTINGS = TypeAdapter(_Sightings)
 
 
 def open_store(place: Path | str) -> "SqlStore":
-    """The store in a folder or on a server. Raises as `open_database` does."""
+    """Open the store in a folder or on a server. Raises the errors of `open_database`."""
     return SqlStore(open_database(place))
 
 
@@ -374,7 +374,7 @@ class SqlStore:
             return load_evidence(connection, self._database, run_id, eval_id)
 
     def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
-        """A verdict that was paid for is replaced by another one only, never by a reason why there is none."""
+        """Store a verdict. One that was paid for is replaced only by another verdict, never by a missing one."""
         put = _PUT[tables.verdicts.name] if isinstance(verdict, Verdict) else _PUT_UNCLASSIFIED
         self._database.execute(put, {"key": key, "kind": _KINDS[type(verdict)], "body": pack(verdict)})
 

@@ -16,7 +16,7 @@ from evalscribe.store.statements import matching, upsert
 from evalscribe.text import join_first, pluralise
 
 MOST_NAMES = 20
-"""How many of what there is an error names."""
+"""Maximum names that an error lists."""
 
 _RUBRIC = TypeAdapter(Rubric)
 _LABELS = TypeAdapter(LabelSet)
@@ -43,14 +43,14 @@ _HELD = {
         ("result set", tables.result_sets.c.id),
     )
 }
-"""How many of each kind a collection holds."""
+"""Count of each kind in a collection."""
 _LABEL_SETS = matching(_label_sets, "collection_id").order_by(_label_sets.c.number)
 _PUT_RESULT = upsert(tables.judge_results)
 _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
 
 
 def open_collections(place: Path | str) -> "SqlCollections":
-    """The shelf of the store in a folder or on a server. Raises as `open_database` does."""
+    """Open the collections of the store in a folder or on a server. Raises the errors of `open_database`."""
     return SqlCollections(open_database(place))
 
 
@@ -77,7 +77,7 @@ class SqlCollections:
             return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
 
     def remove_collection(self, collection_id: str) -> None:
-        # An import or a rubric that arrives at the same time waits, and finds no collection.
+        # A concurrent import or rubric waits, and then finds no collection.
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             held = _held(connection, collection_id)
@@ -92,7 +92,7 @@ class SqlCollections:
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
-            # By the row: an older version that cannot be read any more is no reason to refuse a new one.
+            # Compares the row only: an unreadable older version must not block a new one.
             if row is not None and row["digest"] == rubric.digest:
                 return rubric.model_copy(update={"version": row["version"]})
             stored = rubric.model_copy(update={"version": row["version"] + 1 if row else 1})
@@ -137,7 +137,7 @@ class SqlCollections:
             return self._label_sets(connection, collection_id)
 
     def put_result(self, key: str, result: JudgeResult) -> None:
-        """A result that was paid for is replaced by another one only, never by a failure."""
+        """Store a result. One that was paid for is replaced only by another result, never by a failure."""
         statement = _PUT_FAILURE if result.result_type is ResultType.FAILURE else _PUT_RESULT
         self._database.execute(statement, {"key": key, **_result_row(result)})
 
@@ -164,7 +164,7 @@ def require_collection(connection: Connection, collection_id: str) -> None:
 
 
 def _held(connection: Connection, collection_id: str) -> str:
-    """`2 runs, 1 rubric`, or nothing."""
+    """Describe the contents, such as `2 runs, 1 rubric`; empty if there are none."""
     of = {"collection_id": collection_id}
     numbers = {kind: connection.scalar(count, of) or 0 for kind, count in _HELD.items()}
     return ", ".join(pluralise(number, kind) for kind, number in numbers.items() if number)
@@ -172,7 +172,7 @@ def _held(connection: Connection, collection_id: str) -> str:
 
 def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
     key = {"collection_id": latest["collection_id"], "id": latest["id"]}
-    # The number may be any, and SQLite takes 64 bits.
+    # The number is arbitrary, and SQLite takes 64 bits.
     row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
     if row is None:
         raise _missing(f"no version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])

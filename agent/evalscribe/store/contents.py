@@ -22,34 +22,34 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 class Texts:
-    """Texts on their way into the store: each packed once."""
+    """Texts to be stored, each packed once."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
 
     def add(self, text: str) -> str:
-        """The id by which it is found. Raises `DataError` for half a character."""
+        """Add a text and return its id. Raises `DataError` for an unpaired surrogate."""
         digest = digest_of(text)
         if digest not in self._bodies:
             self._bodies[digest] = _packed(text)
         return digest
 
     def put(self, connection: Connection) -> None:
-        # In order of their keys: two that write the same texts at once never wait for each other.
+        # In order of keys, so that concurrent writers of the same texts never deadlock.
         execute_many(
             connection, _KEEP, [{"digest": digest, "body": self._bodies[digest]} for digest in sorted(self._bodies)]
         )
 
 
 def digest_of(text: str) -> str:
-    """Content id of a text. Raises `DataError` for half a character."""
+    """Return the content id of a text. Raises `DataError` for an unpaired surrogate."""
     return _digest_of_short(text) if len(text) <= SHORT else _digest(text)
 
 
 def json_of(value: object, what: str) -> str:
-    """The text of a JSON value, its names in their order.
+    """Render a value as JSON with sorted keys.
 
-    Raises `DataError`, which names `what`, for what JSON or UTF-8 has no words for.
+    Raises `DataError`, naming `what`, if JSON or UTF-8 cannot represent it.
     """
     try:
         text = _ENCODER.encode(value)
@@ -77,7 +77,7 @@ def _packed(text: str) -> bytes:
 
 
 SHORT = 4_000
-"""Characters of a text that may well come again: the task of many trials."""
+"""Maximum characters of a text that is likely to repeat: the task of many trials."""
 _digest_of_short = lru_cache(1_000)(_digest)
 _packed_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
@@ -97,14 +97,14 @@ _CLEAR = {True: delete(documents).where(*_EVAL, _RECORDED), False: delete(docume
 
 
 class PackedDocuments:
-    """Documents of one eval or of many, ready to be stored: each text packed once."""
+    """Documents of one or more evals to be stored, with each text packed once."""
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Any]] = []
         self._texts = Texts()
 
     def add(self, run_id: str, eval_id: str, given: Sequence[Document], *, first: int) -> None:
-        """`first` is the number of the first of them."""
+        """Add documents, numbered from `first`."""
         key = {"run_id": run_id, "eval_id": eval_id}
         for number, document in enumerate(given, first):
             digest = self._texts.add(document.text)
@@ -117,7 +117,7 @@ class PackedDocuments:
 
 
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: Sequence[Document]) -> None:
-    """The documents of an eval's evidence, in place of those it had; what was imported with it stays."""
+    """Replace the gathered documents of an eval's evidence. Imported ones stay."""
     kept = PackedDocuments()
     kept.add(run_id, eval_id, given, first=-len(given))
     connection.execute(_CLEAR[False], {"run_id": run_id, "eval_id": eval_id})
@@ -125,7 +125,7 @@ def replace_gathered(connection: Connection, run_id: str, eval_id: str, given: S
 
 
 def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *, recorded: bool) -> None:
-    """Forget what was imported with these evals, or what was gathered as their evidence."""
+    """Delete the documents imported with these evals, or those gathered as their evidence."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         connection.execute(_CLEAR[recorded], values)
 
@@ -133,7 +133,7 @@ def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *,
 def load_documents(
     connection: Connection, database: Database, run_id: str, eval_id: str, *, recorded: bool
 ) -> tuple[Document, ...]:
-    """Raises `DataError` for a damaged text."""
+    """Load documents. Raises `DataError` for a damaged text."""
     rows = connection.execute(_READ[recorded], {"run_id": run_id, "eval_id": eval_id}).all()
     return tuple(
         Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.body).decode()) for row in rows

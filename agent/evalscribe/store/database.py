@@ -19,22 +19,22 @@ from evalscribe.store.tables import HEAD, revisions, verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _OURS = frozenset((revisions.name, verdicts.name))
-"""Tables of every revision: other programs name their revisions in a table of the same name."""
+"""Tables of every revision. Other programs may also use alembic's version table."""
 
 
 class Upgradable(Protocol):
-    """A database that is made or upgraded by one process at a time."""
+    """A database that is created or upgraded by one process at a time."""
 
     @property
     def shown(self) -> str: ...
     def foreign(self) -> DataError: ...
     def damaged(self, what: str) -> DataError: ...
     def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
-        """A transaction, after those of other processes that make or upgrade it."""
+        """Open a transaction, after those of other processes that create or upgrade the database."""
 
 
 def upgrade(place: Upgradable, engine: Engine) -> None:
-    """Raises `DataError` for a database that is another program's or a newer evalscribe's: it is left as it is."""
+    """Upgrade a database. Raises `DataError`, and changes nothing, if another program or a newer evalscribe made it."""
     if revision(engine) == HEAD:
         return
     with engine.connect() as connection:
@@ -45,7 +45,7 @@ def upgrade(place: Upgradable, engine: Engine) -> None:
 
 
 def revision(engine: Engine) -> str | None:
-    """Of the database as it is."""
+    """Return the current revision of the database."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(revisions.name):
             return None
@@ -93,57 +93,59 @@ _GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
 class DatabasePlace(Protocol):
-    """Where a database is, and what only its engine can do."""
+    """Location of a database, with the operations that depend on its engine."""
 
     @property
     def shown(self) -> str:
-        """What messages call it; never with a password."""
+        """Name for messages, without a password."""
 
     def engine(self) -> Engine: ...
     def version(self, engine: Engine) -> str:
-        """Of the program that keeps it, with its name."""
+        """Return the name and version of the database engine."""
 
     def explained(self) -> AbstractContextManager[None]:
-        """What goes wrong inside becomes an `EvalscribeError`."""
+        """Translate errors inside into an `EvalscribeError`."""
 
     def damaged(self, what: str) -> DataError: ...
     def foreign(self) -> DataError:
-        """The database is another program's."""
+        """Return the error that the database belongs to another program."""
 
     def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
-        """A transaction of the only process that makes or upgrades the database; waited for."""
+        """Wait for an exclusive transaction to create or upgrade the database."""
 
     def begin_reading(self, connection: Connection) -> None:
-        """What others write meanwhile is not seen."""
+        """Begin a transaction that does not see later writes of others."""
 
     def begin_writing(self, connection: Connection) -> None:
-        """Of transactions that begin so there is one at a time."""
+        """Begin a write transaction; only one exists at a time."""
 
     def give_back(self, engine: Engine) -> int:
-        """Give unused room back to the disk, as far as nobody else is at work; bytes."""
+        """Return unused space to the disk if no other process is at work. Returns bytes."""
 
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
-        """Dies with its process. Raises `UnavailableError` naming the holder."""
+        """Lock a run; the lock ends with the process. Raises `UnavailableError` naming the holder."""
 
     def claimed(self, name: str) -> AbstractContextManager[bool]:
-        """Whether nobody else had it; dies with its process."""
+        """Try to claim a name; false if another process has it. The claim ends with the process."""
 
     def problem(self) -> str | None:
         """Read the whole database and describe the first problem; None if there is none."""
 
     def check(self) -> None:
-        """Raises `UnavailableError` where another process has by now what this place was locked for."""
+        """Raise `UnavailableError` if another process has taken over a lock of this one."""
 
 
 _opened: dict[DatabasePlace, None] = {}
-"""Stores that this process has opened, the latest last."""
+"""Stores that this process has opened, latest last."""
 
 
 def open_database(place: Path | str) -> "Database":
-    """The database in a folder, which is made, private and out of git, when it is missing; or at a postgresql:// URL.
+    """Open the database in a folder or at a postgresql:// URL. A missing folder is created, private and ignored by git.
 
-    Raises `AccessError` where nothing may be written, `UnavailableError` on a full disk or without a server,
-    `DataError` for a database that is damaged, another program's, or newer than this evalscribe.
+    Raises:
+        AccessError: Nothing may be written there.
+        UnavailableError: The disk is full, or no server answers.
+        DataError: The database is damaged, another program's, or newer than this evalscribe.
     """
     found = _place(place)
     with found.explained():
@@ -169,7 +171,7 @@ def damage() -> DataError | None:
 
 
 class Database:
-    """Rows by their keys, and values packed into them."""
+    """Rows by their keys, with packed values."""
 
     def __init__(self, place: DatabasePlace, engine: Engine) -> None:
         self.place = place
@@ -177,16 +179,16 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """What is written inside is written whole or not at all."""
+        """Open a transaction: all of it is written, or nothing."""
         with self.place.explained(), self.readable(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction whose statements all see the database as it is at the first of them.
+        """Open a transaction that sees the database as it is at its first statement.
 
-        Whoever reads goes on with its work: here it hears that another process has its lock. Writing is never
-        refused for that, since what is written may have been paid for.
+        Reading raises if another process has taken over a lock. Writing is never refused for that, since what is
+        written may have been paid for.
         """
         with self.place.explained(), self.readable(), self._engine.connect() as connection:
             self.place.check()
@@ -210,13 +212,13 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction beside which there is no other of its kind: what it has read still holds when it writes."""
+        """Open an exclusive write transaction: what it has read still holds when it writes."""
         with self.transaction() as connection:
             self.place.begin_writing(connection)
             yield connection
 
     def row(self, table: Table, **key: object) -> Any:
-        """The row with this primary key, or None."""
+        """Return the row with this primary key, or None."""
         with self.transaction() as connection:
             self.place.check()
             return connection.execute(_GET[table.name], key).mappings().one_or_none()
@@ -226,7 +228,7 @@ class Database:
             connection.execute(statement, values)
 
     def unpacked(self, body: bytes, shape: TypeAdapter[T], what: str) -> T:
-        """The value that was packed. Raises `DataError`, which names `what`, for one that is none any more."""
+        """Unpack a value. Raises `DataError`, naming `what`, if it is damaged."""
         try:
             return shape.validate_json(self.unzip(body))
         except (ValidationError, DataError) as error:
@@ -240,7 +242,7 @@ class Database:
 
     @contextmanager
     def run_lock(self, run_id: str) -> Iterator[None]:
-        """Held while one process works on a run. Raises `UnavailableError` naming the holder and since when."""
+        """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
         with ExitStack() as held:
             with self.place.explained():
                 held.enter_context(self.place.run_lock(run_id))
@@ -248,18 +250,18 @@ class Database:
 
     @contextmanager
     def claimed(self, name: str) -> Iterator[bool]:
-        """Whether nobody else had it."""
+        """Try to claim a name; false if another process has it."""
         with ExitStack() as held:
             with self.place.explained():
                 mine = held.enter_context(self.place.claimed(name))
             yield mine
 
     def told(self) -> str:
-        """What `doctor` says of a database that is open."""
+        """Describe an open database for `doctor`."""
         return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
 
     def give_back(self) -> int:
-        """Give unused room back to the disk, as far as nobody else is at work; bytes."""
+        """Return unused space to the disk if no other process is at work. Returns bytes."""
         with self.place.explained():
             return self.place.give_back(self._engine)
 
@@ -268,10 +270,10 @@ class Database:
 
 
 def pack(value: BaseModel) -> bytes:
-    """Raises `DataError` for half a character, which JSON and Python can spell but no UTF-8 can hold."""
+    """Pack a value. Raises `DataError` for an unpaired surrogate, which JSON and Python allow but UTF-8 does not."""
     try:
         return zlib.compress(value.model_dump_json().encode())
-    except ValueError as error:  # pydantic's own kind of it cannot be named without its second package
+    except ValueError as error:  # pydantic's own exception for it cannot be named without importing pydantic_core
         raise unstorable() from error
 
 
@@ -288,7 +290,7 @@ def _place(place: Path | str) -> DatabasePlace:
 def _without_nul(
     _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
 ) -> tuple[str, Any]:
-    """Postgres texts cannot hold NUL. It is replaced in whatever is written or looked up, on both engines alike."""
+    """Replace NUL in everything written or looked up, on both engines alike, since Postgres texts cannot hold it."""
     return statement, [_clean(row) for row in parameters] if many else _clean(parameters)
 
 

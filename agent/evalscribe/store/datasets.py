@@ -20,7 +20,7 @@ _PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "so
 
 
 def whole(table: Table) -> Select[Any]:
-    """Items with their texts."""
+    """Select items with their texts."""
     texts = tables.texts
     return select(table.c.item_key, table.c.number, table.c.source, texts.c.body).join(
         texts, texts.c.digest == table.c.digest
@@ -28,28 +28,28 @@ def whole(table: Table) -> Select[Any]:
 
 
 def page(table: Table, owner: str, size: int) -> Select[Any]:
-    """At most `size` items of `of`, the next after the number `after`."""
+    """Select at most `size` items of `of` with numbers above `after`."""
     mine = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("after"))
     return mine.order_by(table.c.number).limit(size)
 
 
 def item_in(database: Database, row: RowMapping) -> Item:
-    """Raises `DataError` for a damaged one."""
+    """Load an item. Raises `DataError` for a damaged row."""
     item = database.unpacked(row["body"], _ITEM_ADAPTER, f"item {row['item_key']}")
     return item.model_copy(update={"source": row["source"]}) if row["source"] else item
 
 
 class DraftItems:
-    """Items on their way into a draft, made into rows before anything is locked."""
+    """Items for a draft, converted into rows before anything is locked."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        """Of several with one key the last is meant. Raises `DataError` naming the item that cannot be stored."""
+        """Convert items; the last with a key counts. Raises `DataError` naming an item that cannot be stored."""
         self._texts = Texts()
         self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
 
     def put(self, connection: Connection, dataset_id: str, first: int) -> None:
-        """Those that are new come at the end, from the number `first`."""
+        """Write the items. New ones come at the end, numbered from `first`."""
         self._texts.put(connection)
         numbered = [{"dataset_id": dataset_id, "number": n, **row} for n, row in enumerate(self._rows, first)]
         execute_many(connection, _PUT, numbered)
@@ -68,7 +68,7 @@ class DraftItems:
 
 
 AT_ONCE = 500
-"""Items that are read or looked up in one go."""
+"""Items read or looked up at once."""
 
 _datasets, _drafts, _versions, _items = (
     tables.datasets,
@@ -93,7 +93,7 @@ _CLEAR = delete(_drafts).where(_OF_DRAFT)
 _VERSION = by_key(_versions)
 _VERSIONS = matching(_versions, "dataset_id").order_by(_versions.c.number)
 _SAME = ("item_key", "digest", "likeness", "content", "source")
-"""Columns that an item has in a draft and in a version."""
+"""Columns that an item has in both a draft and a version."""
 
 
 class SqlDatasets:
@@ -207,7 +207,7 @@ class SqlDatasets:
 
 
 def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:
-    """Content ids of those that are in the draft."""
+    """Return the content ids of the items that are in the draft, by key."""
     found: dict[str, str] = {}
     for some in in_parts(keys, AT_ONCE):
         found.update(

@@ -25,37 +25,37 @@ def all_rows(connection: Connection, statement: Select[Any], **values: object) -
 
 
 def by_id_or_name(table: Table) -> Select[Any]:
-    """An id comes before a name; of several of one name the newest comes first."""
+    """Select by id or name. An id takes precedence over a name; among equal names the newest comes first."""
     named = or_(table.c.id == bindparam("named"), table.c.name == bindparam("named"))
     order = case((table.c.id == bindparam("named"), 0), else_=1)
     return select(table).where(named).order_by(order, table.c.number.desc()).limit(1)
 
 
 def next_number(connection: Connection, table: Table, owner: str, of: str) -> int:
-    """After the last `number` of the rows whose column `owner` is `of`; from 1."""
+    """Return the next version number of an owner, from 1."""
     last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == of))
     return 1 if last is None else last + 1
 
 
 def require_free(connection: Connection, statement: Select[Any], what: str, name: str) -> None:
-    """Raises `UsageError` where `by_id_or_name` finds what is called so."""
+    """Raise `UsageError` if `by_id_or_name` finds an object of this name."""
     row = first_row(connection, statement, named=name)
     if row is not None:
         raise UsageError(f"the name {name!r} is taken by {what} {row['id']}.\nChoose another one with --name.")
 
 
 def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
-    """At most `size` of them at a time, each once."""
+    """Yield distinct keys in lists of at most `size`."""
     left = iter(dict.fromkeys(keys))
     while some := list(islice(left, size)):
         yield some
 
 
 class VersionedTables:
-    """The table of those that have a name, and the one of their versions."""
+    """A table of named objects, and the table of their versions."""
 
     def __init__(self, heads: Table, versions: Table, owner: str) -> None:
-        """`owner`: the column of `versions` that holds the id of its head."""
+        """Pair the tables. `owner`: the column of `versions` with the id of the object."""
         self._heads, self._versions, self._owner = heads, versions, owner
         self._named = matching(heads, "name")
         self.find = by_id_or_name(heads)
@@ -64,7 +64,7 @@ class VersionedTables:
         self.latest = matching(versions, owner).order_by(versions.c.number.desc()).limit(1)
 
     def head(self, connection: Connection, head: dict[str, Any]) -> RowMapping:
-        """The row of this name, made as `head` says where there is none."""
+        """Return the row of this name, created from `head` if missing."""
         row = first_row(connection, self._named, name=head["name"])
         if row is None:
             connection.execute(insert(self._heads), head)
@@ -109,7 +109,7 @@ class SqlDefinitions:
         self._database = database
 
     def add_deployment(self, deployment: Deployment) -> None:
-        """One that is there stays as it is."""
+        """Store a deployment; an existing one is left unchanged."""
         row = {"id": deployment.id, "name": deployment.name, "body": pack(deployment)}
         self._database.execute(_ADD_DEPLOYMENT, row)
 
@@ -230,7 +230,7 @@ def _insert_version(connection: Connection, version: ExperimentVersion) -> None:
 
 
 def _same(there: Scorer, given: Scorer) -> bool:
-    """Where it is imported from may change while its source does not."""
+    """Compare two scorers. The import folder may change while the source does not."""
     return (there.spec.id, there.folder, there.description) == (given.spec.id, given.folder, given.description)
 
 

@@ -1,4 +1,4 @@
-"""Translate errors of the database into ours."""
+"""Translate SQLite and file errors into evalscribe's."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ FOR_NOW = (
     *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
     "SQLITE_CONSTRAINT",
 )
-"""The last: two wrote the same row at once, and the database kept one."""
+"""Errors that may pass. The last means that two processes wrote the same row and one of them lost."""
 NEVER = "SQLITE_CONSTRAINT_TRIGGER"
-"""A trigger of ours keeps what never changes."""
+"""Error of a trigger that protects rows that never change."""
 ROOM = 1 << 20
-"""Bytes; a disk with less is as good as full."""
+"""Bytes of free space below which a disk counts as full."""
 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Database and file errors inside become an `EvalscribeError` about the database at `path`."""
+    """Translate database and file errors inside into an `EvalscribeError` about the database at `path`."""
     try:
         yield
     except DBAPIError as error:
@@ -68,7 +68,7 @@ def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
 
 
 def _next(path: Path) -> str:
-    """SQLite calls a full disk an error of the disk like any other."""
+    """Suggest what to do. SQLite reports a full disk as a disk error like any other."""
     try:
         full = disk_usage(path.parent).free < ROOM
     except OSError:
@@ -77,5 +77,5 @@ def _next(path: Path) -> str:
 
 
 def overdue(timeout_s: float) -> EvalscribeError:
-    """The error of a query that was ended after `timeout_s` seconds."""
+    """Return the error of a query that was stopped after `timeout_s` seconds."""
     return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more time")

@@ -36,7 +36,7 @@ _EMPTY = StoredJson("{}")
 
 
 class AttemptRows:
-    """Attempts and scores on their way into the store, made into rows before anything is locked."""
+    """Trials and scores to be stored, converted into rows before anything is locked."""
 
     def __init__(self) -> None:
         self._texts = Texts()
@@ -44,7 +44,7 @@ class AttemptRows:
         self._input: tuple[JsonValue, str | None] = (None, None)
 
     def item_row(self, attempt: ItemTrial) -> dict[str, Any]:
-        """Raises `DataError` naming the item for what cannot be stored."""
+        """Convert a trial. Raises `DataError` naming the item if it cannot be stored."""
         item, of = attempt.item, f"of item {attempt.item.item_key!r}"
         row = {**vars(item)}
         row["usage"] = None if item.usage is None else StoredJson(item.usage.model_dump_json())
@@ -56,10 +56,10 @@ class AttemptRows:
         return row
 
     def score(self, score: Score, evidence: ScoreEvidence) -> None:
-        """Raises `DataError` naming scorer and item for what cannot be stored."""
+        """Convert a score. Raises `DataError` naming scorer and item if it cannot be stored."""
         of = f"of scorer {score.scorer!r} for item {score.item_key!r}"
         row = {**vars(score)}
-        if evidence.scorer_input is not self._input[0]:  # Scorers of one try share it, and it is most of their text.
+        if evidence.scorer_input is not self._input[0]:  # Scorers of one trial share it, and it is most of their text.
             self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of}")
         row["input"] = self._input[1]
         row["output"] = self._json(evidence.scorer_output, f"the output {of}")
@@ -80,7 +80,7 @@ class AttemptRows:
 
 
 def put_item(connection: Connection, row: dict[str, Any]) -> bool:
-    """Whether it was not there yet."""
+    """Store a run item. Returns whether it is new."""
     return execute_many(connection, _PUT_ITEM, [row]) > 0
 
 
@@ -94,13 +94,13 @@ def score_in(row: RowMapping) -> Score:
 
 
 def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMapping]) -> list[ItemTrial]:
-    """Raises `DataError` for a damaged one."""
+    """Load trials. Raises `DataError` for a damaged row."""
     told = _bodies(connection, database, (row[name] for row in rows for name in _ITEM_TEXTS))
     return [_attempt(database, row, told) for row in rows]
 
 
 def evidence_in(connection: Connection, database: Database, row: RowMapping) -> ScoreEvidence:
-    """Raises `DataError` for a damaged one."""
+    """Load the evidence of a score. Raises `DataError` for a damaged row."""
     told = _bodies(connection, database, (row[name] for name in _SCORE_TEXTS))
     given, output, evidence = (_value(database, told, row[name]) for name in _SCORE_TEXTS)
     return ScoreEvidence.model_construct(
@@ -141,14 +141,16 @@ _scores_table, _items_table, _versions = tables.scores, tables.run_items, tables
 
 
 def select_scores(query: ScoreQuery, size: int) -> Select[Any]:
-    """The scores of the run `run_id` with the number of their item as `place`: at most `size`, the next after `place`,
-    `repetition` and `number`."""
+    """Select a page of the scores of the run `run_id`, with the number of their item as `place`.
+
+    It has at most `size` scores, those after `place`, `repetition` and `number`.
+    """
     place = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     after = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
     found = (
         select(_scores_table, _items_table.c.number.label("place"))
         .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
-        # The first is implied by the second; an index is used for it.
+        # The second condition implies the first, which lets an index be used.
         .where(_items_table.c.run_id == bindparam("run_id"), _items_table.c.number >= bindparam("place"), place > after)
         .order_by(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     )
@@ -172,9 +174,9 @@ def _filtered(found: Select[Any], query: ScoreQuery) -> Select[Any]:
 
 
 PAGE = 500
-"""Items or scores that are read in one go."""
+"""Items or scores read at once."""
 WHOLE_PAGE = 50
-"""Attempts that are: each may be large."""
+"""Trials read at once: each may be large."""
 
 _runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
 _FIND = by_id_or_name(_runs)
@@ -276,7 +278,7 @@ class SqlExperimentRuns:
     def rescore(
         self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
     ) -> None:
-        """Raises `UnavailableError`, and changes nothing, where another one superseded the same scores meanwhile."""
+        """Replace scores. Raises `UnavailableError`, changing nothing, if another process replaced them meanwhile."""
         kept = AttemptRows()
         for score, evidence in scores:
             kept.score(score, evidence)
@@ -375,7 +377,7 @@ class SqlExperimentRuns:
         self._database.close()
 
     def _asked(self, query: ScoreQuery) -> tuple[str, ...]:
-        """Ids of the runs whose scores may be among those."""
+        """Return the ids of the runs that may have matching scores."""
         if query.run_item_id is not None and query.run_id is None:
             with self._database.reading() as connection:
                 row = first_row(connection, _ITEM, id=query.run_item_id)
@@ -412,7 +414,7 @@ def _run(row: RowMapping) -> ExperimentRun:
 
 
 def open_datasets(place: Path | str) -> Datasets:
-    """Raises as `open_database` does, as all of these."""
+    """Open the datasets of a store. Raises the errors of `open_database`, like all functions below."""
     return SqlDatasets(open_database(place))
 
 

@@ -44,22 +44,22 @@ from evalscribe.store.tables import (
 )
 
 AT_ONCE = 500
-"""Rows that are forgotten in one transaction."""
+"""Rows deleted in one transaction."""
 ROUND = 50_000
 """Rows whose keys are in memory at once."""
 
 _Condition = ColumnElement[bool]
 _What = tuple[str, Table, _Condition, tuple[str, ...]]
-"""What they are called, which rows of which table, and the columns that take the room."""
+"""Name, table and condition of unneeded rows, with the columns that take up the space."""
 
 
 def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
-    """What is not needed, kind by kind, and forgotten unless this is a dry run."""
+    """Delete what is not needed, kind by kind, unless this is a dry run. Returns the counts."""
     return tuple(_swept(database, what, dry_run=dry_run) for what in _unneeded(dry_run=dry_run))
 
 
 def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
-    """In the order in which one makes the next unneeded. In a dry run what is unneeded is there all the time."""
+    """Return the kinds in an order in which one makes the next unneeded. A dry run sees all rows throughout."""
     kept = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
     def gone(table: Table) -> _Condition:
@@ -69,7 +69,7 @@ def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
         listed = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
         return or_(gone(table), ~listed)
 
-    # Once documents are forgotten, every one that is there refers to its text, one that was just written as well.
+    # After documents are deleted, every remaining one refers to its text, including texts just written.
     refers = (documents.c.digest == texts.c.digest, *([~unlisted(documents)] if dry_run else []))
     referred = exists().where(*refers)
     return (
@@ -93,14 +93,14 @@ _OF_EXPERIMENTS = or_(
     *(exists().where(run_items.c[name] == texts.c.digest) for name in ("output", "transcript", "state", "log")),
     *(exists().where(scores.c[name] == texts.c.digest) for name in ("input", "output", "evidence")),
 )
-"""Texts of datasets and of tries, which are kept whether or not they are archived."""
+"""Texts of datasets and trials, which are kept whether or not they are archived."""
 _JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
 _UNUSED = and_(
     runs.c.recorded > 0,
     *(~_of_run(table) for table in (collection_runs, reports, findings, labels, evidence)),
     ~_JUDGED,
 )
-"""Runs that were imported, that no collection has, and of which nobody ever said anything."""
+"""Imported runs that no collection has and that nothing refers to."""
 
 
 def _swept(database: Database, what: _What, *, dry_run: bool) -> SweptRows:
@@ -124,7 +124,7 @@ def _held(column: Column[Any]) -> ColumnElement[Any]:
 
 
 def _forget(database: Database, table: Table, unneeded: _Condition) -> int:
-    """How many rows of this round were not needed."""
+    """Delete the unneeded rows of one round and return their number."""
     keys = list(table.primary_key)
     with database.transaction() as connection:
         found = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()

@@ -14,7 +14,7 @@ from evalscribe.ids import content_id, path_part
 
 @contextmanager
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
-    """Held while one process works on a run. Raises `UnavailableError` naming the holder and since when."""
+    """Lock a run for one process. Raises `UnavailableError` naming the holder and the start time."""
     name = f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
     descriptor = _open(folder / name)
     try:
@@ -30,7 +30,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Whether nobody else had it; who has it takes the file away at the end."""
+    """Try to claim a file; false if another process has it. The holder removes the file at the end."""
     descriptor = _open(path)
     try:
         mine = _taken(descriptor, path)
@@ -45,7 +45,7 @@ def claimed(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Held for a moment, waited for: one process at a time makes or upgrades the database."""
+    """Wait for a short lock: one process at a time creates or upgrades the database."""
     descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -57,14 +57,14 @@ def exclusive(path: Path) -> Iterator[None]:
 def _taken(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Who had it may have taken the file away between our opening and locking it.
+        # The holder may have removed the file between our opening and locking it.
         return os.stat(path).st_ino == os.fstat(descriptor).st_ino
     except (BlockingIOError, FileNotFoundError):
         return False
 
 
 def _open(path: Path) -> int:
-    """A planted link would have us truncate whatever it names."""
+    """Open a lock file without following links: a planted link would have us truncate its target."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
@@ -75,12 +75,12 @@ def _sign(descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str | None:
-    """None for what somebody else wrote."""
+    """Return the holder; None if another program wrote the file."""
     signed = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
     return signed[0].decode() if signed else None
 
 
 def busy(run_id: str, holder: str | None) -> str:
-    """What is said to whoever comes second."""
+    """Render the error message for a run that is locked."""
     who = holder or "another process"
     return f"run {run_id} is being analysed already, by {who}.\nWait for it, or end that process and start again."

@@ -1,4 +1,4 @@
-"""Find stored things by what a user calls them, and list the nearest when nothing fits."""
+"""Find stored objects by the names that users give, and list the nearest if nothing matches."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ KINDS = {
     "item": "a run item",
     "score": "a score",
 }
-"""By how ids begin."""
+"""Kinds of objects by id prefix."""
 _ID = re.compile(r"([a-z]+)-[0-9a-f]+")
 
 
@@ -39,20 +39,20 @@ V = TypeVar("V", bound=NumberedVersion)
 
 
 def find_version(versions: Sequence[V], named: str) -> V | None:
-    """By id, by number (`2`, `v2`), or as `latest`. `versions`: in the order they were made."""
+    """Find a version by id, by number (`2`, `v2`), or as `latest`. `versions`: in order of creation."""
     if named == LATEST:
         return versions[-1] if versions else None
     return next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None)
 
 
 def version_not_found(of: str, named: str, versions: Sequence[NumberedVersion]) -> NotFoundError:
-    """`of`: `prompt answer`. At least one of `versions` is there."""
+    """Return the error for an unknown version. `of`: such as `prompt answer`. `versions` must not be empty."""
     there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
     return NotFoundError(f"{of} has no version {named!r}; there is: {there}")
 
 
 def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
-    """`there`: names, the newest last; `maker`: the command that makes one."""
+    """Return the error for an unknown name. `there`: names, the newest last; `maker`: the command that creates one."""
     known = (
         f"there is: {join_last(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
     )
@@ -60,28 +60,28 @@ def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFou
 
 
 def kind_of(named: str) -> str | None:
-    """`a dataset`, of what looks like the id of one."""
+    """Return the kind of object that an id names, such as `a dataset`."""
     match = _ID.fullmatch(named)
     return KINDS.get(match[1]) if match else None
 
 
 def _of_another(what: str, named: str) -> str:
-    """Ids are taken for one another."""
+    """Explain that the id belongs to another kind of object."""
     kind = kind_of(named)
     return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""
 
 
 def find_dataset(datasets: Datasets, named: str) -> Dataset:
-    """By id or name. Raises `NotFoundError` naming what there is."""
+    """Find a dataset by id or name. Raises `NotFoundError` listing the known ones."""
     if dataset := datasets.find(named):
         return dataset
     raise not_found("dataset", named, [one.name for one in datasets.all()], "datasets create")
 
 
 def find_dataset_version(datasets: Datasets, dataset: Dataset | None, named: str) -> DatasetVersion:
-    """By id; of a given dataset also by number (`2`, `v2`) or as `latest`.
+    """Find a version by id; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
-    Raises `NotFoundError` saying what there is.
+    Raises `NotFoundError` listing the known ones.
     """
     if dataset is None:
         if version := datasets.version(named):

@@ -26,20 +26,20 @@ from evalscribe.store.lock import busy
 from evalscribe.store.statements import json_text, load_sorted
 
 FORBIDDEN = ("28", "42501", "25006")
-"""How SQLSTATE begins: who we are, what we may do, where nothing may be written."""
+"""SQLSTATE prefixes of denied access: authentication, permissions, read-only."""
 FOR_NOW = ("08", "23", "40", "53", "55", "57", "58")
-"""Connections, rows that two wrote at once, other transactions, room, locks, stops, and the server's own machine."""
+"""SQLSTATE prefixes of errors that may pass: connections, conflicts, other transactions, space, locks, stops, I/O."""
 NEVER = "P0001"
-"""A trigger of ours keeps what never changes."""
+"""SQLSTATE of a trigger that protects rows that never change."""
 TOO_MUCH = ("22", "54")
-"""Values that cannot be."""
+"""SQLSTATE prefixes of values that cannot be stored."""
 REFUSED = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
-"""Words of a refused connection, which comes without a SQLSTATE."""
+"""Words of a refused connection, which has no SQLSTATE."""
 
 
 @contextmanager
 def translate_server_errors(shown: str) -> Iterator[None]:
-    """Errors of the database inside become an `EvalscribeError` about the one that is called `shown`."""
+    """Translate database errors inside into an `EvalscribeError` about the database named `shown`."""
     try:
         yield
     except DBAPIError as error:
@@ -69,7 +69,7 @@ def _explain(shown: str, error: BaseException | None) -> EvalscribeError:
 
 
 def _without_state(shown: str, error: BaseException | None, words: str) -> EvalscribeError:
-    """Before a connection stands, libpq has words only; some are the server's, in its language."""
+    """Translate an error by its words, some in the server's language: libpq has no SQLSTATE before it connects."""
     connection = getattr(error, "pgconn", None)
     if "database" in words and "does not exist" in words:
         return NotFoundError(f"there is no such database: {shown}.\nMake it on that server: createdb NAME.")
@@ -90,14 +90,14 @@ def _gone(shown: str, words: str) -> UnavailableError:
 
 
 def _words(error: BaseException | None) -> str:
-    """The first line, without the value that it may go on to print."""
+    """Return the first line, without the value that may follow."""
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
 
 
 NAME = "evalscribe"
-"""Of our connections, as the server lists them."""
+"""Prefix of our connections' names on the server."""
 _HOLDER = re.compile(rf"{NAME} (\d+) (\S+) (\d+)")
 _WHO_HOLDS = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -106,17 +106,17 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32) | objid::bigint = %s
 """
 _END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
-"""A connection of our own that the server does not know to be broken yet."""
+"""End a connection of our own that the server does not know to be broken yet."""
 NOTICED_S = 5
-"""Until a server has ended the session of a process that is gone; it takes milliseconds, where it is not busy."""
+"""Seconds for a server to end the session of a dead process; takes milliseconds unless it is busy."""
 LOCK_PAUSE_S = 0.01
 
 
 class ServerLock:
-    """A lock that was tried to take once; where its connection breaks it is taken again, if nobody else was quicker."""
+    """A lock that is tried once. If its connection breaks it is taken again, unless another process was quicker."""
 
     def __init__(self, name: str, connect: Callable[[str], psycopg.Connection]) -> None:
-        """`connect`: with a name for the connection, to a session that commits by itself."""
+        """Try to take the lock. `connect`: opens an autocommit session with a given name."""
         self.name = name
         self._connect = connect
         self._signed = _signature()
@@ -130,7 +130,7 @@ class ServerLock:
             raise
 
     def holder(self) -> str | None:
-        """Who else has it; None for one that is gone already, or says nothing of itself."""
+        """Return the other holder; None if it is gone, or its name is not ours."""
         signed = _HOLDER.fullmatch(self._holding() or "")
         if signed is None:
             return None
@@ -138,7 +138,7 @@ class ServerLock:
         return f"process {signed[1]} on {signed[2]} since {since}"
 
     def check(self) -> None:
-        """Costs nothing while the server has nothing to say. Raises `UnavailableError` where another one has it."""
+        """Raise `UnavailableError` if another process has taken the lock. Free while the server has sent nothing."""
         with self._guard:
             if self._broken():
                 self.mine = self._taken_again()
@@ -149,7 +149,7 @@ class ServerLock:
                 )
 
     def close(self) -> None:
-        """Gives it back first: the server learns only later that a connection was closed."""
+        """Release the lock, then close: the server notices a closed connection only later."""
         with suppress(psycopg.Error):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
@@ -166,12 +166,12 @@ class ServerLock:
         return self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key(self.name)]).fetchone() == (True,)
 
     def _holding(self) -> str | None:
-        """The name of the connection that has it."""
+        """Return the name of the connection that has the lock."""
         row = self._connection.execute(_WHO_HOLDS, [key(self.name)]).fetchone()
         return str(row[0]) if row else None
 
     def _abandoned(self) -> bool:
-        """Given back by now, or held by a process of this machine that is gone."""
+        """True if the lock was released, or its holder is a dead process of this machine."""
         name = self._holding()
         signed = _HOLDER.fullmatch(name or "")
         return name is None or (signed is not None and signed[2] == _host() and not _alive(int(signed[1])))
@@ -184,7 +184,7 @@ class ServerLock:
         return self._taken()
 
     def _broken(self) -> bool:
-        """A server that ends a connection says so, and the kernel where the server went without a word."""
+        """True if the connection is broken: the server announces an end, or the kernel reports it."""
         if self._connection.closed:
             return True
         watched = select.poll()
@@ -197,13 +197,13 @@ class ServerLock:
 
 
 def key(name: str) -> int:
-    """Locks have numbers; they are the database's own."""
+    """Return the number of a lock. Numbers are per database."""
     digest = hashlib.sha256(f"{NAME} {name}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def _signature() -> str:
-    """At most 63 letters; read by whoever does not get the lock."""
+    """Return a name of at most 63 letters that tells other processes who holds the lock."""
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 
 
@@ -220,16 +220,16 @@ def _alive(pid: int) -> bool:
 
 
 BUSY_S = 120
-"""How long an operation waits for those that write before it: many machines may."""
+"""Seconds that an operation waits for other writers: there may be many machines."""
 OLDEST = 14
-"""Of the server's versions."""
+"""Oldest supported server version."""
 GONE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
-"""After so many seconds the server lets a machine go that went without a word, and its locks."""
+"""Seconds after which the server drops a silent machine and releases its locks."""
 GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
-"""And we a server; the last is in milliseconds."""
+"""The same for a silent server, seen from here; the last is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
-"""How long a server that answered once may be away, as one is that is started again: what is to be stored was paid."""
+"""Seconds to wait for a server that answered before, such as during a restart: what is to be stored was paid for."""
 _BY_CODE_POINT = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
@@ -237,11 +237,11 @@ FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
-"""Texts are compared and sorted as SQLite does, whatever the language of the server."""
+"""Compare and sort texts as SQLite does, whatever the server's language."""
 
 
 def server_at(url: str) -> "DatabaseServer":
-    """Raises `UsageError` for what is no address."""
+    """Parse the address of a server. Raises `UsageError` if it is invalid."""
     try:
         options(url)
     except psycopg.ProgrammingError:
@@ -254,7 +254,7 @@ class DatabaseServer:
     """An `evalscribe.store.database.DatabasePlace`."""
 
     url: str = field(repr=False)
-    """May hold a password."""
+    """May contain a password."""
     _held: list[ServerLock] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
@@ -307,7 +307,7 @@ class DatabaseServer:
         _wait_for_turn(connection, "writing")
 
     def give_back(self, engine: Engine) -> int:  # noqa: ARG002
-        """The server does so itself."""
+        """Do nothing: the server reclaims space by itself."""
         return 0
 
     @contextmanager
@@ -359,13 +359,13 @@ class DatabaseServer:
 
 
 def options(url: str) -> dict[str, Any]:
-    """What a connection is made with; a value of the address wins. Raises `psycopg.Error` for no address at all."""
+    """Return connection options; the address takes precedence. Raises `psycopg.Error` if it is invalid."""
     ours = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **GONE_HERE}
     return {**ours, **conninfo_to_dict(url)}
 
 
 class _Patient:
-    """Connects, and once it has it waits for a server that is away."""
+    """Connector that, after its first success, waits for a server that is away."""
 
     def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
         self._connect = connect

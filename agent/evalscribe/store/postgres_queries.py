@@ -19,9 +19,9 @@ from evalscribe.store.postgres import options, translate_server_errors
 from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
 
 READER = "pg_read_all_data"
-"""A role that every server has, which may read tables and nothing else: no files, no writing, no large objects."""
+"""Built-in role that may only read tables: no files, no writing, no large objects."""
 AT_A_TIME = 500
-"""Rows."""
+"""Rows fetched at once."""
 SETTINGS = {
     "standard_conforming_strings": "on",
     "extra_float_digits": "1",
@@ -35,16 +35,16 @@ SETTINGS = {
 }
 OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
 MOST_DIGITS = 300
-"""Digits of a number that a float can hold."""
+"""Maximum digits of a number that a float can hold."""
 _JSON = (114, 3802)
 """Object ids of json and jsonb."""
 _AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz", "date", "time", "interval")
 _USERS_FAULT = ("22", "21", "42", "0A", "54")
-"""How SQLSTATE begins: values, rows in place of a value, names and types, what is not supported, limits."""
+"""SQLSTATE prefixes of errors in the user's query: values, names and types, unsupported features, limits."""
 
 
 class _Number(Loader):
-    """Reads numeric, the type of sums and averages, as a plain number."""
+    """Loads numeric, the type of sums and averages, as a plain number."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -57,7 +57,7 @@ class PostgresTables:
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
     def __init__(self, url: str, shown: str) -> None:
-        """`shown`: what messages call it, without a password."""
+        """Create the tables. `shown`: name for messages, without a password."""
         self._url = url
         self._shown = shown
 
@@ -77,7 +77,7 @@ class PostgresTables:
                 connection.rollback()
 
     def close(self) -> None:
-        """Nothing is open between queries."""
+        """Do nothing: no connection stays open between queries."""
 
     def _rows(
         self,
@@ -97,7 +97,7 @@ class PostgresTables:
 
 
 def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
-    """The schema is asked first: afterwards nothing but it and the server's own is looked into."""
+    """Restrict the session to reading, with a search path of our schema and the server's own only."""
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
@@ -109,13 +109,13 @@ def _only_reading(connection: psycopg.Connection, timeout_s: float) -> None:
 
 
 def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Until the transaction ends."""
+    """Apply settings until the transaction ends."""
     calls = sql.SQL(", ").join(sql.SQL("set_config({}, {}, true)").format(*pair) for pair in settings.items())
     connection.execute(sql.SQL("SELECT {}").format(calls))
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """What we may not set we go without: the statement was checked, and the transaction only reads."""
+    """Apply settings if permitted. Without them, the checked statement and read-only transaction protect."""
     try:
         with connection.transaction():
             _set(connection, settings)

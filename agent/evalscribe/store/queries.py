@@ -15,17 +15,17 @@ from evalscribe.store.errors import overdue
 from evalscribe.store.sqlite import FILE
 
 GRACE_S = 5.0
-"""How much longer than the query's own time its process is waited for."""
+"""Seconds to wait for the query's process beyond the query's own timeout."""
 _QUIET = ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS")
 
 
 class SqliteTables:
-    """A `Tables`. Beside writers it reads what was there when the query began."""
+    """A `Tables`. It reads the state of the database at the start of the query, beside writers."""
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 
     def __init__(self, path: Path, grace_s: float = GRACE_S) -> None:
-        """Raises `NotFoundError` where there is no database."""
+        """Open the tables. Raises `NotFoundError` if there is no database."""
         if not path.is_file():
             raise NotFoundError(f"there is no store {path}: nothing was imported or analysed here yet")
         self._path = path
@@ -48,7 +48,7 @@ class SqliteTables:
         return QueryRows(columns=(), rows=rows, truncated=told["truncated"])
 
     def close(self) -> None:
-        """Nothing is open between queries."""
+        """Do nothing: nothing stays open between queries."""
 
 
 def _told(asked: dict[str, Any], patience_s: float) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _error(told: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
 
 
 def open_tables(place: Path | str) -> Tables:
-    """Of the store in a folder or at a postgresql:// URL. Raises `NotFoundError` where there is none."""
+    """Open the tables of a store in a folder or at a postgresql:// URL. Raises `NotFoundError` if there is none."""
     if isinstance(place, Path):
         return SqliteTables(place / FILE)
     from evalscribe.store.postgres_queries import PostgresTables

@@ -15,13 +15,13 @@ from urllib.parse import quote
 from evalscribe.store.sqlite_functions import NAMES, add, overheard
 
 LONGEST_CELL = 1_000_000
-"""Characters of a value; the rest is cut."""
+"""Maximum characters of a value; the rest is cut."""
 MOST_CHARACTERS = 64_000_000
-"""Characters of all values together."""
+"""Maximum characters of all values together."""
 MEMORY = 512 * 1024 * 1024
-"""Bytes that SQLite may use; what this process may address is three times that."""
+"""Bytes that SQLite may use; the process may address three times as much."""
 STEPS = 5_000
-"""Instructions of SQLite between two looks at the clock."""
+"""SQLite instructions between two checks of the clock."""
 LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 200_000_000,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 2_000_000,
@@ -45,7 +45,7 @@ TABLES = _words(
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
 """Names in the statement's own WITH, which SQLite reports where only rows are counted; no table is called so."""
 HIDDEN = frozenset({"body"})
-"""Columns that hold what nobody reads in SQL."""
+"""Columns that queries must not read."""
 FUNCTIONS = NAMES | _words(
     "-> ->> abs avg coalesce count cume_dist date datetime dense_rank first_value instr json json_array "
     "json_array_length json_extract json_object json_quote json_type julianday lag last_value lead length like lower "
@@ -75,7 +75,7 @@ def _bound_memory() -> None:
 
 
 def selected(asked: dict[str, Any]) -> dict[str, Any]:
-    """`rows` and `truncated`, or `error` and `message`."""
+    """Run a query and return `rows` and `truncated`, or `error` and `message`."""
     with closing(_opened(Path(asked["path"]))) as connection:
         return _selected(connection, asked)
 
@@ -94,7 +94,7 @@ def _selected(connection: sqlite3.Connection, asked: dict[str, Any]) -> dict[str
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Nothing in it can be written. Beside writers it reads the state of its beginning."""
+    """Open the database read-only. Beside writers it reads the state at the start."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )
@@ -111,7 +111,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {pragma}").close()
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    # A table-valued function is declared when it is first used, which is more than the authorizer will let anybody do.
+    # SQLite declares a table-valued function at its first use, which the authorizer would refuse.
     connection.execute("SELECT key FROM json_each('[]')").close()
     return connection
 

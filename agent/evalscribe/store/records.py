@@ -58,7 +58,7 @@ _DOCUMENTS = _of_several(
 
 
 class RecordRows:
-    """A record as the rows it becomes, made before anything is locked."""
+    """A record converted into rows, before anything is locked."""
 
     def __init__(self, record: Record) -> None:
         self.key: Key = (record.run_id, record.eval.id)
@@ -73,7 +73,7 @@ class RecordRows:
 
 
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
-    """Every record at its number; what was imported of the same evals before is gone already."""
+    """Insert every record at its number. Earlier imports of the same evals are already deleted."""
     execute_many(connection, _PUT, [{**one.eval, "number": numbers[one.key]} for one in records])
     execute_many(connection, _PUT_STEP, _numbered((one.key, one.steps) for one in records))
     execute_many(connection, _PUT_TRANSCRIPT, _numbered((one.key, one.transcripts) for one in records))
@@ -92,7 +92,7 @@ def _numbered(rows: Iterable[tuple[Key, list[dict[str, Any]]]]) -> list[dict[str
 
 
 def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
-    """What was imported of these evals, but for the evals themselves."""
+    """Delete what was imported of these evals, except the evals themselves."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         for statement in _FORGET:
             connection.execute(statement, values)
@@ -100,7 +100,7 @@ def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
 
 
 def load_records(connection: Connection, database: Database, rows: Sequence[Row[Any]]) -> list[Record]:
-    """The records of these rows of `evals`, all of one run, in their order. Raises `DataError` for damaged ones."""
+    """Load the records of these rows of `evals`, all of one run, in order. Raises `DataError` for damaged ones."""
     if not rows:
         return []
     which = {"run_id": rows[0].run_id, "ids": [row.eval_id for row in rows]}
@@ -171,7 +171,7 @@ def _digest(files: Iterable[tuple[str, str]], role: Role) -> str | None:
 
 
 _digest_of_short = lru_cache(1_000)(_digest)
-"""The task of many trials."""
+"""Cached digest of short texts, such as the task of many trials."""
 
 
 def _hashed(text: str) -> str:
@@ -179,9 +179,9 @@ def _hashed(text: str) -> str:
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> StoredJson:
-    """Its names sorted, since Postgres keeps no order of them: one text, of one digest, on both engines.
+    """Render JSON with sorted keys, because Postgres keeps no order: one text and one digest on both engines.
 
-    Raises `DataError` for half a character.
+    Raises `DataError` for an unpaired surrogate.
     """
     try:
         return without_nul(json.dumps(json.loads(shape.dump_json(value)), ensure_ascii=False, sort_keys=True))
@@ -204,7 +204,7 @@ _FORGET_EVIDENCE = delete(evidence).where(
 
 
 class Addition:
-    """One batch of runs and records, and what becomes of it."""
+    """One batch of runs and records that is being added."""
 
     def __init__(self, database: Database, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> None:
         self._database = database
@@ -213,7 +213,7 @@ class Addition:
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def made(self) -> AddedCounts:
-        """All of it or nothing. Raises as `Archive.add` does."""
+        """Add all of it or nothing. Raises the errors of `EvalStore.add`."""
         with self._database.writing() as connection:
             require_collection(connection, self._collection_id)
             self._put_runs(connection)
@@ -245,7 +245,7 @@ class Addition:
             analyses.add_counts(connection, self._database, run_id, recorded, change)
 
     def _forget_evidence(self, connection: Connection, replaced: Sequence[Key]) -> None:
-        """What was gathered from a record that is another one now."""
+        """Delete evidence gathered from records that have changed."""
         if replaced:
             connection.execute(
                 _FORGET_EVIDENCE, [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in replaced]
@@ -253,7 +253,7 @@ class Addition:
             contents.delete_documents(connection, replaced, recorded=False)
 
     def _numbers(self, connection: Connection, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[Key, int]:
-        """A record that was there keeps its place; the others come after all, in the order of their file."""
+        """Number the records. An existing one keeps its number; new ones follow in the order of their file."""
         numbers: dict[Key, int] = {}
         following: dict[str, int] = {}
         for key in written:
@@ -268,7 +268,7 @@ class Addition:
         return numbers
 
     def _changes(self, written: Iterable[Key], there: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
-        """Per run how many more records it has, and by how much its counts differ."""
+        """Return per run the number of added records, and the change of its counts."""
         more: dict[str, Counter[str]] = defaultdict(Counter)
         recorded: Counter[str] = Counter()
         for key in written:
@@ -286,7 +286,7 @@ class Addition:
         }
 
     def _states(self, connection: Connection) -> dict[Key, Row[Any]]:
-        """What is known of those of the evals that are there. Asked while nobody else writes or forgets."""
+        """Return the state of the existing evals. Runs while nobody else writes or deletes."""
         wanted: dict[str, list[str]] = defaultdict(list)
         for run_id, eval_id in self._records:
             wanted[run_id].append(eval_id)
@@ -306,7 +306,7 @@ class Addition:
 
 
 AT_ONCE = 100
-"""Records that are read in one go."""
+"""Records read at once."""
 
 _IN = collection_runs.c.collection_id == bindparam("collection_id")
 _RUNS = (
@@ -338,7 +338,7 @@ _TRANSCRIPT = (
 
 
 def open_collection_records(place: Path | str) -> "SqlRecords":
-    """The archive of the store at `place`. Raises as `open_database` does."""
+    """Open the imported runs of the store at `place`. Raises the errors of `open_database`."""
     return SqlRecords(open_database(place))
 
 
@@ -377,7 +377,7 @@ class SqlRecords:
             return next(iter(load_records(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
-        """Those that are imported meanwhile may be among them."""
+        """Yield records, possibly including ones imported meanwhile."""
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
         after, more = -1, True
         while more:
@@ -424,12 +424,12 @@ class SqlRecords:
 
 
 def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:
-    """Only rows of the collection's runs."""
+    """Restrict a statement to the runs of the collection."""
     return statement if collection_id is None else statement.where(run_id.in_(_ITS_RUNS))
 
 
 def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
-    """Of a failure that was only listed, task and grader are known from its evidence."""
+    """Build a graded eval. Task and grader of a failure that was only listed come from its evidence."""
     listed = row.digest is None
     return GradedEval(
         run_id=row.run_id,

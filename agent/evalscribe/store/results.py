@@ -49,7 +49,7 @@ _PUT_ERROR = _PUT.where(_results.c.output.is_(None))
 
 
 def open_result_sets(place: Path | str) -> "SqlResultSets":
-    """In the same database as the store. Raises as `open_database` does."""
+    """Open the result sets in the store's database. Raises the errors of `open_database`."""
     return SqlResultSets(open_database(place))
 
 
@@ -60,7 +60,7 @@ class SqlResultSets:
         self._database = database
 
     def find(self, collection_id: str, name: str) -> ResultSet | None:
-        """A name comes before an id."""
+        """Find a result set. A name takes precedence over an id."""
         rows = self._rows(_FIND, collection_id=collection_id, name=name)
         with self._database.readable():
             return _set(min(rows, key=lambda row: row["name"] != name)) if rows else None
@@ -128,7 +128,7 @@ _TAKE_KEY = unless_there(batch_items)
 
 
 def open_batches(place: Path | str) -> "SqlBatches":
-    """The intents of the store in a folder or on a server. Raises as `open_database` does."""
+    """Open the batches of the store in a folder or on a server. Raises the errors of `open_database`."""
     return SqlBatches(open_database(place))
 
 

@@ -34,13 +34,13 @@ from evalscribe.store import errors, lock, tables
 from evalscribe.store.statements import json_text
 
 PAGES = 2_000
-"""How many pages are given back at once, so that others wait for moments only."""
+"""Pages released at once, so that others wait only briefly."""
 INCREMENTAL = 2
-"""What SQLite calls a file that can be made smaller page by page."""
+"""Value of `auto_vacuum` for a file that can shrink page by page."""
 
 
 def give_back(engine: Engine, path: Path) -> int:
-    """Bytes; 0 where another process is at work, which uses the room itself later."""
+    """Shrink the file and return the bytes released; 0 if another process is at work, which reuses the space later."""
     before = _size(path)
     raw = engine.raw_connection()
     try:
@@ -57,7 +57,7 @@ def give_back(engine: Engine, path: Path) -> int:
 
 def _shrink(cursor: Any) -> None:
     if _number(cursor, "auto_vacuum") != INCREMENTAL:
-        # Made by an earlier evalscribe. Writing all of it anew lets it be made smaller page by page from then on.
+        # Made by an earlier evalscribe. A full rewrite lets it shrink page by page from then on.
         cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
         cursor.execute("VACUUM")
     while free := _number(cursor, "freelist_count"):
@@ -71,7 +71,7 @@ def _number(cursor: Any, pragma: str) -> int:
 
 
 def _size(path: Path) -> int:
-    """With the log of what is not in the file yet."""
+    """Return the size with the log of what is not in the file yet."""
     files = (path, path.with_name(f"{path.name}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
@@ -167,7 +167,7 @@ _SHAPES: dict[str, dict[str, type]] = {
 
 FILE = "store.db"
 BUSY_S = 10
-"""How long an operation waits for another process that writes."""
+"""Seconds that an operation waits for another writer."""
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,10 @@ class DatabaseFile:
         return find_damage(self.path)
 
     def check(self) -> None:
-        """The kernel takes no lock away from a process that lives; but what is written into a file that somebody
-        removed is kept nowhere."""
+        """Raise `UnavailableError` if the database file was removed: what is written into it is lost.
+
+        The kernel takes no lock away from a live process.
+        """
         if not self.path.exists():
             raise UnavailableError(f"{self.path} was removed while it was worked with: nothing more can be kept.")
 
@@ -255,13 +257,16 @@ def _make(folder: Path) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    """Whoever made the folder that we run in may have planted a link to what is not the store's to write."""
+    """Refuse a symbolic link: whoever made the folder may have planted a link to a file that is not the store's."""
     if path.is_symlink():
         raise AccessError(f"{path} is a symbolic link, which may lead anywhere: the store is not used.\nRemove it.")
 
 
 def _tune(connection: DBAPIConnection, _record: object) -> None:
-    """In WAL mode NORMAL never damages the database; a power cut may cost the last moment, a kill costs nothing."""
+    """Set the pragmas.
+
+    In WAL mode, NORMAL never damages the database; a power cut may lose the last moment, a kill nothing.
+    """
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()

@@ -30,7 +30,7 @@ def _strict(function: Function) -> Function:
 
 @lru_cache(maxsize=32)
 def _read(text: str) -> Any:
-    """Callers do not change the value."""
+    """Parse JSON. Callers do not change the value."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -187,7 +187,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class _Collected:
-    """Values with what they are sorted by. `ways`: `distinct`, then `asc`, `desc`, `asc-first` … for each key."""
+    """Values with their sort keys. `ways`: `distinct`, then `asc`, `desc`, `asc-first` … for each key."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[Any, tuple[Any, ...]]] = []
@@ -283,7 +283,7 @@ NAMES = frozenset((*FUNCTIONS, *AGGREGATES))
 
 
 def add(connection: sqlite3.Connection) -> None:
-    """Make the functions known to a connection."""
+    """Register the functions on a connection."""
     for name, function in FUNCTIONS.items():
         connection.create_function(name, -1, function, deterministic=True)
     for name, made in AGGREGATES.items():

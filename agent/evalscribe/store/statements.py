@@ -14,17 +14,17 @@ from evalscribe.json_data import clean_json
 
 
 def by_key(table: Table) -> Select[Any]:
-    """The row with this primary key."""
+    """Select the row with this primary key."""
     return matching(table, *_keys(table))
 
 
 def matching(table: Table, *names: str) -> Select[Any]:
-    """The rows with these values in the named columns."""
+    """Select the rows with these values in the named columns."""
     return select(table).where(*(table.c[name] == bindparam(name) for name in names))
 
 
 def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
-    """Insert a row, or replace the one with its key, unless that one is so."""
+    """Insert a row, or replace the one with its key unless `unless` holds."""
     insertion = insert(table)
     new = {name: insertion.excluded[name] for name in _values(table)}
     where = None if unless is None else ~unless
@@ -49,8 +49,11 @@ def unless_there(table: Table, *, unique: bool = False) -> Insert:
 
 
 def execute_many(connection: Connection, statement: StandardInsert, rows: Sequence[Mapping[str, Any]]) -> int:
-    """One statement for rows that are as the driver takes them, JSON as text: with thousands of rows, to look at each
-    value takes longer than to store it. How many were written."""
+    """Execute one statement for many rows and return the number written.
+
+    Rows are in the driver's form, with JSON as text: with thousands of rows, converting each value takes longer than
+    storing it.
+    """
     if not rows:
         return 0
     text, names = _compiled(statement, connection.dialect, tuple(rows[0]))
@@ -60,7 +63,7 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
 
 @lru_cache(64)
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """The statement in the driver's words, with the order of its values where the driver takes them by place."""
+    """Compile a statement for the driver, with the order of its values if the driver takes them by position."""
     compiled = statement.compile(dialect=dialect, column_keys=list(columns))
     return str(compiled), compiled.positiontup or ()
 
@@ -83,15 +86,15 @@ class StoredJson(str):
 
 
 def json_text(value: object) -> str:
-    """The text of a value for a JSON column."""
+    """Render a value for a JSON column."""
     return value if isinstance(value, StoredJson) else without_nul(json.dumps(value, ensure_ascii=False))
 
 
 def without_nul(text: str) -> StoredJson:
-    """JSON text without NUL, which Postgres cannot hold."""
+    """Return JSON text without NUL, which Postgres cannot hold."""
     return StoredJson(json.dumps(clean_json(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
 
 
 def load_sorted(text: str | bytes) -> object:
-    """The value of JSON text, with its names sorted: Postgres tells them in an order of its own."""
+    """Parse JSON with sorted keys, because Postgres returns them in an order of its own."""
     return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))

@@ -1,4 +1,4 @@
-"""Everything that is stored in one database, in parts that are made when they are first used."""
+"""All stores of one database, each created at its first use."""
 
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """One connection pool; every part works on the same database."""
+    """One connection pool, shared by all stores of the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,7 +35,7 @@ class Storage:
 
     @cached_property
     def collections(self) -> "CollectionStore":
-        """Collections with their rubrics and label sets, and what judges answered."""
+        """Collections with their rubrics, label sets and judge results."""
 
         return SqlCollections(self._database)
 
@@ -67,7 +67,7 @@ class Storage:
 
     @cached_property
     def batches(self) -> "BatchStore":
-        """Message Batches and what waits for their answers."""
+        """Message Batches and the requests that wait for them."""
         from evalscribe.store.results import SqlBatches
 
         return SqlBatches(self._database)
@@ -77,7 +77,7 @@ class Storage:
 
 
 def open_storage(place: Path | str) -> Storage:
-    """The database in a folder, which is created if missing, or at a postgresql:// URL.
+    """Open the database in a folder, which is created if missing, or at a postgresql:// URL.
 
     Raises:
         AccessError: Nothing may be written there.
