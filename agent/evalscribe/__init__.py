@@ -1,6 +1,6 @@
-"""evalscribe tells you why a model failed an eval run, and whose fault it was.
+"""evalscribe explains why a model failed an eval run, and who is responsible.
 
-The names of the SDK are imported when they are first used: `import evalscribe` alone loads nothing.
+The SDK's names are imported on first use: `import evalscribe` alone loads nothing.
 """
 
 TYPE_CHECKING = False  # type checkers take it for true; `typing` alone would take ten times as long as all this

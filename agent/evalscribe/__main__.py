@@ -1,4 +1,4 @@
-"""`python -m evalscribe`."""
+"""Entry point of `python -m evalscribe`."""
 
 from evalscribe.cli import main
 

@@ -1,17 +1,17 @@
-"""Everything that can end a command, and the exit code it ends with.
+"""The exceptions that end a command, and their exit codes.
 
-    EvalscribeError            70  a bug, or an error nobody mapped
+    EvalscribeError            70  a bug, or an unmapped error
     ├── UsageError             64  the command line or a setting is wrong
-    ├── DataError              65  input that cannot be read, or a check that found problems
-    │   └── RubricError            whatever is wrong with a rubric, a schema or a template, and where
+    ├── DataError              65  unreadable input, or a check that found problems
+    │   └── RubricError            an invalid rubric, schema or template, with the location of the problem
     ├── NotFoundError          66  no such run, eval, report or file
     ├── UnavailableError       69  a service did not answer, or not usefully, after the retries
     ├── AccessError            77  no key, a wrong key, or a key without permission
-    ├── InterruptedError_     130  Ctrl-C
+    ├── InterruptError        130  Ctrl-C
     └── TerminatedError       143  SIGTERM
 
-What concerns one failed eval only is not here: that is a value (`evidence.Unreadable`, `finding.Unclassified`),
-so that the others go on.
+A problem with a single failed eval is a value instead (`evidence.Unreadable`, `finding.Unclassified`), so that the
+other evals continue.
 """
 
 import errno
@@ -21,7 +21,9 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 
 class EvalscribeError(Exception):
-    """One or two lines: what happened, to which thing, and what to do next. Never a secret."""
+    """Base of all errors. The message has one or two lines: what happened, to what, and what to do next; never a
+    secret.
+    """
 
     exit_code = 70
 
@@ -35,17 +37,23 @@ class DataError(EvalscribeError):
 
 
 class RubricError(DataError):
-    """What is wrong with a rubric, a label set or a schema, and the path to it from its root."""
+    """A problem in a rubric, a label set or a schema, with the path to it from the root."""
 
     def __init__(self, path: str, problem: str, where: str | None = None) -> None:
-        """`path`: `output_schema.properties.label.enum[2]`; `where`: the file, with the line where it is known."""
+        """Build the message from location, path and problem.
+
+        Args:
+            path: Path to the problem, such as `output_schema.properties.label.enum[2]`.
+            problem: Description of the problem.
+            where: The file, with the line if known.
+        """
         super().__init__(": ".join(part for part in (where, path, problem) if part))
         self.path = path
         self.problem = problem
         self.where = where
 
     def __reduce__(self) -> tuple[type["RubricError"], tuple[str, str, str | None]]:
-        """So that it can come from another process."""
+        """Pickle by the constructor's arguments, so that the error can come from another process."""
         return type(self), (self.path, self.problem, self.where)
 
 
@@ -70,7 +78,13 @@ class TerminatedError(EvalscribeError):
 
 
 def write_error(what: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
-    """What it means that a file cannot be written; `what` says which: `cannot write PATH`. `advice` for permissions."""
+    """Return the error for a file that cannot be written.
+
+    Args:
+        what: Start of the message, naming the file: `cannot write PATH`.
+        error: The operating system's error.
+        advice: What to do if permissions are the cause.
+    """
     said = f"{what}: {error.strerror or error}"
     if error.errno in DISK_FULL:
         return UnavailableError(f"{said}.\nMake room and try again.")

@@ -9,17 +9,17 @@ from functools import lru_cache
 from pydantic import BaseModel, ConfigDict
 
 RUN_ID_PREFIX = 8
-"""How many characters of a run id name its report file (seed: `{runIdPrefix}_{date}.md`)."""
+"""Length of the run id prefix in a report's file name (seed: `{runIdPrefix}_{date}.md`)."""
 
 UNKNOWN_MODEL = "unknown-model"
-"""Name that a deployment returns for a model whose row was deleted; it may stand for any model."""
+"""Name that a deployment returns for a model whose row was deleted; matches any model."""
 ROUTING_PROVIDERS = frozenset(
     (
         *("openrouter", "amazon-bedrock", "azure", "google-ai-studio", "google-vertex", "baseten", "cerebras"),
         *("deepinfra", "fireworks", "groq", "nebius", "novita", "parasail", "sambanova", "siliconflow", "together"),
     )
 )
-"""Providers that only serve other vendors' models, so that their name does not tell the vendor."""
+"""Providers that only serve other vendors' models, so that the provider's name does not identify the vendor."""
 
 
 class Frozen(BaseModel):
@@ -32,15 +32,16 @@ class Frozen(BaseModel):
 
 
 def canonical_json(value: object) -> str:
-    """The one spelling of a JSON value: sorted keys, no white space, UTF-8. Content ids rest on it."""
+    """Serialise a JSON value canonically: sorted keys, no white space, UTF-8. Content ids depend on this format."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
 def content_id(value: object) -> str:
-    """`sha256:<64 hex>` of a JSON value or pydantic model.
+    """Return `sha256:<64 hex>` of a JSON value or pydantic model.
 
-    Answers that models were paid for are stored under such ids. The fields of a model are part of its id, with their
-    names and defaults; the name and module of its class are not.
+    Paid model answers are stored under such ids. The fields of a model are part of its id, with their names and
+    defaults;
+    the name and module of its class are not.
     """
     return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -52,16 +53,17 @@ def _plain(value: object) -> object:
 
 
 def path_part(name: str) -> str:
-    """One folder or file name from untrusted text: letters, digits, `.`, `_` and `-`; never empty, `.` or `..`."""
+    """Turn untrusted text into one folder or file name: letters, digits, `.`, `_` and `-`; never empty, `.` or `..`."""
     part = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".").strip("-")[:100]
     return part or "unnamed"
 
 
 @lru_cache(1024)
 def model_folder(provider: str, model: str) -> tuple[str, ...]:
-    """The folders below `reports/` for a model: `("openai", "gpt-5.3-codex")`, `("openrouter", "arcee-ai", "trinity")`.
+    """Return a model's folders below `reports/`: `("openai", "gpt-5.3-codex")`, `("openrouter", "arcee-ai",
+    "trinity")`.
 
-    A slug that repeats its provider loses the prefix; any other slash stays as a folder.
+    A slug that repeats its provider loses the prefix; any other slash separates folders.
     """
     parts = [part for part in model.split("/") if part]
     if len(parts) > 1 and _spelling(parts[0]) == _spelling(provider):
@@ -70,7 +72,9 @@ def model_folder(provider: str, model: str) -> tuple[str, ...]:
 
 
 def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> bool:
-    """Whether two spellings name one model: `gemini-3-1-pro` is `gemini-3.1-pro`, `google/gemini-3.1-pro` too."""
+    """Return True if two spellings name one model, such as `gemini-3-1-pro`, `gemini-3.1-pro` and
+    `google/gemini-3.1-pro`.
+    """
     return model_key(provider_a, model_a) == model_key(provider_b, model_b)
 
 
@@ -126,7 +130,9 @@ def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
 
 
 def same_experiment(a: str | None, b: str | None) -> bool:
-    """Whether two experiment names are one: `default (with_guidelines)` is `default`; a missing name matches any."""
+    """Return True if two experiment names match: `default (with_guidelines)` is `default`; a missing name matches
+    any.
+    """
     if not a or not b:
         return True
     return _experiment_key(a) == _experiment_key(b)
@@ -138,7 +144,7 @@ def run_id_prefix(run_id: str) -> str:
 
 @lru_cache(1024)
 def report_stems(run_id: str) -> tuple[str, str, str]:
-    """What a run's report file may be called, without its date; the last is the run's own beyond doubt."""
+    """Return the possible stems of a run's report file, without the date; only the last is certain to be unique."""
     whole = path_part(run_id)
     return run_id_prefix(run_id), whole, f"{whole}-{content_id(run_id).removeprefix('sha256:')[:12]}"
 

@@ -1,4 +1,4 @@
-"""Run a use case until it is done or a signal (Ctrl-C, SIGTERM) cancels it, within a second."""
+"""Run a use case until it finishes or a signal (Ctrl-C, SIGTERM) cancels it, within a second."""
 
 import asyncio
 import os
@@ -15,16 +15,20 @@ from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError
 T = TypeVar("T")
 
 GRACE_S = 0.5
-"""How long a cancelled use case may wind down before the process ends without it."""
+"""Seconds that a cancelled use case may take to clean up before the process ends anyway."""
 SHOW_CURSOR = b"\x1b[?25h"
-"""A progress display hides the cursor, and gets no chance to show it again."""
+"""Escape code that shows the cursor again: an interrupted progress display cannot restore it."""
 GO_ON = "what is finished is kept, run the same command again to go on."
 
 
 def run_until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Run a use case in an event loop of its own, until it is done or SIGINT or SIGTERM cancels it.
+    """Run a use case in its own event loop until it finishes or SIGINT or SIGTERM cancels it.
 
-    Raises `InterruptError` or `TerminatedError` then. Signals are left alone outside the main thread.
+    Outside the main thread, signals are not handled.
+
+    Raises:
+        InterruptError: SIGINT was received.
+        TerminatedError: SIGTERM was received.
     """
     ending = _Ending()
     with _handled(ending):
@@ -37,7 +41,7 @@ def run_until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 
 class _Ending:
-    """Cancels a use case at the first signal and remembers the error that the process ends with."""
+    """Cancels a use case at the first signal and stores the error that ends the process."""
 
     def __init__(self) -> None:
         self.error: EvalscribeError | None = None
@@ -69,7 +73,7 @@ class _Ending:
 
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:
-        """End the process although something still runs, such as a thread; whatever is finished is on disk."""
+        """End the process even if something, such as a thread, is still running; finished work is already on disk."""
         if sys.stderr.isatty():
             # Write to the terminal directly: the guarded stream would escape the code.
             os.write(sys.stderr.fileno(), SHOW_CURSOR)

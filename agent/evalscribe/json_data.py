@@ -1,4 +1,4 @@
-"""JSON from outside: parse it strictly, clean it, read its fields, and name places in it."""
+"""Parse untrusted JSON strictly, clean it, read its fields, and format paths into it."""
 
 import json
 import math
@@ -10,11 +10,13 @@ from evalscribe.errors import DataError
 from evalscribe.text import cut, one_line
 
 MAX_INDEX_DIGITS = 9
-"""Digits of a place in a list."""
+"""Most digits of a list index."""
 
 
 def get_member(value: JsonValue, name: str) -> JsonValue:
-    """Of an object by name, of a list by number, from 0. Raises `LookupError` where there is none."""
+    """Return an object's member by name, or a list's item by index from 0. Raises `LookupError` if it does not
+    exist.
+    """
     if isinstance(value, dict):
         return value[name]
     if isinstance(value, list) and name.isdecimal() and len(name) <= MAX_INDEX_DIGITS:
@@ -23,21 +25,21 @@ def get_member(value: JsonValue, name: str) -> JsonValue:
 
 
 def to_text(value: JsonValue) -> str:
-    """A text as it is, all else as JSON, its members in their order.
+    """Return a string unchanged and any other value as JSON, with its members in their original order.
 
-    Scorers and what shows a run spell JSON more closely, each for a reason of its own (see there).
+    Scorers and run displays format JSON differently; their modules say why.
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 MAX_DEPTH = 100
-"""Levels of nesting that are read; a deployment stores at most 64."""
+"""Most levels of nesting that are read; a deployment stores at most 64."""
 
 
 def clean_json(value: object) -> object:
-    """The value without what cannot be stored or printed as UTF-8 text: lone surrogates and NUL become U+FFFD.
+    """Replace characters that cannot be stored or printed as UTF-8 (lone surrogates and NUL) by U+FFFD.
 
-    It is the same object where there is nothing of that. Raises `DataError` for what is nested too deeply.
+    Returns the same object if nothing changes. Raises `DataError` if the value is nested too deeply.
     """
     return value if is_clean("\n".join(collect_strings(value))) else _cleaned(value)
 
@@ -53,7 +55,7 @@ def _cleaned(value: object) -> object:
 
 
 def collect_strings(value: object) -> list[str]:
-    """Every string of a JSON value, names included. Raises `DataError` for what is nested too deeply."""
+    """Return every string of a JSON value, including member names. Raises `DataError` if it is nested too deeply."""
     found: list[str] = []
     _collect(value, found, MAX_DEPTH)
     return found
@@ -73,19 +75,19 @@ def _collect(value: object, found: list[str], left: int) -> None:
 
 def _collect_all(values: Iterable[object], found: list[str], left: int) -> None:
     for value in values:
-        if isinstance(value, str) and left:  # Most are: a call for each would take as long as all the rest.
+        if isinstance(value, str) and left:  # Most are strings: avoid a function call for each.
             found.append(value)
         else:
             _collect(value, found, left)
 
 
 def is_clean(text: str) -> bool:
-    """Whether `clean_text` leaves the text as it is."""
+    """Return True if `clean_text` would not change the text."""
     return clean_text(text) == text
 
 
 def clean_text(text: str) -> str:
-    """`clean_json` of one text."""
+    """Apply `clean_json` to one string."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
     if text.isascii():
@@ -102,7 +104,7 @@ MAX_PATH = 200
 
 
 def join_path(path: str, part: object) -> str:
-    """The path of a part: `path.name`, `path[3]`, `path["odd name"]`; without a path just the part's."""
+    """Extend a path by a part: `path.name`, `path[3]` or `path["odd name"]`; an empty path gives the part alone."""
     if isinstance(part, int):
         return f"{path}[{part}]"
     name = str(part)
@@ -112,7 +114,7 @@ def join_path(path: str, part: object) -> str:
 
 
 def preview(value: object) -> str:
-    """A value in one line of bounded length."""
+    """Format a value on one line of bounded length."""
     try:
         return _shorten(json.dumps(value, ensure_ascii=False), MAX_PREVIEW)
     except (TypeError, ValueError, RecursionError):
@@ -120,12 +122,12 @@ def preview(value: object) -> str:
 
 
 def shorten_path(path: str) -> str:
-    """A path of bounded length, its end left out."""
+    """Shorten a path to a bounded length by cutting its end."""
     return _shorten(path, MAX_PATH)
 
 
 def join_names(names: object) -> str:
-    """`a, b, c`."""
+    """Join names with commas: `a, b, c`."""
     return ", ".join(map(str, names)) if isinstance(names, list | tuple | dict) else str(names)
 
 
@@ -137,11 +139,13 @@ MAX_DIGITS = 300
 
 
 class InvalidJson(DataError):
-    """It is none at all."""
+    """The text is not valid JSON."""
 
 
 class StrictJson:
-    """Decodes values, one after the other. Not `NaN`, numbers beyond every float, or two members of one name."""
+    """Decodes JSON values one after the other; refuses `NaN`, numbers outside the range of a float, and duplicate
+    names.
+    """
 
     def __init__(self) -> None:
         self.decoder = json.JSONDecoder(
@@ -153,7 +157,10 @@ class StrictJson:
         self._wrong: str | None = None
 
     def decode(self, text: str) -> object:
-        """One value and nothing else. Raises `InvalidJson` or another `DataError`, without quoting the input."""
+        """Parse a text that holds exactly one value.
+
+        Raises `InvalidJson` or another `DataError`, without quoting the input.
+        """
         self._wrong = None
         try:
             value = self.decoder.decode(text)
@@ -164,14 +171,14 @@ class StrictJson:
         return self.checked(value)
 
     def checked(self, value: object) -> object:
-        """A value that `decoder` has just given. Raises `DataError` where it may not stand."""
+        """Return a value that `decoder` has just produced. Raises `DataError` if it is not allowed."""
         wrong, self._wrong = self._wrong, None
         if wrong is not None:
             raise DataError(wrong)
         return value
 
     def _refuse(self, what: str) -> None:
-        """Told at the end: a decoder that is stopped cannot go on after the value."""
+        """Remember the problem and report it at the end: a decoder that is stopped cannot continue after the value."""
         self._wrong = self._wrong or what
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -199,7 +206,7 @@ JsonObject = Mapping[str, object]
 
 
 def parse_json(raw: bytes) -> object:
-    """JSON from bytes that may be no valid UTF-8. Raises `DataError` without quoting the input."""
+    """Parse JSON from bytes that may not be valid UTF-8. Raises `DataError` without quoting the input."""
     try:
         return json.loads(raw.decode("utf-8-sig", "replace"))
     except RecursionError:
@@ -227,7 +234,7 @@ def require_field(value: JsonObject, key: str, what: str) -> object:
 
 
 def text_field(value: JsonObject, key: str, what: str) -> str:
-    """A text that must be there and not be empty."""
+    """Return a required, non-empty text field."""
     found = require_field(value, key, what)
     if not isinstance(found, str) or not found:
         raise DataError(f"`{key}` of {what} is {_describe(found)}, not a text")
@@ -235,7 +242,7 @@ def text_field(value: JsonObject, key: str, what: str) -> str:
 
 
 def id_field(value: JsonObject, key: str, what: str) -> str:
-    """An opaque id: one printable line."""
+    """Return an opaque id: one printable line of at most 200 characters."""
     found = text_field(value, key, what)
     if not found.isprintable() or len(found) > 200:
         raise DataError(f"`{key}` of {what} cannot be an id")
@@ -248,7 +255,7 @@ def optional_text_field(value: JsonObject, key: str) -> str | None:
 
 
 def count_field(value: JsonObject, key: str, what: str) -> int:
-    """A whole number of at least 0; deployments send numbers as floats (`66.0`)."""
+    """Return a whole number of at least 0; deployments send numbers as floats (`66.0`)."""
     found = require_field(value, key, what)
     if isinstance(found, bool) or not isinstance(found, int | float) or found < 0 or found != found // 1:
         raise DataError(f"`{key}` of {what} is {_describe(found)}, not a count")
@@ -258,7 +265,7 @@ def count_field(value: JsonObject, key: str, what: str) -> int:
 
 
 def _describe(value: object) -> str:
-    """What a wrong value is, short enough for a message."""
+    """Describe a value of the wrong type briefly, for a message."""
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Normal forms of text from people and models, and words for messages."""
+"""Normalise text from people and models, and format words for messages."""
 
 import hashlib
 import re
@@ -13,18 +13,20 @@ TEXT_LIMIT = 2000
 NAME_LIMIT = 240
 URL_LIMIT = 2000
 HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_(?!\w)", re.IGNORECASE)
-"""What makes a word more than a word. GitHub finds mentions and links after it has removed backslashes, so that only
-a code span stops it."""
+"""Characters that GitHub could interpret as markup. GitHub looks for mentions and links after it has removed
+backslashes,
+so only a code span is safe.
+"""
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
-"""A list in brackets is one word, so that it becomes one code span."""
+"""A word; a bracketed list counts as one word, so that it becomes one code span."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
 
 
 def visible(text: str) -> str:
-    """Without control, format and bidirectional characters; line ends are `\\n`, tabs stay."""
+    r"""Remove control, format and bidirectional characters; normalise line ends to `\n`; keep tabs."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(SPACES)
@@ -32,7 +34,9 @@ def visible(text: str) -> str:
 
 
 def is_visible(character: str) -> bool:
-    """Whether a terminal shows the character: False for control and invisible ones, True for line ends and tabs."""
+    """Return True if a terminal shows the character: False for control and invisible ones, True for line ends and
+    tabs.
+    """
     if character in "\n\t":
         return True
     point = ord(character)
@@ -41,12 +45,12 @@ def is_visible(character: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """The text with U+FFFD for whatever cannot be printed on one line, so that one sees that something was there."""
+    """Replace each character that cannot be printed on one line by U+FFFD, so that the removal stays visible."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def one_line(text: str) -> str:
-    """Visible text on one line, white space collapsed."""
+    """Return the visible text on one line, with white space collapsed."""
     return " ".join(visible(text).split())
 
 
@@ -55,7 +59,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def pluralise(number: int, noun: str) -> str:
-    """`1 subject`, `2 subjects`; `1 try`, `2 tries`."""
+    """Return a number with its noun: `1 subject`, `2 subjects`; `1 try`, `2 tries`."""
     if number == 1:
         return f"1 {noun}"
     plural = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
@@ -63,24 +67,24 @@ def pluralise(number: int, noun: str) -> str:
 
 
 def join_first(names: Sequence[str], most: int) -> str:
-    """`a, b, c`; of more than `most` the first, and how many more there are."""
+    """Join the first `most` names, as `a, b, c`, and say how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def join_last(names: Sequence[str], most: int) -> str:
-    """`join_first` where the last ones were made last."""
+    """Join the last `most` names, for lists in order of creation, and say how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[-most:]) + more
 
 
 def dollars(cost: float) -> str:
-    """What is spent is never told as nothing."""
+    """Format a cost in USD; a positive cost is never shown as zero."""
     return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
 
 
 def name(text: str) -> str:
-    """A name as it is, on one line; a longer one is cut and stays different from others that start like it."""
+    """Return a name on one line; a long one is cut and gets a hash, so that names with the same start stay distinct."""
     text = one_line(text) or "unnamed"
     if len(text) <= NAME_LIMIT:
         return text
@@ -89,17 +93,17 @@ def name(text: str) -> str:
 
 
 def path(text: str) -> str:
-    """A name whose parts are separated by single slashes."""
+    """Return a name whose parts are separated by single slashes."""
     return name("/".join(part.strip() for part in one_line(text).split("/") if part.strip()))
 
 
 def slug(text: str) -> str:
-    """A short name of letters, digits, `.`, `_` and `-`."""
+    """Return a short name of letters, digits, `.`, `_` and `-`."""
     return re.sub(r"[^A-Za-z0-9._]+", "-", one_line(text)).strip("-._")[:80].rstrip("-._")
 
 
 def web_url(url: str | None) -> str | None:
-    """An http(s) address in which nothing can end a markdown link, or None."""
+    """Return an http(s) address in which nothing can end a markdown link, or None."""
     address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
     try:
         parts = urlsplit(address)
@@ -109,12 +113,12 @@ def web_url(url: str | None) -> str | None:
 
 
 def block(text: str) -> str:
-    """Lines that a person wrote: visible, without white space at line ends or blank lines around."""
+    """Return visible lines without trailing white space or surrounding blank lines."""
     return "\n".join(line.rstrip() for line in visible(text).split("\n")).strip("\n")
 
 
 def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = None) -> str:
-    """The normal form of a sentence, at most `limit` characters; words that match `also` become code too."""
+    """Normalise a sentence to at most `limit` characters; words that match `also` become code too."""
     result = _guarded(one_line(text[: limit * 4]), also)
     keep = limit - 1
     while len(result) > limit:
@@ -124,7 +128,7 @@ def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = Non
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where code spans start and end, as CommonMark finds them in text without backslash escapes."""
+    """Yield start and end of each code span, following CommonMark, in text without backslash escapes."""
     runs = [(match.start(), match.end()) for match in re.finditer("`+", text)]
     while runs:
         start, opened = runs.pop(0)
@@ -135,7 +139,7 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def mask_code(text: str) -> str:
-    """The text with every character of a code span replaced by NUL: what is left is structure or words."""
+    """Replace every character of a code span by NUL, so that only structure and words remain."""
     for start, end in code_spans(text):
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
@@ -150,7 +154,7 @@ def _guarded(text: str, also: re.Pattern[str] | None) -> str:
 
 
 def _pieces(text: str, also: re.Pattern[str] | None) -> Iterator[str]:
-    """Code spans as they are, and between them words, the dangerous ones as code spans of their own."""
+    """Yield code spans unchanged and the words between them; hazardous words become code spans."""
     done = 0
     for start, end in code_spans(text):
         yield from _words(text[done:start], also, first=done == 0)
@@ -170,7 +174,7 @@ def _words(plain: str, also: re.Pattern[str] | None, first: bool) -> Iterator[st
 
 
 def _as_code(word: str, whole: bool) -> Iterator[str]:
-    """The word in a code span, sentence punctuation around it left outside."""
+    """Put the word in a code span, leaving surrounding sentence punctuation outside."""
     tail = "" if whole else word[len(word.rstrip(".,;:!?")) :]
     core = word[: len(word) - len(tail)]
     yield from (f"`{core or word}`", tail if core else "")

@@ -1,7 +1,7 @@
-"""The working folder with everything that use cases need, each part opened when it is first used.
+"""The working folder and everything that use cases need, each part opened on first use.
 
-This is the one place that imports adapters, inside its properties: a command that only lists runs loads neither an LLM
-SDK nor LangGraph.
+Only this module imports adapters, inside its properties: a command that only lists runs loads neither an LLM SDK nor
+LangGraph.
 """
 
 import os
@@ -33,7 +33,7 @@ class Workspace:
         await analyze(workspace, "sample", watcher)
     ```
 
-    Use `with` where no model is asked: it closes what needs no event loop. `async with` closes models too.
+    Use `with` if no model is called: it closes everything that needs no event loop. `async with` closes models too.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Workspace:
         environ: Mapping[str, str] | None = None,
         checkpoints: Path | None = None,
     ) -> None:
-        """Open nothing yet.
+        """Store the arguments; open nothing yet.
 
         Args:
-            options: What the caller asked for; it goes before every configured setting.
-            folder: Where settings are looked up; None for the current directory.
+            options: The caller's options; they override every configured setting.
+            folder: Folder where settings are looked up; None for the current directory.
             environ: Environment variables; None for those of this process.
             checkpoints: File for LangGraph's checkpoints; None for one beside the store, or the store's own server.
         """
@@ -61,30 +61,30 @@ class Workspace:
 
     @cached_property
     def settings(self) -> Settings:
-        """Read from the options, the environment and the folder's files.
+        """Load the settings from the options, the environment and the folder's files.
 
         Raises:
-            UsageError: A setting cannot be used.
+            UsageError: A setting is invalid.
             NotFoundError: A named file does not exist.
         """
         return load(self.options, self.folder, self._environ)
 
     @cached_property
     def prompts(self) -> "Prompts":
-        """Templates; the workspace's own come before the shipped ones."""
+        """The prompt templates; those of the workspace override the shipped ones."""
 
         return Prompts(self.settings.root)
 
     @cached_property
     def reports(self) -> "Library":
-        """The folder of reports, and its history in git."""
+        """The reports folder and its git history."""
         from evalscribe.git.report_folder import ReportsFolder
 
         return ReportsFolder(self.settings.reports.value)
 
     @property
     def has_store(self) -> bool:
-        """Whether a store exists. Commands that only read check this first: opening the store creates it.
+        """True if a store exists. Commands that only read check this first, because opening the store creates it.
 
         A store on a server was named by the user and counts as existing.
         """
@@ -93,7 +93,7 @@ class Workspace:
 
     @cached_property
     def store(self) -> "Storage":
-        """Everything that is stored, in parts over one database. Raises as `open_storage` does."""
+        """The store: all repositories over one database. Raises the errors of `open_storage`."""
         from evalscribe.store.store import open_storage
 
         store = open_storage(self.settings.store_place)
@@ -111,29 +111,29 @@ class Workspace:
 
     @property
     def checkpoints(self) -> Path | str:
-        """Where LangGraph keeps its checkpoints: a file, or the address of a database."""
+        """The location of LangGraph's checkpoints: a file, or the address of a database."""
         place = self.settings.store_place
         return self._checkpoints or (place / CHECKPOINTS if isinstance(place, Path) else place)
 
     @cached_property
     def budget(self) -> "Budget":
-        """What all calls of models together may cost."""
+        """The limit on the cost and tokens of all model calls together."""
         from evalscribe.llm.budget import Budget
 
         return Budget(usd=self.settings.budget.value, tokens=self.settings.max_tokens.value)
 
     @cached_property
     def models(self) -> "Models":
-        """Every model that the settings give access to, within the budget; needs `async with`.
+        """Every model that the settings give access to, within the budget; requires `async with`.
 
-        With `batch` each call waits up to a day for a Message Batch: make many calls at once, without time limits.
+        With `batch`, each call waits up to a day for a Message Batch: make many calls at once, without time limits.
         """
         models = self.open_models(self.budget)
         self._opened_async.push_async_callback(models.close)
         return models
 
     def open_models(self, budget: "Budget") -> "Models":
-        """The same models within another budget; the caller closes them."""
+        """Open the same models with another budget; the caller closes them."""
         from evalscribe.llm.service import ModelService
 
         intents = self.store.batches if self.options.batch else None
@@ -142,17 +142,17 @@ class Workspace:
         return ModelService(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
 
     def open_engine(self, name: str | None = None) -> "Engine":
-        """The named engine, or the configured one; the caller closes it.
+        """Open the named engine, or the configured one; the caller closes it.
 
         Raises:
-            UsageError: There is no such engine, or its package is missing.
+            UsageError: The engine does not exist, or its package is missing.
         """
         from evalscribe.remote.engine import open_engine
 
         return open_engine(self.settings, name)
 
     def now(self) -> str:
-        """The time as the store keeps it: ISO 8601, UTC."""
+        """Return the current time in the store's format: ISO 8601, UTC, milliseconds."""
         return datetime.now(UTC).isoformat(timespec="milliseconds")
 
     def close(self) -> None:

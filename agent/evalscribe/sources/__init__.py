@@ -1,1 +1,1 @@
-"""Where runs come from: adapters that read a run and its evidence, redacted as it is read."""
+"""Adapters that read runs and their evidence, redacting secrets as they read."""

@@ -13,12 +13,12 @@ from evalscribe.model.run import UNKNOWN, Run
 
 
 class Links(Frozen):
-    """Where the visualizer shows this run; without either address nothing links anywhere."""
+    """Addresses at which the visualizer shows a run; without either there are no links."""
 
     base: str | None = None
-    """What stands before `/run/` in the address that the user gave: `https://host/experiment/default`."""
+    """The user's address up to `/run/`, such as `https://host/experiment/default`."""
     visualizer: str | None = None
-    """The configured visualizer, to which the run's experiment is added."""
+    """The configured visualizer's address; the run's experiment is appended."""
 
     def run(self, run_id: str, experiment: str) -> str | None:
         base = self._base(experiment)
@@ -39,7 +39,7 @@ def _part(text: str) -> str:
 
 
 SUMMARY = "failed_evals.json"
-"""The file that makes a folder a snapshot of a run."""
+"""File that marks a folder as a snapshot of a run."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
@@ -48,25 +48,30 @@ _EXPECTED = "expected …/experiment/<experiment>/run/<runId>, a run id, or a sn
 
 
 class RunAddress(Frozen):
-    """A run as the user named it."""
+    """A run as addressed by the user."""
 
     kind: Literal["url", "id", "snapshot"]
     run_id: str | None = None
-    """None for a snapshot, which holds its own id."""
+    """None for a snapshot, which contains its own id."""
     eval_id: str | None = None
-    """The eval whose page this is."""
+    """The eval that the address points to."""
     experiment: str | None = None
     base: str | None = None
-    """The page's address before `/run/`, without login, query or fragment; for links only."""
+    """The page's address before `/run/`, without login, query or fragment; used only for links."""
     folder: Path | None = None
 
     def links(self, visualizer: str | None = None) -> Links:
-        """Where to link: the address that the user gave, else the configured visualizer."""
+        """Return the addresses for links: the user's own, else the configured visualizer."""
         return Links(base=self.base, visualizer=visualizer)
 
 
 def parse_address(argument: str, cwd: Path) -> RunAddress:
-    """Raises `UsageError` for what can name no run, `NotFoundError` for a folder that is not there."""
+    """Parse the RUN argument.
+
+    Raises:
+        UsageError: The argument cannot name a run.
+        NotFoundError: The folder does not exist.
+    """
     argument = argument.strip()
     if not argument or not argument.isprintable():
         raise UsageError(f"no run is named: {_EXPECTED}")
@@ -128,7 +133,7 @@ def _experiment(names: list[str]) -> str | None:
 
 
 def _position_of_run(names: list[str]) -> int:
-    """Where `run` stands that an id follows: behind `experiment/<name>` if it is there, for that may be `run` too."""
+    """Return the index of the `run` that precedes the id; an experiment itself may be named `run`."""
     candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
     behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
     if not candidates:
@@ -137,7 +142,7 @@ def _position_of_run(names: list[str]) -> int:
 
 
 def _base(scheme: str, host: str, port: int | None, names: list[str]) -> str:
-    """The address again, from its parts: nothing that is no host, port or path part survives."""
+    """Rebuild the address from host, port and path, dropping everything else."""
     host = f"[{host}]" if ":" in host else _ascii(host)
     if not _HOST.fullmatch(host):
         raise UsageError(f"the URL's host {host[:80]!r} cannot be one")
@@ -155,23 +160,23 @@ def _ascii(host: str) -> str:
 class RunOverrides(Frozen):
     provider: str | None = None
     model: str | None = None
-    """`gpt-4o`, or `openai/gpt-4o` where no provider is given."""
+    """`gpt-4o`, or `openai/gpt-4o` if no provider is given."""
     experiment: str | None = None
 
     @property
     def said(self) -> tuple[str, ...]:
-        """Names of what the user said; a model with its provider in front is both."""
+        """Return the overrides that the user set; a model with a provider in front sets both."""
         given = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
         return tuple(name for name, value in {**given, "experiment": self.experiment}.items() if value)
 
 
 def agent_metadata(run: Run) -> dict[str, JsonValue]:
-    """What every record's metadata says of who was tested."""
+    """Return the metadata about the tested agent that every record carries."""
     return {"model_name": run.model, "provider": run.provider}
 
 
 def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
-    """Provider and model of a run: the overrides, else what the file has. `openai/gpt-4o` is both in one."""
+    """Return a run's provider and model: the overrides, else the file's. `openai/gpt-4o` sets both."""
     whole = overrides.model or model or UNKNOWN
     given = overrides.provider or (None if overrides.model else provider)
     if given:

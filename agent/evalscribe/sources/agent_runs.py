@@ -1,4 +1,4 @@
-"""Agent runs as the SDK and `evalscribe judge` take them, one a line or in a list: evals of one run."""
+"""Read agent runs in the format of the SDK and `evalscribe judge`, one per line or in a list, as evals of one run."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ from evalscribe.sources.streams import JsonStream, decode_json
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Scores that say whether an eval passed, the first that there is; else the first of all."""
+"""Scores that decide whether an eval passed, in order of preference; without any of them, the first score decides."""
 IT = "it"
-"""How a run is called in errors that are told with its place."""
+"""Name of the run in errors that also give its location."""
 _Numbered = tuple[int, object]
 
 
 class AgentRuns:
-    """A file of agent runs as `ports.Records`. It is read twice: runs of one task are its trials."""
+    """A file of agent runs (`Records`). It is read twice, because several runs of one task are its trials."""
 
     format = NAME
 
@@ -50,7 +50,7 @@ class AgentRuns:
     def read(self) -> Iterator[Run | Record]:
         trials: Counter[str] = Counter()
         model: str | None = None
-        with suppress(DataError):  # The second pass tells where it ends.
+        with suppress(DataError):  # The second pass shows where it ends.
             for _, value in self._values(Omissions()):
                 if isinstance(value, dict):
                     trials[_name(value)] += 1
@@ -133,7 +133,7 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """What the run is of: its task, else its name, else its id; redacted."""
+    """Return the run's task, else its name, else its id; redacted."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
     found = next(
@@ -157,7 +157,7 @@ def _speaker(value: Mapping[str, object]) -> str | None:
 
 
 def _is_unique(id: object) -> bool:
-    """Whether an id holds outside of its file too."""
+    """Return True if an id is unique outside its file as well."""
     try:
         return isinstance(id, str) and str(UUID(id)) == id.lower()
     except ValueError:
@@ -182,7 +182,7 @@ def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
 
 
 def _named(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
-    """Ids that were made up while reading would be others the next time."""
+    """Replace ids that were generated while reading, because the next reading would generate others."""
     given = value.get("transcripts")
     own = given[number] if isinstance(given, list) and number < len(given) else None
     kept = isinstance(own, dict) and isinstance(own.get("id"), str) and bool(own["id"])

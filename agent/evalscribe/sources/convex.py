@@ -25,27 +25,27 @@ UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh7000000000000
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Stands before every reason and differs from call to call, so a report that kept it would never be unchanged."""
+"""Request id in front of every reason. It differs between calls, so keeping it would change every report."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
 """The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
 _IN_A_ROW = 5
-"""So many evals in a row without an answer are no longer a matter of one eval."""
+"""Number of consecutive evals without an answer after which the fault is no longer attributed to single evals."""
 
 
 class FunctionFailed(Exception):
-    """The function was called and threw; the message is the deployment's and may be withheld."""
+    """The function was called and raised an error. The message comes from the deployment and may be withheld."""
 
 
 class FunctionUnavailable(Exception):
-    """No usable answer to this one call, after the retries; another call may fare better."""
+    """This call got no usable answer after the retries; another call may succeed."""
 
 
 class ConvexFunctions(Protocol):
-    """A way to call the functions of a deployment."""
+    """Calls the functions of a deployment."""
 
     where: str
-    """What is called, for messages."""
+    """The called deployment or folder, for messages."""
     has_key: bool
     chosen_by: str
     """The option or file that names the deployment, for messages."""
@@ -53,7 +53,10 @@ class ConvexFunctions(Protocol):
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """Call a function and return its value.
 
-        Raises `FunctionFailed`, `FunctionUnavailable`, or `EvalscribeError` for what concerns all calls.
+        Raises:
+            FunctionFailed: The function raised an error.
+            FunctionUnavailable: This call got no usable answer.
+            EvalscribeError: The problem affects all calls.
         """
 
     async def close(self) -> None: ...
@@ -107,7 +110,7 @@ async def check_deployment(functions: ConvexFunctions) -> str:
 
 
 class DeploymentPayloads:
-    """The payloads of one run (`payload_source.Payloads`)."""
+    """The payloads of one run (a `PayloadReader`)."""
 
     def __init__(self, functions: ConvexFunctions, run_id: str) -> None:
         self._functions = functions
@@ -161,7 +164,9 @@ class DeploymentPayloads:
         return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {safe_message(message)}")
 
     async def _withheld(self, message: str) -> EvalscribeError:
-        """Explain an error without a reason: the id or functions are at fault, as a wrong key has another message."""
+        """Explain an error without a reason: the id or the functions are at fault, as a wrong key has another
+        message.
+        """
         where = self._functions.where
         if not _is_well_formed(self._run_id):
             return NotFoundError(
@@ -191,7 +196,7 @@ class DeploymentPayloads:
         return UnavailableError(f"{self._functions.where} left {self._unanswered} evals in a row unanswered: {reason}")
 
     def _no_function(self, path: str) -> EvalscribeError:
-        """An unknown function and a missing key have one and the same answer."""
+        """Return the error for an unknown function or a missing key, which get the same answer."""
         where = self._functions.where
         if not self._functions.has_key:
             return AccessError(
@@ -213,7 +218,7 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def _is_well_formed(document_id: str) -> bool:
-    """Whether this can be a document id: base32 of a table number, 16 bytes and a Fletcher-16 checksum of both.
+    """Return True if this can be a document id: base32 of a table number, 16 bytes and a Fletcher-16 checksum of both.
 
     Used only to explain a refusal; the deployment decides whether an id is valid.
     """
@@ -229,7 +234,7 @@ def _is_well_formed(document_id: str) -> bool:
 
 
 def _reason(message: str) -> str:
-    """What the deployment says of one eval, without the number of the request."""
+    """Return the deployment's reason for one eval, without the request id."""
     return safe_message(_WITHHELD.sub("", _REQUEST.sub("", message.strip())))
 
 
@@ -237,24 +242,24 @@ MAX_ANSWER_BYTES = 64 * MIB
 """Most bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
 `\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
-"""Characters; less than that may be a word."""
+"""Fewest characters of a key; anything shorter may be a word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _REFUSED = (401, 403)
 
 
 class ConvexRetryPolicy(Frozen):
-    """How long to wait for one call, in seconds, and how often to try."""
+    """Timeouts of one call, in seconds, and the number of attempts."""
 
     attempts: int = 4
     first_pause: float = 0.5
-    """Doubles with every attempt."""
+    """Pause before the first retry; doubles with every attempt."""
     longest_pause: float = 20.0
-    """Also bounds what a server asks for with retry-after."""
+    """Longest pause; also limits a pause requested with retry-after."""
     connect: float = 10.0
     read: float = 60.0
-    """Without a byte."""
+    """Most seconds without receiving a byte."""
     whole: float = 180.0
-    """For the call with all its attempts and pauses."""
+    """Most seconds for a call with all its attempts and pauses."""
 
 
 def open_convex(
@@ -270,7 +275,7 @@ def open_convex(
 
 
 class _TryAgain(Exception):
-    """Overload or a broken connection; `pause` is what the server asked for."""
+    """Overload or a broken connection; `pause` is the wait that the server requested."""
 
     def __init__(self, reason: str, pause: float | None = None, unreachable: bool = False) -> None:
         super().__init__(reason)
@@ -279,7 +284,7 @@ class _TryAgain(Exception):
 
 
 class ConvexHttp:
-    """Calls functions by POST (`deployment.Functions`). The key goes to `url` only: redirects are not followed."""
+    """Calls functions by POST (a `ConvexFunctions`). The key goes to `url` only: redirects are not followed."""
 
     chosen_by = "--deployment"
 
@@ -299,7 +304,9 @@ class ConvexHttp:
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
-        """See `Functions`. At most `concurrency` calls run at once; every retry is inside one bound."""
+        """Call a function (see `ConvexFunctions`). At most `concurrency` calls run at once; one time limit covers all
+        retries.
+        """
         body: dict[str, object] = {"path": path, "args": args, "format": "json"}
         async with self._slots:
             try:
@@ -353,13 +360,13 @@ class ConvexHttp:
             raise UnavailableError(f"{self.where} cannot be called: {safe_message(str(error), self._secret)}") from None
 
     def _without_key(self, content: bytes) -> bytes:
-        """A deployment that sends our own key back must not get it into a snapshot or report."""
+        """Remove our own key from an answer, so that it cannot reach a snapshot or report."""
         for part in self._ours:
             content = content.replace(part.encode(), b"[redacted:key]")
         return content
 
     def _value(self, status: int, content: bytes) -> object:
-        """What the function returned, out of an answer that will not get better by asking again."""
+        """Return the function's value. Raises an error for an answer that a retry would not improve."""
         if status in _REFUSED or (status == 400 and b"InvalidAdminKey" in content):
             raise refuses_access(self.where, self._error(content) or str(status), has_key=self.has_key)
         answer = _members(content)
@@ -377,7 +384,7 @@ class ConvexHttp:
         return answer.get("value")
 
     def _error(self, content: bytes) -> str:
-        """`code: message` of an error, or the beginning of whatever else it is."""
+        """Return `code: message` of an error, or the beginning of any other content."""
         answer = _members(content) or {}
         code, message = optional_text_field(answer, "code"), optional_text_field(answer, "message")
         text = ": ".join(filter(None, (code, message))) or content[:200].decode("utf-8", "replace")
@@ -393,7 +400,7 @@ def _members(content: bytes) -> JsonObject | None:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Retry-after in seconds; its other form, a date, is not worth a clock."""
+    """Parse retry-after in seconds; the date form is not supported."""
     return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else None
 
 

@@ -100,7 +100,7 @@ def step_of(reason: str | None) -> str | None:
 
 
 def is_short(reason: str | None) -> bool:
-    """Whether a reason only names the step and holds no error."""
+    """Return True if a reason only names the step and contains no error."""
     return not reason or _SHORT.fullmatch(reason.strip()) is not None
 
 
@@ -182,7 +182,7 @@ def _block(first: str, lines: Sequence[str], at: int) -> str:
 
 
 BINARY = "<binary file>"
-"""What the deployment sends in place of a file that is no text."""
+"""Placeholder that the deployment sends for a file that is not text."""
 LOG = "run.log"
 _RUN_STATUS: dict[str, RunStatus] = {
     "completed": "completed",
@@ -209,7 +209,7 @@ _MOST_NAMED = 5
 
 
 def decode_run(payload: object, links: Links) -> Run:
-    """The run with its failed evals, in the source's order. Raises `DataError` naming the key that is wrong."""
+    """Decode the run with its failed evals, in the source's order. Raises `DataError` naming the invalid key."""
     summary = require_object(payload, "the run's summary")
     run = require_object(summary.get("run"), "`run`")
     run_id, experiment = id_field(run, "_id", "`run`"), optional_text_field(run, "experiment") or "default"
@@ -235,7 +235,7 @@ def decode_run(payload: object, links: Links) -> Run:
 
 
 def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidence:
-    """The evidence of one failed eval; what is wrong with its payload concerns this eval only."""
+    """Decode the evidence of one failed eval; an invalid payload affects only this eval."""
     try:
         return _evidence(require_object(payload, "the answer"), eval)
     except DataError as error:
@@ -243,7 +243,7 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidenc
 
 
 def refusal(payload: object, eval: Eval) -> UnreadableEvidence | None:
-    """Why there is nothing about the eval, where the answer says so in place of it."""
+    """Return the reason why an eval has no evidence, if the answer gives one instead."""
     if not isinstance(payload, dict) or "eval" in payload:
         return None
     reason = payload.get("error")
@@ -331,7 +331,7 @@ def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
 
 
 def _apart(eval: Eval, taken: set[str]) -> Eval:
-    """The eval as the next trial whose printed path no other eval has; the path is added to `taken`."""
+    """Renumber the eval as the next trial whose printed path is free, and add that path to `taken`."""
     while (printed := prose.path(eval.path)) in taken:
         eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
     taken.add(printed)
@@ -339,7 +339,9 @@ def _apart(eval: Eval, taken: set[str]) -> Eval:
 
 
 def _printed(category: str, name: str) -> str:
-    """Evals that differ only in what no report prints are trials of one: every path names one eval."""
+    """Return the eval's path as reports print it. Evals with equal printed paths become trials, so every path is
+    unique.
+    """
     return prose.path(f"{category}/{name}")
 
 
@@ -386,10 +388,11 @@ def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[D
 
 
 def _split_log(content: str, eval_path: str) -> tuple[str, str]:
-    """What stands in run.log before the runner's last header, and what the runner wrote from there on.
+    """Split run.log at the runner's last header into the text before it and the runner's own output.
 
-    The model may have put a `run.log` among its files, to which the runner then appended: without a header nothing in
-    it is known to be the runner's.
+    The model may have written a `run.log` of its own, to which the runner then appended: without a header, no part of
+    it
+    is known to come from the runner.
     """
     lines = content.split("\n")
     header = f"=== Eval: {eval_path} ==="
@@ -455,31 +458,33 @@ def _optional_name(holder: JsonObject, key: str) -> str | None:
 
 
 def _name(name: str) -> str:
-    """One line of bounded length without control characters: names are printed where a line break is structure."""
+    """Clean a name to one line of bounded length without control characters: line breaks in reports are structure."""
     return prose.cut(prose.printable(name), _NAME_LENGTH)
 
 
 class EvalPayloadError(Exception):
-    """The payload of one eval cannot be had, for a reason that leaves the others alone."""
+    """The payload of one eval is unavailable, for a reason that does not affect the others."""
 
 
 class PayloadReader(Protocol):
-    """Raw answers, as the suite's own functions give them."""
+    """Reads raw answers in the format of the suite's own functions."""
 
     async def summary(self) -> object:
-        """The run and its failed evals. Raises `EvalscribeError`."""
+        """Return the run and its failed evals. Raises `EvalscribeError`."""
 
     async def debug(self, eval_id: str) -> object:
-        """What is known of one eval. Raises `EvalPayloadError`, or `EvalscribeError` for what concerns all of them."""
+        """Return the details of one eval. Raises `EvalPayloadError`, or `EvalscribeError` if the problem affects all
+        evals.
+        """
 
     async def close(self) -> None: ...
 
 
 class PayloadSource:
-    """Reads, redacts, decodes. `summary` and `payload` hand out what was read, for a snapshot."""
+    """Reads, redacts and decodes payloads. `summary` and `payload` return the redacted answers, for a snapshot."""
 
     def __init__(self, payloads: PayloadReader, links: Links, origin: str) -> None:
-        """`origin` names the summary where it is no good."""
+        """Store the arguments; `origin` names the summary in errors."""
         self._payloads = payloads
         self._links = links
         self._origin = origin
@@ -496,11 +501,11 @@ class PayloadSource:
         return payload if isinstance(payload, UnreadableEvidence) else decode_evidence(payload, eval)
 
     async def summary(self) -> object:
-        """The redacted answer that `run` decodes."""
+        """Return the redacted answer that `run` decodes."""
         return await asyncio.to_thread(_safe, await self._payloads.summary())
 
     async def payload(self, eval: Eval) -> object | UnreadableEvidence:
-        """The redacted answer that `evidence` decodes."""
+        """Return the redacted answer that `evidence` decodes."""
         try:
             payload = await asyncio.to_thread(_safe, await self._payloads.debug(eval.id))
         except (EvalPayloadError, DataError) as failure:

@@ -1,4 +1,4 @@
-"""Our own export format: JSON lines of runs and evals."""
+"""evalscribe's own export format: JSON lines of runs and evals."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ from evalscribe.sources.records import Omissions, safe_json
 from evalscribe.sources.streams import decode_json
 
 _UNTOLD = {"failures"}
-"""They are records."""
+"""Fields left out of a run's line, because they are written as records."""
 
 
 def render_line(one: Run | Record) -> str:
-    """One line without its end; `parse_line` of it is the same."""
+    """Render one line without its line end; `parse_line` restores an equal value."""
     if isinstance(one, Run):
         return _json({"run": one.model_dump(mode="json", exclude=_UNTOLD)})
     value = one.model_dump(mode="json")
@@ -27,7 +27,7 @@ def render_line(one: Run | Record) -> str:
 
 
 def parse_line(value: object, run_id: str | None) -> Run | Record:
-    """A decoded line, redacted; a record without a `run_id` belongs to the run before it. Raises `DataError`."""
+    """Parse and redact a decoded line; a record without a `run_id` belongs to the run before it. Raises `DataError`."""
     kept = safe_json(value)
     if not isinstance(kept, dict):
         raise DataError("a line that is no object")
@@ -42,7 +42,7 @@ def parse_line(value: object, run_id: str | None) -> Run | Record:
 
 
 def is_export_line(value: object) -> bool:
-    """Whether this is the first line of such a file."""
+    """Return True if this is the first line of an export file."""
     if not isinstance(value, Mapping) or not ("run" in value or "eval" in value):
         return False
     held = value.get("run", value.get("eval"))
@@ -50,7 +50,7 @@ def is_export_line(value: object) -> bool:
 
 
 def _run(value: object) -> object:
-    """Without what records say."""
+    """Remove the fields that records already contain."""
     return {key: part for key, part in value.items() if key not in _UNTOLD} if isinstance(value, dict) else value
 
 

@@ -19,14 +19,20 @@ from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundE
 
 GZIP = b"\x1f\x8b"
 CHUNK_BYTES = 256 * 1024
-"""Bytes that are read at once."""
+"""Bytes read at once."""
 
 
 class FileReader:
-    """One pass over a file. `progress` counts the file's own bytes, packed as they are."""
+    """Reads a file once, from beginning to end. `progress` counts the file's own bytes, before decompression."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `NotFoundError`, `AccessError`, or `DataError` for what is no regular file."""
+        """Open the file.
+
+        Raises:
+            NotFoundError: The file does not exist.
+            AccessError: The file may not be read.
+            DataError: It is not a regular file.
+        """
         self._path = path
         self._raw = open_regular(path)
         self._size = max(1, os.fstat(self._raw.fileno()).st_size)
@@ -41,11 +47,11 @@ class FileReader:
 
     @property
     def digest(self) -> str:
-        """Hex digits that name what was read so far, the same however it is packed."""
+        """Return a hex digest of the content read so far, independent of compression."""
         return self._hash.hexdigest()
 
     def read(self, size: int = CHUNK_BYTES) -> bytes:
-        """The next bytes, none at the end. Raises `DataError` for what cannot be unpacked."""
+        """Return the next bytes, empty at the end. Raises `DataError` if decompression fails."""
         with read_errors(self._path):
             piece = self._stream.read(size)
         self._hash.update(piece)
@@ -63,7 +69,7 @@ class FileReader:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened to be read; a pipe is not waited for. Raises as `FileReader` does."""
+    """Open a regular file for reading, without blocking on a pipe. Raises the errors of `FileReader`."""
     with read_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -74,7 +80,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Every way in which a file cannot be read, as an error that names it."""
+    """Convert every read error into one that names the file."""
     try:
         yield
     except EvalscribeError:
@@ -94,11 +100,11 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 MAX_LINE_BYTES = 128 * 1024 * 1024
-"""Bytes of a line."""
+"""Most bytes of a line."""
 
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None]]:
-    """Each line that is not blank, with its number; None in place of one that is too long to be read."""
+    """Yield each line that is not blank, with its number; None in place of a line that is too long."""
     held, number, too_long = bytearray(), 0, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -124,18 +130,18 @@ def _told(number: int, held: bytearray, too_long: bool) -> Iterator[tuple[int, s
 
 
 def first_line(path: Path) -> str | None:
-    """The first line that is not blank, None where there is none or it is too long."""
+    """Return the first line that is not blank; None if there is none or it is too long."""
     with FileReader(path) as reading:
         return next((line for _, line in read_lines(reading)), None)
 
 
 ZIP_MAGIC = b"PK\x03\x04"
 MAX_MEMBER_BYTES = 128 * 1024 * 1024
-"""Bytes of one member, unpacked."""
+"""Most bytes of one member, decompressed."""
 MAX_COMPRESSION = 200
-"""How many times smaller than its content a large member may be: text never is."""
+"""Highest compression ratio of a large member; text never reaches it."""
 UNCHECKED_BYTES = 16 * 1024 * 1024
-"""Members up to this size may be packed as tightly as they like."""
+"""Members up to this size may have any compression ratio."""
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
 _STREAMED = 8
@@ -143,18 +149,18 @@ _STREAMED = 8
 
 class ZipMembers(Protocol):
     torn: bool
-    """Whether the file was cut off."""
+    """True if the file is truncated."""
     names: tuple[str, ...]
-    """In the file's order; of equal ones the last counts."""
+    """Names in the file's order; of duplicates, the last one counts."""
 
     def read(self, name: str) -> bytes:
-        """Raises `DataError` for a member that cannot be read."""
+        """Return a member's content. Raises `DataError` if it cannot be read."""
 
     def close(self) -> None: ...
 
 
 def open_members(path: Path) -> ZipMembers:
-    """Raises `DataError` where not even one member can be found."""
+    """Open a zip file. Raises `DataError` if it has no readable member."""
     file = open_regular(path)
     try:
         return _Whole(zipfile.ZipFile(file), file)
@@ -177,7 +183,7 @@ class _Whole:
             content = self._unpacked(info)
         except NotImplementedError:
             raise DataError("a member that is packed or locked in a way that is not understood") from None
-        except Exception:  # Each way of packing has errors of its own.
+        except Exception:  # Each compression method raises its own errors.
             raise DataError("a member that is damaged") from None
         _check(info.compress_size, len(content))
         return content
@@ -219,7 +225,7 @@ class _Torn:
             content = packed if place.method == zipfile.ZIP_STORED else _inflated(packed, place.method)
         except EvalscribeError:
             raise
-        except Exception:  # Each way of packing has errors of its own.
+        except Exception:  # Each compression method raises its own errors.
             raise DataError("a member that is damaged") from None
         _check(place.packed, len(content))
         return content
@@ -229,7 +235,7 @@ class _Torn:
 
 
 def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
-    """Members whose whole content is there, by the headers that stand before each."""
+    """Find complete members by their local headers."""
     size = file.seek(0, 2)
     at, found = 0, []
     while at + _LOCAL.size <= size:
@@ -245,7 +251,7 @@ def _found(file: BinaryIO) -> list[tuple[str, _Place]]:
 
 
 def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
-    """Newer logs are packed so; `zipfile` itself learns it in Python 3.14."""
+    """Read a member compressed with Zstandard, as in newer logs; `zipfile` supports it from Python 3.14."""
     file.seek(info.header_offset)
     *_, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
     file.seek(name_length + extra, os.SEEK_CUR)

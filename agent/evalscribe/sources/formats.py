@@ -1,4 +1,4 @@
-"""Open a file of runs in the format that its content shows."""
+"""Open a file of runs, detecting the format by content."""
 
 import os
 from collections.abc import Callable, Collection, Container, Iterator
@@ -25,11 +25,11 @@ SUPPORTED = (
 
 
 MAX_KEYS = 64
-"""How many names of an object are looked at."""
+"""Most names of an object that are checked."""
 
 
 def open_format(path: Path, overrides: RunOverrides) -> Records:
-    """Raises `DataError` naming what is understood."""
+    """Open the file with the matching reader. Raises `DataError` listing the supported formats."""
     with FileReader(path) as reading:
         first = reading.read(4)
     if first == ZIP_MAGIC:
@@ -69,7 +69,7 @@ def _listed(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
 
 
 def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | None:
-    """One object, whose names tell what it is, or one a line."""
+    """Open a single object, identified by its names, or one object per line."""
     names = dict.fromkeys(_names(text))
     if "eval" in names and names.keys() & {"samples", "plan", "status"}:
         return _inspect(path, overrides)
@@ -81,7 +81,7 @@ def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
 
 
 def _by_line(path: Path, overrides: RunOverrides) -> Records | None:
-    """None where the first line is no whole object."""
+    """Open a file with one object per line; None if the first line is not a complete object."""
 
     try:
         first = decode_json(first_line(path) or "")
@@ -103,7 +103,7 @@ def _agent_runs(path: Path, overrides: RunOverrides, names: Container[str], *, b
 
 
 def _names(text: JsonStream) -> Iterator[str]:
-    """The first names of an object, as far as they can be read."""
+    """Yield the first names of an object, as far as they can be read."""
     try:
         for number, name in enumerate(text.names()):
             yield name
@@ -115,15 +115,18 @@ def _names(text: JsonStream) -> Iterator[str]:
 
 
 def open_records(path: Path, overrides: RunOverrides) -> Records:
-    """The runs of a file. Raises `NotFoundError`, `AccessError`, or `DataError` naming what is understood."""
+    """Open the runs of a file. Raises `NotFoundError`, `AccessError`, or `DataError` listing the supported formats."""
 
     return open_format(path, overrides)
 
 
 def run_files(path: Path) -> tuple[Path, ...]:
-    """Every file below a folder, by name; links and hidden ones are passed over. A snapshot of a run stands for itself.
+    """Return every file below a folder, sorted by name, skipping links and hidden files. A snapshot counts as one
+    entry.
 
-    Raises `AccessError` for a folder that may not be read, `NotFoundError` where there is nothing in it.
+    Raises:
+        AccessError: A folder may not be read.
+        NotFoundError: The folder contains no files.
     """
     found = tuple(_below(path))
     if not found:
@@ -150,13 +153,13 @@ def _below(folder: Path) -> list[Path]:
 
 
 EXPLICIT = ("evalscribe",)
-"""Formats whose files say everything of a run themselves."""
+"""Formats whose files describe their run completely."""
 
 
 def keep_stated_models(
     read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Collection[str]
 ) -> Iterator[Run | Record]:
-    """Runs that are known with the provider, model and experiment they have there, unless the user `said` others."""
+    """Give runs that are already stored their stored provider, model and experiment, unless the user overrode them."""
     agents: dict[str, tuple[Run, Run]] = {}
     for one in read:
         if isinstance(one, Run):
@@ -175,7 +178,7 @@ def _kept(run: Run, known: Run | None, said: Collection[str]) -> Run:
 
 
 def _of(record: Record, read: Run, kept: Run) -> Record:
-    """A record names the agent as its run does, where the reader took it from there."""
+    """Update the agent named by a record with its run's, if the reader took it from the run."""
     if record.metadata.get("agent") != _agent(read) or _agent(read) == _agent(kept):
         return record
     return record.model_copy(update={"metadata": {**record.metadata, "agent": _agent(kept)}})

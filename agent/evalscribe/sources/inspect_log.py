@@ -1,4 +1,4 @@
-"""Logs of Inspect, `.eval` and `.json`."""
+"""Read Inspect logs, `.eval` and `.json`."""
 
 import re
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ _PARTS = ("messages", "events", "attachments")
 
 
 class SamplePieces:
-    """The members of a log that are pieces of samples, by the name of each sample's first one."""
+    """Members of a log that are pieces of samples, indexed by the name of each sample's first piece."""
 
     def __init__(self, names: Sequence[str]) -> None:
         found = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
@@ -42,16 +42,16 @@ class SamplePieces:
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
 
     def sample(self, name: str) -> str | None:
-        """What a sample of whose pieces this is the first is called; None for what is whole."""
+        """Return the sample that starts with this member; None for a member that is a whole sample."""
         piece = _PIECE.fullmatch(name)
         return piece["sample"] if piece and piece["head"] else None
 
     def is_other(self, name: str) -> bool:
-        """Whether it is a piece, and not the first."""
+        """Return True for a piece that is not the first."""
         return name in self._others
 
     def whole(self, sample: str, read: Callable[[str], bytes]) -> object:
-        """The sample as other logs have it. Raises `DataError`."""
+        """Assemble a sample in the layout of other logs. Raises `DataError`."""
         head = decode_json(_piece_text(read(self._heads[sample])))
         if not isinstance(head, dict):
             return head
@@ -67,7 +67,7 @@ class SamplePieces:
         }
 
     def _list(self, part: str, read: Callable[[str], bytes]) -> list[object]:
-        """Items of all pieces in their order, which their names tell by the number of their first one."""
+        """Join the items of all pieces, ordered by the number of the first item in each piece's name."""
         size, items = 0, []
         for _, name in sorted(self._parts.get(part, [])):
             content = read(name)
@@ -94,9 +94,9 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
     "started": ("running", "the log was never finished"),
 }
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
-"""Of the description of the eval: long, and the same for all samples."""
+"""Fields of the eval's description that are dropped: long, and the same for all samples."""
 LONGEST_KEPT = 2000
-"""Characters of a field of the header, which every sample keeps."""
+"""Most characters of a header field, which every sample stores."""
 Header = Mapping[str, JsonValue]
 
 
@@ -180,7 +180,7 @@ class InspectLog(ABC):
 
 
 class EvalFile(InspectLog):
-    """The zip file: a header, and each sample in a member of its own."""
+    """The zip format: a header, and one member per sample."""
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
@@ -234,7 +234,7 @@ class EvalFile(InspectLog):
 
 
 class JsonFile(InspectLog):
-    """One JSON object. It is read twice: what concerns all samples may stand behind them."""
+    """The format with a single JSON object. It is read twice, because fields about all samples may come after them."""
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
@@ -247,7 +247,7 @@ class JsonFile(InspectLog):
 
     def read(self) -> Iterator[Run | Record]:
         header: dict[str, JsonValue] = {}
-        with suppress(DataError):  # The second pass tells where it ends.
+        with suppress(DataError):  # The second pass shows where it ends.
             for sample in self._pass(header):
                 if isinstance(sample, dict):
                     self._trials[str(sample.get("id"))] += 1
@@ -259,7 +259,7 @@ class JsonFile(InspectLog):
                 yield record
 
     def _pass(self, header: dict[str, JsonValue]) -> Iterator[object]:
-        """The samples; everything else comes into the header."""
+        """Yield the samples and store everything else in the header."""
         with FileReader(self._path) as self._reading:
             text = JsonStream(self._reading, str(self._path))
             for name in text.names():
@@ -272,7 +272,7 @@ class JsonFile(InspectLog):
 
 
 def _run_id(eval: Header, path: Path) -> str:
-    """The log's own id; logs of older versions have none and are known by what they were started as."""
+    """Return the log's own id; logs of older versions have none and are identified by how they were started."""
     own = _text(eval.get("eval_id"))
     if own.isprintable() and 8 <= len(own) <= 100:
         return own

@@ -1,4 +1,4 @@
-"""One sample of an Inspect log as a record."""
+"""Parse one sample of an Inspect log into a record."""
 
 import json
 import math
@@ -19,9 +19,9 @@ from evalscribe.sources.records import Omissions
 from evalscribe.text import cut
 
 MAX_CONVERSATIONS = 100
-"""Conversations of one sample that are kept."""
+"""Most conversations stored per sample."""
 MAX_MESSAGES = 100_000
-"""Of one conversation and of all together: a hostile file can name the places in a pool again and again."""
+"""Most messages per conversation and in total: a hostile file can refer to the same pool entries repeatedly."""
 _TOO_MANY = "a conversation of a sub-agent, of which the sample has too many or too long ones"
 _NAMING = ("agent", "subtask", "tool", "solver")
 _GRADING = ("scorer", "scorers")
@@ -29,10 +29,10 @@ _GRADING = ("scorer", "scorers")
 
 class InspectConversation(NamedTuple):
     name: str
-    """Of the agent, else of what asked the model."""
+    """Name of the agent, else of the span that called the model."""
     messages: list[object]
     marks: frozenset[str]
-    """Of its last answer."""
+    """Marks of its last answer (see `_marks`)."""
 
 
 class _Span(NamedTuple):
@@ -44,7 +44,14 @@ class _Span(NamedTuple):
 def agent_conversations(
     events: Sequence[object], pool: Sequence[object], messages: Sequence[object], left_out: Omissions
 ) -> list[InspectConversation]:
-    """Each as its last model call has it; scorers' are none. `pool` holds messages that events name by their places."""
+    """Return each conversation as of its last model call, without those of scorers.
+
+    Args:
+        events: Events of the sample.
+        pool: Messages that events refer to by index.
+        messages: Messages of the sample.
+        left_out: Counts what is omitted.
+    """
     known = _marks_of(messages)
     found: dict[str, list[InspectConversation]] = {}
     kept = 0
@@ -79,7 +86,7 @@ def _bounded(found: Iterable[InspectConversation], left_out: Omissions) -> Itera
 
 
 def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
-    """The messages at `[[first, end], …]` of a pool. Raises `DataError` where they are too many."""
+    """Return the messages at `[[first, end], …]` of a pool. Raises `DataError` if there are too many."""
     found: list[object] = []
     for ref in refs if isinstance(refs, list) else []:
         if isinstance(ref, list) and len(ref) == 2 and all(isinstance(one, int) and one >= 0 for one in ref):
@@ -90,7 +97,7 @@ def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
 
 
 def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str, str]]:
-    """Calls of models that are no scorer's, with the id and the name of what they were made in."""
+    """Yield model calls outside scorers, with the id and name of their enclosing span."""
     spans: dict[str, _Span] = {}
     steps: list[_Span] = []
     for event in events:
@@ -99,7 +106,7 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
         kind, own = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
         if kind == "span_begin":
             spans[str(event.get("id"))] = own
-        elif kind == "step":  # In place of spans, in logs of older versions.
+        elif kind == "step":  # Logs of older versions have these instead of spans.
             steps = [*steps, own] if event.get("action") == "begin" else steps[:-1]
         elif kind == "model":
             span = str(event.get("span_id"))
@@ -118,7 +125,7 @@ def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
 
 
 def _asked(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
-    """None where they are too many."""
+    """Return the messages of a model call; None if there are too many."""
     given = event.get("input")
     with suppress(DataError):
         return given if isinstance(given, list) and given else pool_messages(event.get("input_refs"), pool)
@@ -138,7 +145,7 @@ def _marks_of(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _marks(message: Mapping[str, object]) -> frozenset[str]:
-    """What a message is known by elsewhere: its id and those of its calls; without either what it says."""
+    """Return what identifies a message elsewhere: its id and those of its tool calls, else its content."""
     calls = message.get("tool_calls")
     named = [message, *(calls if isinstance(calls, list) else [])]
     ids = {str(one["id"]) for one in named if isinstance(one, Mapping) and one.get("id")}
@@ -147,7 +154,7 @@ def _marks(message: Mapping[str, object]) -> frozenset[str]:
 
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
-"""Kinds of events that are told whole; of all others only an error."""
+"""Kinds of events rendered in full; for all others only an error is."""
 _UNTOLD = (
     "timestamp",
     "completed",
@@ -163,7 +170,7 @@ _TRACES = ("traceback", "traceback_ansi")
 
 
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
-    """A line for each event that says something; the others are counted."""
+    """Render one line per informative event and count the others."""
     return "\n".join(line for event in events for line in _lines(event, left_out))
 
 
@@ -195,11 +202,11 @@ def _event_json(value: object) -> str:
 
 _WORDS: dict[str, float] = {"c": 1, "p": 0.5, "i": 0, "n": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 PLACEHOLDER = "88F74D2C"
-"""What stands for the name of the only scorer in logs of the first versions."""
+"""Name of the only scorer in logs of the first versions."""
 
 
 def score_value(value: JsonValue) -> float | None:
-    """A scalar as a number; None for what is no score: null, NaN, other words."""
+    """Convert a scalar score to a number; None for null, NaN and unknown words."""
     if isinstance(value, bool | int | float):
         return float(value) if math.isfinite(value) else None
     if not isinstance(value, str):
@@ -209,12 +216,12 @@ def score_value(value: JsonValue) -> float | None:
 
 
 def score_values(scores: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, float]:
-    """Every score by its scorer's name; of one that has several values each by `scorer.key`."""
+    """Return every score by its scorer's name; a score with several values becomes `scorer.key`."""
     return dict(_numbers(scores))
 
 
 def main_score(score: Mapping[str, JsonValue]) -> float | None:
-    """The number by which a sample passed or failed; of several values the least."""
+    """Return the number that decides whether a sample passed; the smallest of several values."""
     value = score.get("value")
     if isinstance(value, dict | list):
         parts = [
@@ -249,16 +256,16 @@ def _parsed(text: str) -> float | None:
 
 
 MAX_FIELD = 20_000
-"""Characters of a field that is kept in the metadata."""
+"""Most characters of a metadata field."""
 _ATTACHMENT = "attachment://"
 _ELSEWHERE = frozenset({"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"})
-"""Fields that become something other than metadata."""
+"""Fields that are stored elsewhere than in the metadata."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Sample = Mapping[str, JsonValue]
 
 
 class SampleContext(NamedTuple):
-    """Where a sample stands: what its log and the other samples say of it."""
+    """Context of a sample from its log and the other samples."""
 
     run_id: str
     task: str
@@ -266,13 +273,13 @@ class SampleContext(NamedTuple):
     trial: int
     trials: int
     header: Mapping[str, JsonValue]
-    """What the log says of all its samples, for the metadata."""
+    """Fields of the log that apply to all samples, for the metadata."""
     name: str
-    """Where it was found, for errors."""
+    """Location of the sample, for errors."""
 
 
 def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omissions) -> Record:
-    """Raises `DataError` for a sample that cannot be kept."""
+    """Parse a sample into a record. Raises `DataError` if it is invalid."""
     events = _list(_of(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
     attachments = {**_of(_of(raw, "transcript"), "content"), **_of(raw, "attachments")}
     said = render_events(events, left_out)
@@ -327,15 +334,17 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
 
 
 class _Attachments:
-    """Texts that stand elsewhere because they are long. What refers to one again and again is put back once too often
-    by nobody but a hostile file: beyond `MAX_MEMBER_BYTES` characters the reference stays."""
+    """Long texts that are stored apart and referred to. Beyond `MAX_MEMBER_BYTES` inserted characters, which only a
+    hostile
+    file reaches, references stay unresolved.
+    """
 
     def __init__(self, texts: Mapping[str, object]) -> None:
         self._texts = texts
         self._room = MAX_MEMBER_BYTES
 
     def back_in(self, value: object) -> object:
-        """The value with what stands in place of a long text put back."""
+        """Replace references in a value by the long texts they stand for."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_ATTACHMENT) else value
         if isinstance(value, list):
@@ -351,7 +360,7 @@ class _Attachments:
 
 
 def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
-    """By scorer, the main one first. The first versions had one without a name."""
+    """Return scores by scorer, the main one first. The first versions had a single score without a name."""
     given = sample.get("scores")
     if not isinstance(given, dict):
         given = {"score": sample["score"]} if isinstance(sample.get("score"), dict) else {}
@@ -386,7 +395,7 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
 
 
 def _invalid(sample: Sample) -> str | None:
-    """Who said afterwards that the sample is not to be counted, and why."""
+    """Return who invalidated the sample afterwards, and why."""
     if not sample.get("invalidation"):
         return None
     told = _of(sample, "invalidation")
@@ -451,14 +460,14 @@ def _metadata(
 
 
 def _told(error: JsonValue) -> JsonValue:
-    """An error without what a document or nothing holds of it."""
+    """Return the parts of an error that no document contains."""
     if not isinstance(error, dict):
         return error
     return {name: part for name, part in error.items() if not name.startswith("traceback") and name != "events"}
 
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
-    """The output without the message that is the last one too, as it mostly is."""
+    """Return the output without its message if that is also the last message, as it usually is."""
     last = next((one for one in reversed(messages) if _of(one).get("role") == "assistant"), None)
     choices = _list(_of(value).get("choices"))
     if last is None or not choices or not isinstance(value, dict):
@@ -488,14 +497,14 @@ def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], event
 
 
 def _input(value: JsonValue) -> str:
-    """The task's text; of messages each with who says it."""
+    """Return the task's text; for messages, each with its role."""
     if not isinstance(value, list):
         return _text(value)
     return "\n\n".join(f"{one.get('role')}: {_content(one.get('content'))}" for one in value if isinstance(one, dict))
 
 
 def _choices(value: JsonValue) -> list[str]:
-    """The answers that a question gives to choose from, by the letters that targets name."""
+    """Return the answer choices, labelled with the letters that targets use."""
     return [f"{_LETTERS[n]}) {records.safe_name(choice)}" for n, choice in enumerate(_list(value)[: len(_LETTERS)])]
 
 
@@ -517,7 +526,7 @@ def _json(value: object) -> str:
 
 
 def _of(value: object, key: str | None = None) -> dict[str, JsonValue]:
-    """The object, or the one that it holds under a name; empty where there is none."""
+    """Return the object, or its member under `key`; empty if there is none."""
     held = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
     return held if isinstance(held, dict) else {}
 

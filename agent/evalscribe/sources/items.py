@@ -1,4 +1,4 @@
-"""Dataset items as JSON lines, JSON lists and CSV."""
+"""Read dataset items from JSON lines, JSON lists and CSV."""
 
 import codecs
 import csv
@@ -29,17 +29,18 @@ _HIDDEN = "[redacted:"
 
 
 class ParsedItem(NamedTuple):
-    """An item as it may be kept."""
+    """A redacted item that may be stored."""
 
     item: Item
     hidden: int
-    """How many secrets were taken out of it."""
+    """Number of secrets removed from it."""
 
 
 def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
-    """One decoded line, redacted. Without a `key` it gets one made of its content, without a `source` this one.
+    """Parse and redact one decoded line.
 
-    Raises `DataError` saying what is wrong with it, without its place.
+    Without a `key`, one is derived from the content; without a `source`, the given one is used. Raises `DataError`
+    describing the problem, without its location.
     """
     if not isinstance(value, dict):
         raise DataError("no JSON object, so no item")
@@ -56,12 +57,12 @@ def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
 
 
 def make_item_key(item: Item) -> str:
-    """16 hex digits that name what is asked and expected."""
+    """Return 16 hex digits that identify the input and the expected output."""
     return item.likeness.removeprefix("sha256:")[:16]
 
 
 def render_item(item: Item) -> str:
-    """One line without its end; `parse_item` of it is the same item, whatever source it is told."""
+    """Render one line without its line end; `parse_item` restores an equal item, whatever `source` it is given."""
     left_out = {name for name in ITEM_FIELDS if getattr(item, name) is None and name != "input"}
     left_out |= {name for name in _MAY_BE_EMPTY if not getattr(item, name)}
     told = item.model_dump(mode="json", exclude=left_out)
@@ -69,7 +70,7 @@ def render_item(item: Item) -> str:
 
 
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """Without secrets. The item's own names are no names of secrets: a `key` may look as random as it likes."""
+    """Redact an item. Its own field names are not treated as names of secrets: a `key` may look random."""
     texts = collect_strings(value)
     whole = "\n".join(texts)
     if not _is_text(whole):
@@ -103,7 +104,7 @@ def _marks(texts: list[str]) -> int:
 
 
 def _item_error(error: ValidationError) -> str:
-    """The first problem, without the input."""
+    """Describe the first validation problem, without the input."""
     problem = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(map(str, problem["loc"]))
     if problem["type"] == "missing":
@@ -112,12 +113,12 @@ def _item_error(error: ValidationError) -> str:
 
 
 MAX_ITEM_BYTES = 16 * 1024 * 1024
-"""Bytes of a line, and so of an item."""
+"""Most bytes of a line, and so of an item."""
 TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
 def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
-    """Every line with its end and its number; None in place of one that is too long to be read."""
+    """Yield every line with its line end and number; None in place of a line that is too long."""
     held, number, too_long = bytearray(), 1, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -133,7 +134,7 @@ def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
 
 
 def decode_line(line: bytes | None) -> str:
-    """Raises `DataError` for a line that is too long, or no UTF-8."""
+    """Decode a line. Raises `DataError` if it is too long or not UTF-8."""
     if line is None:
         raise DataError(TOO_LONG)
     try:
@@ -148,14 +149,19 @@ def _line(number: int, held: bytearray, end: bytes) -> bytes:
 
 
 MAX_PROBLEMS = 20
-"""Problems that are kept; all are counted."""
+"""Most problems that are stored; all are counted."""
 
 
 class ItemCollector:
-    """The state of one reading of a file."""
+    """Collects items and problems during one reading of a file."""
 
     def __init__(self, name: str, unit: str = "line") -> None:
-        """`name`: of the file; `unit`: what its values are numbered by, `line` or `item`."""
+        """Start an empty collection.
+
+        Args:
+            name: Name of the file.
+            unit: Unit by which values are numbered, `line` or `item`.
+        """
         self.problems: list[str] = []
         self.bad = 0
         self.hidden = 0
@@ -165,7 +171,7 @@ class ItemCollector:
         self._equal: dict[str, int] = {}
 
     def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
-        """None, and a problem, for what is none. `source` is added to file and place."""
+        """Parse an item; record a problem and return None if it is invalid. `source` is added to file and location."""
         try:
             read = parse_item(value, {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})})
             item = read.item if isinstance(value, dict) and value.get("key") is not None else self._keyed(read.item)
@@ -190,7 +196,7 @@ class ItemCollector:
             raise DataError(f"the key {key!r} is that of {self._unit} {first} too")
 
     def _keyed(self, item: Item) -> Item:
-        """Of equal items the second is called `…-2`."""
+        """Give a duplicate item's key a suffix: `…-2`."""
         key, number = item.key, self._equal.get(item.key, 1)
         while key in self._places:
             number += 1
@@ -200,10 +206,10 @@ class ItemCollector:
 
 
 class ItemFile:
-    """What all formats are as `ports.ItemRows`, but for how they are read."""
+    """Base of the `ItemRows` of all formats."""
 
     def __init__(self, path: Path, name: str, unit: str = "line") -> None:
-        """`unit`: what its values are numbered by, `line` or `item`."""
+        """Store the arguments; `unit` is the unit by which values are numbered, `line` or `item`."""
         self._path = path
         self._name = name
         self._intake = ItemCollector(name, unit)
@@ -258,7 +264,7 @@ class JsonList(ItemFile):
 
 
 class _Utf8(FileReader):
-    """A file that has to be UTF-8."""
+    """A file that must be UTF-8."""
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path)
@@ -275,35 +281,35 @@ class _Utf8(FileReader):
 
 
 def is_list(path: Path) -> bool:
-    """Whether the file begins with `[`."""
+    """Return True if the file begins with `[`."""
     with FileReader(path) as reading:
         return reading.read().removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
 
 
 class CsvColumns(Frozen):
-    """Names of columns; where the table has no header, their numbers from 1."""
+    """Column names; for a table without a header, column numbers from 1."""
 
     input: tuple[str, ...]
-    """Of several an object is made."""
+    """Several columns are combined into an object."""
     expected: str | None = None
-    """An empty cell: nothing is expected."""
+    """An empty cell means that nothing is expected."""
     metadata: tuple[str, ...] = ()
     split: str | None = None
     cluster: str | None = None
     key: str | None = None
     events: str | None = None
-    """Holds a JSON list."""
+    """Column with a JSON list."""
     tags: str | None = None
-    """Holds a JSON list, or words with commas between them; they become `metadata.tags`."""
+    """Column with a JSON list or comma-separated words; they become `metadata.tags`."""
     source_run_id: str | None = None
     delimiter: str = ","
     header: bool = True
     json_cells: bool = False
-    """Whether a cell that is JSON is read as such; else it is a text."""
+    """True to parse cells that contain JSON; otherwise every cell is text."""
 
     @property
     def asked(self) -> tuple[tuple[str, str], ...]:
-        """The option and the name of every column that is wanted."""
+        """Return the option and name of every requested column."""
         several = [("--input-column", name) for name in self.input]
         several += [("--metadata-column", name) for name in self.metadata]
         single = {
@@ -322,7 +328,7 @@ _Row = Mapping[str, str]
 
 
 class CsvRows(ItemFile):
-    """A table as `ports.ItemRows`."""
+    """A CSV table (`ItemRows`)."""
 
     def __init__(self, path: Path, name: str, columns: CsvColumns) -> None:
         super().__init__(path, name)
@@ -339,7 +345,7 @@ class CsvRows(ItemFile):
                 yield item
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row that is not empty, with the line it begins on."""
+        """Yield each row that is not empty, with the number of its first line."""
         csv.field_size_limit(MAX_ITEM_BYTES)
         began = False
         with FileReader(self._path) as reading:
@@ -358,20 +364,20 @@ class CsvRows(ItemFile):
                     yield first, cells
 
     def _refuse(self, number: int, what: str, began: bool) -> None:
-        """Raises `DataError` where the rows have not begun: without its first row a table cannot be understood."""
+        """Raise `DataError` if no row has been read yet: without its first row a table cannot be understood."""
         if not began:
             raise DataError(f"{self._intake.place(number)}: {what}")
         self._intake.refuse(number, what)
 
     def _lines(self, reading: FileReader) -> Iterator[str]:
-        """What is no UTF-8 is told by row: a line alone may be part of a cell."""
+        """Yield decoded lines and report invalid UTF-8 by row, because a line may be part of a cell."""
         for number, line in item_lines(reading):
             if line is None:
                 raise DataError(f"{self._intake.place(number)}: {TOO_LONG}")
             yield line.decode(errors="surrogateescape")
 
     def _header(self, first: list[str]) -> list[str]:
-        """Names of the columns. Raises `UsageError` for one that is asked for and not there."""
+        """Return the column names. Raises `UsageError` if a requested column is missing."""
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
         for option, name in self._columns.asked:
             if names.count(name) != 1:
@@ -442,15 +448,22 @@ def _told(error: csv.Error) -> str:
 
 
 def open_items(path: Path, name: str) -> ItemRows:
-    """One item a line, or a list of them; `name`: how the file is told.
+    """Open a file with one item per line, or a list of items.
 
-    Raises `NotFoundError`, `AccessError`, or `DataError` for what cannot be read.
+    Args:
+        path: The file.
+        name: Name of the file in messages.
+
+    Raises:
+        NotFoundError: The file does not exist.
+        AccessError: The file may not be read.
+        DataError: The content is invalid.
     """
 
     return JsonList(path, name) if is_list(path) else JsonLines(path, name)
 
 
 def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemRows:
-    """One item a row. Reading raises `UsageError` for a column that there is not."""
+    """Open a table with one item per row. Reading raises `UsageError` if a column does not exist."""
 
     return CsvRows(path, name, columns)

@@ -1,4 +1,4 @@
-"""JUnit XML as pytest and others write it: each test case is an eval, a file is a run."""
+"""Read JUnit XML as written by pytest and others: each test case is an eval, a file is a run."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
-"""What an element says of its test case, the worst first."""
+"""Status implied by an element of a test case, the worst first."""
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
 _STOCK = ("failed", "failure", "error")
-"""Messages that say no more than that a test failed."""
+"""Messages that only say that a test failed."""
 _RUN_AGAIN = "it failed and was run again; the file does not say why"
 _SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
-"""Attributes of a suite that its cases say too."""
+"""Attributes of a suite that its cases repeat."""
 
 
 class JUnitElement(NamedTuple):
@@ -50,7 +50,7 @@ class JUnitCase(NamedTuple):
 
 
 class JUnit:
-    """A file of test results as `ports.Records`. It is read twice: reruns of a test are its trials."""
+    """A file of test results (`Records`). It is read twice, because reruns of a test are its trials."""
 
     format = NAME
 
@@ -72,7 +72,7 @@ class JUnit:
     def read(self) -> Iterator[Run | Record]:
         trials: Counter[tuple[str, str]] = Counter()
         suite: JsonValue = None
-        with suppress(DataError):  # The second pass tells where it ends.
+        with suppress(DataError):  # The second pass shows where it ends.
             for case in self._cases(Omissions()):
                 trials[case.key] += 1
                 suite = suite or case.suite.get("name")
@@ -94,7 +94,7 @@ class JUnit:
 
 
 def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """pytest tells of a test that failed and could not be cleaned up twice in a row: that is no second trial of it."""
+    """Merge a failed test with its failed teardown, which pytest reports as a second case; it is not a second trial."""
     before = None
     for case in read:
         message = case.parts[0].attributes.get("message", "") if case.parts else ""
@@ -104,7 +104,9 @@ def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
 
 
 def _run_again(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """pytest, too, tells of a test twice in a row where it failed and was run again: the first time without a word."""
+    """Merge consecutive reports of a test that failed and was rerun: pytest reports the first time without a
+    message.
+    """
     held: JUnitCase | None = None
     for case in read:
         if held is not None:
@@ -121,7 +123,7 @@ def _failed(case: JUnitCase) -> JUnitCase:
 
 
 def parse_cases(told: Iterator[StartTag | EndTag], left_out: Omissions) -> Iterator[JUnitCase]:
-    """The test cases of a document, whatever suites they stand in."""
+    """Yield the test cases of a document, from all suites."""
     open_: list[StartTag] = []
     suites: list[dict[str, JsonValue]] = [{}]
     case: JUnitCase | None = None
@@ -241,7 +243,7 @@ def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonV
 
 
 def _documents(case: JUnitCase) -> tuple[Document, ...]:
-    """Each text once under its name, and numbered where there are several."""
+    """Return each text once under its name, numbered if there are several."""
     seen: Counter[str] = Counter()
     documents = []
     for part in case.parts:

@@ -94,10 +94,10 @@ def _require_convex(folder: Path) -> None:
 
 
 class ConvexNpx:
-    """Calls functions by the command line tool, without a shell (`deployment.Functions`)."""
+    """Calls functions with the command line tool, without a shell (a `ConvexFunctions`)."""
 
     has_key = True
-    """Whoever is logged in there counts as one."""
+    """Always True: a login in the folder counts as a key."""
     chosen_by = ".env.local in --convex-dir"
 
     def __init__(
@@ -122,7 +122,7 @@ class ConvexNpx:
         path: str,
         args: dict[str, str],
     ) -> object:
-        """See `Functions`; the tool finds out for itself whether `path` is a query or an action."""
+        """Call a function (see `ConvexFunctions`); the tool determines whether `path` is a query or an action."""
         async with self._slots:
             code, output, errors = await self._run(path, json.dumps(args))
         if code != 0:
@@ -238,7 +238,7 @@ def _result(output: bytes) -> object:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of the process and of those it started."""
+    """Kill the process and the processes that it started."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

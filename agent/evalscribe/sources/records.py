@@ -13,19 +13,19 @@ from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
 
 MAX_PHRASES = 200
-"""A hostile file can say something else wrong in each of a million records."""
+"""Most phrases that are counted: a hostile file can have a different problem in each of a million records."""
 MORE = "something else"
 
 
 class Omissions:
-    """Counts by phrase; of a thing that is wrong it tells where the first one stands."""
+    """Counts of omissions by phrase, with the location of the first one."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
     def add(self, phrase: str, place: str | None = None, number: int = 1) -> None:
-        if phrase not in self._counts:  # A log says the same of each of its events.
+        if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
@@ -41,7 +41,7 @@ class Omissions:
 
 
 MAX_NAME_IN_ID = 80
-"""Characters of a name that an id keeps as they are."""
+"""Most characters of a name that an id contains unchanged."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
@@ -56,17 +56,17 @@ def safe_json(value: object) -> JsonValue:
 
 
 def safe_text(text: str) -> str:
-    """`safe_json` of a text that stands alone, such as a name."""
+    """Apply `safe_json` to a single text, such as a name."""
     return cast(str, safe_json(text))
 
 
 def safe_name(text: object) -> str:
-    """A name: one line of bounded length that is not empty; long ones that start alike stay different."""
+    """Return a non-empty name on one line of bounded length; long names with the same start stay distinct."""
     return prose.name(str(text))
 
 
 def eval_id(run_id: str, name: str, trial: int) -> str:
-    """The id of an eval of a file whose own ids hold only inside it."""
+    """Return an eval's id, for files whose own ids are unique only within the file."""
     part = path_part(name)
     if part != name or len(part) > MAX_NAME_IN_ID:
         part = f"{part[:MAX_NAME_IN_ID]}-{content_id(name).removeprefix('sha256:')[:8]}"
@@ -74,14 +74,14 @@ def eval_id(run_id: str, name: str, trial: int) -> str:
 
 
 def score_number(value: object) -> float | None:
-    """A score as a number: what is none is missing. True is 1."""
+    """Return a score as a number, None if it is not one. True is 1."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def build_transcript(
     id: str, messages: Iterable[object], left_out: Omissions, place: str, name: str | None = None
 ) -> Transcript:
-    """Cleaned messages as a transcript; one that is no message is left out, and told."""
+    """Build a transcript from cleaned messages; invalid messages are omitted and counted."""
     read = [message for one in messages if (message := _message(one, left_out, place)) is not None]
     return Transcript.model_construct(id=id, name=name, messages=tuple(read), metadata={})
 

@@ -1,4 +1,4 @@
-"""Runs that are kept locally: snapshot folders and the store."""
+"""Read and write runs stored locally: snapshot folders and the store."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
-"""Bytes; a deployment's answers end at 16 MiB before escaping."""
+"""Most bytes of a file; a deployment's answers are limited to 16 MiB before escaping."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
@@ -28,7 +28,7 @@ def open_snapshot(folder: Path, links: Links) -> PayloadSource:
 
 
 class SnapshotPayloads:
-    """Reads a snapshot; neither eval ids nor symbolic links lead out of its folder."""
+    """Reads a snapshot; neither eval ids nor symbolic links can lead out of its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,10 +45,10 @@ class SnapshotPayloads:
 
 
 class SnapshotWriter:
-    """Writes one run's redacted payloads; each file whole or not at all, the summary last."""
+    """Writes one run's redacted payloads, each file atomically and the summary last."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        """Raises `UsageError` where the folder holds another run or is no folder."""
+        """Prepare the folder. Raises `UsageError` if it holds another run or is not a folder."""
         self._folder = folder
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file: name a new folder")
@@ -59,13 +59,15 @@ class SnapshotWriter:
             raise UsageError(f"{folder} holds run {held}, not {run_id}: name a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
-        """One eval; what could not be read is kept as the reason, so that reading the snapshot says the same."""
+        """Write one eval; for an unreadable one the reason is stored, so that reading the snapshot gives the same
+        result.
+        """
         if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
 
     def finish(self, summary: object) -> None:
-        """The summary, which makes the folder a snapshot."""
+        """Write the summary, which turns the folder into a snapshot."""
         _write(self._folder / SUMMARY, summary)
 
 
@@ -107,7 +109,7 @@ def _debug_name(eval_id: str) -> str:
 
 
 def _read(path: Path, root: Path) -> bytes:
-    """A regular file inside `root`, of bounded size. A pipe is opened without waiting for its other end."""
+    """Read a regular file inside `root`, of bounded size, without blocking on a pipe."""
     if not path.resolve().is_relative_to(root):
         raise DataError("a symbolic link leads out of the snapshot")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -138,10 +140,10 @@ def _reason(error: Exception) -> str:
 
 
 class StoredSource:
-    """Reads nothing but the store, so nothing is redacted twice."""
+    """Reads from the store only; its content is already redacted."""
 
     def __init__(self, store: Store, archive: EvalStore, run_id: str) -> None:
-        """Store and archive are closed by whoever opened them."""
+        """Store the arguments; the caller closes the store and the archive."""
         self._store = store
         self._archive = archive
         self._run_id = run_id
@@ -153,7 +155,7 @@ class StoredSource:
         return run
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """Of a record; where the eval was never imported, what an earlier analysis kept."""
+        """Return the evidence of a record; for an eval that was never imported, that of an earlier analysis."""
         record = self._archive.record(eval.id, run_id=self._run_id)
         if record is not None:
             return evidence_of(record)

@@ -11,17 +11,17 @@ from evalscribe.errors import DataError
 from evalscribe.json_data import clean_text
 from evalscribe.sources.files import CHUNK_BYTES, FileReader
 
-# ijson 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s) and refuses files that are read here: NaN and Infinity,
-# line breaks in strings, UTF-16, a byte order mark, bytes that are no UTF-8. Its C backend ends the process with a
+# ijson 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s) and refuses input that is read here: NaN and Infinity,
+# line breaks in strings, UTF-16, a byte order mark, invalid UTF-8. Its C backend crashes the process with a
 # segmentation fault at a number of 5,000 digits; its Python backend takes 10.4 s for the same 43 MB.
 
 
 MAX_VALUE_CHARS = 128 * 1024 * 1024
-"""Characters of one value."""
+"""Most characters of one value."""
 MAX_INT_DIGITS = 18
 _SPACE = " \t\r\n"
 _CUT = 16
-"""Characters at the end that may be wrong only because the rest of them was not read yet."""
+"""Characters at the end that may be invalid only because the rest has not been read yet."""
 
 
 def _whole(digits: str) -> int | str:
@@ -37,7 +37,7 @@ DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=s
 
 
 def decode_json(text: str) -> object:
-    """One value and nothing else. Raises `DataError` without quoting the input."""
+    """Parse a text that holds exactly one value. Raises `DataError` without quoting the input."""
     try:
         return DECODER.decode(text)
     except RecursionError:
@@ -47,12 +47,12 @@ def decode_json(text: str) -> object:
 
 
 class JsonStream:
-    """The text of a file, read from beginning to end."""
+    """The text of a file, read sequentially."""
 
     def __init__(
         self, reading: FileReader, where: str, decoder: json.JSONDecoder = DECODER, largest: int | None = None
     ) -> None:
-        """`largest`: characters of one value, in place of `MAX_VALUE_CHARS`."""
+        """Store the arguments; `largest` replaces `MAX_VALUE_CHARS` as the limit on one value."""
         self._reading = reading
         self._where = where
         self._values = decoder
@@ -66,7 +66,7 @@ class JsonStream:
         self._ended = not first
 
     def peek(self) -> str:
-        """The next character that is no white space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in _SPACE:
@@ -76,7 +76,7 @@ class JsonStream:
                 return ""
 
     def value(self) -> object:
-        """The next value. Raises `DataError` with its place."""
+        """Return the next value. Raises `DataError` with its location."""
         self.peek()
         while True:
             try:
@@ -88,12 +88,12 @@ class JsonStream:
             except RecursionError:
                 raise self.wrong("JSON nested too deeply") from None
             if end == len(self._text) and self._more():
-                continue  # A number may go on.
+                continue  # A number may continue.
             self._at = end
             return value
 
     def elements(self) -> Iterator[object]:
-        """The elements of the list that begins here, each when it is asked for."""
+        """Yield the elements of the list that begins here, reading each on demand."""
         self._take("[")
         if self.peek() == "]":
             self._take("]")
@@ -104,7 +104,7 @@ class JsonStream:
                 return
 
     def names(self) -> Iterator[str]:
-        """The names of the object that begins here; after each its value has to be taken."""
+        """Yield the names of the object that begins here; the caller must read or skip each value."""
         self._take("{")
         if self.peek() == "}":
             self._take("}")
@@ -119,7 +119,7 @@ class JsonStream:
                 return
 
     def skip(self) -> None:
-        """Pass over the next value, however long a list it is."""
+        """Skip the next value, even a very long list."""
         if self.peek() == "[":
             for _ in self.elements():
                 pass
@@ -127,7 +127,7 @@ class JsonStream:
             self.value()
 
     def end(self) -> None:
-        """Raises `DataError` where anything follows."""
+        """Check that nothing follows. Raises `DataError` otherwise."""
         if self.peek():
             raise self.wrong("more follows after the end")
 
@@ -145,7 +145,7 @@ class JsonStream:
         return found
 
     def _more(self, least: int = 0) -> bool:
-        """Read on, at least as much again as the unread part has, so that a long value is tried few times."""
+        """Read at least as much as is unread already, so that a long value is tried only a few times."""
         if self._ended:
             return False
         self._before += self._at
@@ -164,7 +164,7 @@ class JsonStream:
 
 MAX_XML_DEPTH = 50
 MAX_XML_TEXT = 16 * 1024 * 1024
-"""Characters of one element's text."""
+"""Most characters of one element's text."""
 
 
 class StartTag(NamedTuple):
@@ -179,7 +179,7 @@ class EndTag(NamedTuple):
 
 
 def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
-    """Raises `DataError` with the line for what is no XML, or not safe."""
+    """Yield the tags of an XML file. Raises `DataError` with the line if it is invalid or unsafe."""
     handler = _Handler(where)
     try:
         while piece := reading.read():

@@ -1,4 +1,4 @@
-"""Trajectories of tau-bench and results of tau2-bench."""
+"""Read tau-bench trajectories and tau2-bench results."""
 
 import json
 import re
@@ -25,14 +25,16 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, slug
 
 RESPOND = "respond"
-"""The action by which a model that acts in text speaks to the user."""
+"""Action with which a model that acts in text addresses the user."""
 _ACTION = re.compile(r"\bAction:\s*(\{.*\})\s*\Z", re.DOTALL)
 _ANSWER = "API output: "
 _Message = Mapping[str, JsonValue]
 
 
 def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
-    """The same messages, as many; where some call tools already, nothing is looked for in texts."""
+    """Add tool calls written as text, keeping the number of messages. Unchanged if any message already has tool
+    calls.
+    """
     given = [message if isinstance(message, dict) else {} for message in messages]
     if any(message.get("tool_calls") for message in given):
         return messages
@@ -83,13 +85,13 @@ def _is_answer(message: _Message) -> bool:
 
 
 MAX_SHOWN = 160
-"""Characters of a value in an error."""
+"""Most characters of a value in an error."""
 _REFUSED = re.compile(r"error\b", re.IGNORECASE)
 _Named = Mapping[str, JsonValue]
 
 
 def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
-    """`actions` and `outputs`, as far as the file says what was expected; none where the harness broke."""
+    """Return the steps `actions` and `outputs`, if the file gives expectations; none if the harness failed."""
     info, reward = _named(entry.get("info")), score_number(entry.get("reward"))
     if reward is None or "error" in info or "traceback" in info:
         return ()
@@ -109,7 +111,7 @@ def grading_steps(entry: _Named, messages: Sequence[ChatMessage]) -> tuple[Step,
 
 
 def _assertions(graded: _Named) -> list[Step]:
-    """Parts of the reward beside the database and the outputs, each with the first assertion that was not met."""
+    """Return the parts of the reward other than database and outputs, each with its first unmet assertion."""
     parts = _named(graded.get("reward_breakdown"))
     found = []
     for part in parts.keys() - {"DB", "COMMUNICATE"}:
@@ -125,7 +127,7 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 
 def _explained(found: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
-    """A failure that no step shows is one of the actions: of the outputs everything is known."""
+    """Attribute a failure that no step shows to the actions, because the outputs are fully known."""
     known = reward >= 1 or graded == 1 or any(step.status == "failed" for step in found)
     if known or not found or found[0].name != "actions":
         return tuple(found)
@@ -143,7 +145,7 @@ def _actions_step(
 
 
 def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Named) -> Step:
-    """An output counts as said where the grader says so, else where it stands in an answer, commas aside."""
+    """Grade the outputs: by the grader if it says so, else by searching the answers, ignoring commas."""
     if reward >= 1:
         return Step(name="outputs", status="passed")
     said = "\n".join(one.content for one in messages if isinstance(one, AssistantMessage)).lower().replace(",", "")
@@ -157,7 +159,7 @@ def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward:
 
 
 def made_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
-    """The calls of tools that the model made, in order."""
+    """Yield the model's tool calls in order."""
     answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
@@ -172,7 +174,7 @@ def _expected(action: JsonValue) -> Action:
 
 
 def _difference(expected: list[Action], made: list[Action]) -> str | None:
-    """The most telling difference in one line; None where all was called and nothing else."""
+    """Describe the most important difference in one line; None if exactly the expected calls were made."""
     found = compare_calls(expected, made)
     return safe_name(describe_difference(found[0], expected, made)) if found else None
 
@@ -196,7 +198,7 @@ _Entry = Mapping[str, JsonValue]
 
 
 class TauBench:
-    """A file of trajectories as `ports.Records`. It is read twice: how many trials a task has stands nowhere."""
+    """A file of trajectories (`Records`). It is read twice, because the number of trials per task is not recorded."""
 
     format = NAME
 
@@ -217,7 +219,7 @@ class TauBench:
 
     def read(self) -> Iterator[Run | Record]:
         known = _Known()
-        with suppress(DataError):  # The second pass tells where it ends.
+        with suppress(DataError):  # The second pass shows where it ends.
             for entry in self._entries():
                 if isinstance(entry, dict):
                     known.saw(entry)
@@ -235,7 +237,7 @@ class TauBench:
         return Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
 
     def _domain(self) -> str | None:
-        """The domain, where the file names it."""
+        """The domain, if the file names it."""
         return None
 
     def _entries(self) -> Iterator[object]:
@@ -257,7 +259,7 @@ class TauBench:
 
 
 class _Known:
-    """What the whole file tells of its tasks."""
+    """Facts about the tasks, collected from the whole file."""
 
     def __init__(self) -> None:
         self.domain: str | None = None
@@ -273,7 +275,7 @@ class _Known:
         return self._trials[task]
 
     def trial(self, task: str, given: object) -> int:
-        """The trial as numbered from 1; one that is taken, or that the file does not tell, is the next free one."""
+        """Return the trial number, from 1; the next free number if the recorded one is taken or missing."""
         taken = self._taken.setdefault(task, set())
         trial = given + 1 if isinstance(given, int) and not isinstance(given, bool) and given >= 0 else 1
         while trial in taken:
@@ -322,7 +324,7 @@ def _task(entry: Mapping[str, object]) -> str:
 
 
 def _domain(traj: object) -> str | None:
-    """What the agent's policy calls itself, which tells the tasks of one domain from those of another."""
+    """Return the name that the agent's policy gives itself; it distinguishes tasks of different domains."""
     first = traj[0] if isinstance(traj, list) and traj else None
     content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
     heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
@@ -347,7 +349,7 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
 
 
 def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
-    """What the file says under its own names, without what is a document, transcript or score already."""
+    """Return the file's own fields, except those that are already a document, transcript or score."""
     reward = records.score_number(entry.get("reward"))
     rest: dict[str, JsonValue] = {key: value for key, value in entry.items() if key not in ("info", "traj", "reward")}
     if reward is None and "reward" in entry:
@@ -390,7 +392,7 @@ def _documents(task: _Entry, info: _Entry) -> tuple[Document, ...]:
 
 
 def _actions(value: JsonValue) -> Document:
-    """Expected calls as they would stand in the transcript; as JSON where there is more to them than a call."""
+    """Render expected calls as in a transcript; as JSON if they have additional fields."""
     actions = value if isinstance(value, list) else [value]
     calls = [call for action in actions if (call := _expected_call(action)) is not None]
     if not calls or len(calls) < len(actions):
@@ -424,7 +426,7 @@ def _missing(entry: _Entry, info: _Entry, task: _Entry) -> tuple[str, ...]:
 
 TAU2_NAME = "tau2-bench"
 _BROKE = ("infrastructure_error", "user_error")
-"""Ends of a simulation that are not the agent's."""
+"""Terminations of a simulation that are not the agent's fault."""
 _Members = Mapping[str, JsonValue]
 
 
@@ -436,7 +438,7 @@ class Tau2Bench(TauBench):
         self._info: _Members = {}
 
     def _run(self, run_id: str) -> Run:
-        """The agent's model stands in the file."""
+        """Return the run; the agent's model is read from the file."""
         model = _object(self._info.get("agent_info")).get("llm")
         provider, name = provider_and_model(self._wish, records.safe_text(model) if isinstance(model, str) else None)
         return Run(id=run_id, provider=provider, model=name, experiment=self._wish.experiment or TAU2_NAME)
@@ -466,7 +468,7 @@ class Tau2Bench(TauBench):
 
 
 def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
-    """A simulation as an entry of the first version; what is none stays what it is."""
+    """Convert a simulation to an entry of the first version; return anything else unchanged."""
     if not isinstance(simulation, dict):
         return simulation
     graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
@@ -484,14 +486,14 @@ def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
 
 
 def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
-    """Answers to several calls at once stand in one message."""
+    """Yield messages one by one; a single message can hold answers to several calls."""
     for message in messages:
         several = _object(message).get("tool_messages")
         yield from several if isinstance(several, list) and several else [message]
 
 
 def _tau2_task(task: _Members) -> dict[str, JsonValue]:
-    """Calls that the agent is expected to make are its actions; the simulated user has tools of its own."""
+    """Convert a task: calls expected of the agent become its actions; the simulated user has its own tools."""
     criteria = _object(task.get("evaluation_criteria"))
     given = criteria.get("actions")
     actions = [one for one in given if _is_agents(one)] if isinstance(given, list) else []
@@ -514,12 +516,12 @@ def _is_agents(action: JsonValue) -> bool:
 
 
 def _untold(action: JsonValue) -> JsonValue:
-    """What an expected call does not say of its action."""
+    """Return the parts of an action that the expected call does not contain."""
     return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
 
 
 def _reward(graded: JsonValue) -> JsonValue:
-    """With what the first version says of the database."""
+    """Add the first version's field about the database."""
     parts = _object(_object(graded).get("reward_breakdown"))
     told = _object(graded).get("info")
     if not isinstance(graded, dict) or "DB" not in parts or not isinstance(told, dict | None):
@@ -528,7 +530,7 @@ def _reward(graded: JsonValue) -> JsonValue:
 
 
 def _message(message: JsonValue) -> JsonValue:
-    """A call names its function `name`; an answer's `id` is that of its call, its `error` says only whether."""
+    """Convert a message: a call names its function `name`, an answer's `id` is its call's, and `error` is a boolean."""
     if not isinstance(message, dict):
         return message
     given = dict(message)
