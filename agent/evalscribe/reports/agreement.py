@@ -13,47 +13,47 @@ from evalscribe.statistics.intervals import Interval
 
 
 class JudgedFailure(NamedTuple):
-    """What a judge's report says of a failed eval."""
+    """A failed eval as a judge's report classifies it."""
 
     judge: str | None
-    """Id with its version; None where none judged it."""
+    """Judge id with its version; None if no judge decided."""
     label: Classification | None
-    """The judge's own."""
+    """The judge's own label."""
     group: str | None
 
 
 Findings = Mapping[LabelledEval, JudgedFailure]
-"""By run and path every failed eval that a judge's report has."""
+"""Every failed eval of the judges' reports, by run and path."""
 
 
 class JudgeRow(Frozen):
-    """A judge beside the people who reviewed its findings; a label in force is the truth."""
+    """A judge compared with the people who reviewed its findings; labels in force count as the truth."""
 
     judge: str
-    """Id with its version; `all` for all judges together."""
+    """Judge id with its version; `all` for all judges together."""
     labelled: int
-    """Verdicts: one for all evals of a group, however many they are."""
+    """Number of reviewed verdicts; a group counts once."""
     agreed: int
     agreement: float | None
     interval: Interval
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
-    """By the people's label, then by the judge's."""
+    """Counts by the people's label, then by the judge's."""
 
 
 class ReviewerRow(Frozen):
-    """Two reviewers who labelled some failures both."""
+    """Two reviewers with failures that both labelled."""
 
     reviewers: tuple[str, str]
     shared: int
-    """What both labelled: one for all evals of a group."""
+    """Number of failures that both labelled; a group counts once."""
     agreed: int
     kappa: Kappa | None
 
 
 class Coverage(Frozen):
-    """What of the findings of judges people have reviewed. A finding that nobody reviewed agrees with nobody."""
+    """Share of the judges' findings that people have reviewed. Unreviewed findings do not count as agreement."""
 
     findings: int
     reviewed: int
@@ -61,11 +61,11 @@ class Coverage(Frozen):
 
 class AgreementStats(Frozen):
     labels: int
-    """Labels in force."""
+    """Number of labels in force."""
     reviewers: tuple[str, ...]
     coverage: Coverage
     judges: tuple[JudgeRow, ...]
-    """All together first, then each by its id; none where no judge's finding was reviewed."""
+    """All judges together first, then each by id; empty if no judge's finding was reviewed."""
     between: tuple[ReviewerRow, ...]
 
 
@@ -81,7 +81,7 @@ def agreement_stats(labels: Sequence[HumanLabel], findings: Findings) -> Agreeme
 
 
 def truths(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """One label in force of each failure; none where two reports of a run contradict each other."""
+    """Return one label in force per failure; none if two reports of a run contradict each other."""
     by_subject: dict[LabelledEval, dict[str, HumanLabel]] = {}
     for label in labels:
         if label.in_force:
@@ -90,7 +90,7 @@ def truths(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """The first label of each group and every other one: a verdict that was given once counts once."""
+    """Return the first label of each group and every label outside groups, so that a verdict counts once."""
     first: dict[tuple[str, str, str], HumanLabel] = {}
     for label in labels:
         first.setdefault((label.run, label.group or label.eval, label.label), label)
@@ -98,14 +98,14 @@ def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def calibration(row: JudgeRow) -> Calibration:
-    """The row as figures to print."""
+    """Return the row as printable calibration figures."""
     counted = ((truth, said, number) for truth, saids in row.confusion.items() for said, number in saids.items())
     pairs = (LabelPair(expected=truth, predicted=said) for truth, said, number in counted for _ in range(number))
     return Calibration(pairs, CLASSIFICATIONS)
 
 
 def _beside(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
-    """The labels; one of a report that a person wrote with what a judge's report of the same run says."""
+    """Pair labels from reports that people wrote with the finding of a judge's report on the same run."""
     for label in labels:
         found = None if label.judge else findings.get(labelled_eval(label))
         if found is None:

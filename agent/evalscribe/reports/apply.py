@@ -37,9 +37,9 @@ from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
 MOST_PACKED = 3
-"""Findings whose evidence is shown to the model; the others are told in the report's words."""
+"""Most findings whose evidence is shown to the model; the others are described in the report's words."""
 EVIDENCE_TOKENS = 3_000
-"""Of each."""
+"""Most tokens of evidence per finding."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,19 @@ class ReportRecommendation:
 
     @property
     def entries(self) -> tuple[ReportEntry, ...]:
-        """The findings it is about."""
+        """The findings that the recommendation concerns."""
         meant = set(self.recommendation.evals)
         return tuple(entry for entry in self.report.entries if meant & set(entry.paths))
 
 
 def find_recommendation(library: Library, name: str, id: str) -> ReportRecommendation:
-    """Raises `NotFoundError` for an unknown report or id, `DataError` for a report that is not ours, `UsageError`."""
+    """Find a recommendation in a report.
+
+    Raises:
+        NotFoundError: The report or the id does not exist.
+        DataError: evalscribe did not write the report.
+        UsageError: The report is outside the reports folder.
+    """
     file = find_report(library, name)
     below, text = name_of(library, file), text_of(file)
     try:
@@ -87,7 +93,7 @@ def _called(report: Report, id: str) -> Recommendation:
 
 
 def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Evidence]:
-    """What the store has of the evals that a recommendation is about, by their printed paths."""
+    """Return the stored evidence of the evals that a recommendation concerns, by printed path."""
     run = store.get_run(subject.report.run.id)
     if run is None:
         return {}
@@ -98,7 +104,7 @@ def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Eviden
 
 
 def others(store: Store, subject: ReportRecommendation) -> frozenset[str]:
-    """Paths of the run's other evals, as far as they are known."""
+    """Return the paths of the run's other evals, as far as known."""
     run = store.get_run(subject.report.run.id)
     named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
     told = (path for entry in subject.report.entries for path in entry.paths)
@@ -106,7 +112,7 @@ def others(store: Store, subject: ReportRecommendation) -> frozenset[str]:
 
 
 def concerns(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
-    """The findings, the first of them with their evidence."""
+    """Return the concerned findings, the first of them with their evidence."""
     return tuple(_concerns(subject.entries, evidence))
 
 
@@ -122,18 +128,18 @@ def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> 
 
 
 def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:
-    """What belongs to the evals and not to the model."""
+    """Return the documents that belong to the eval rather than to the model's output."""
     return tuple(one for known in evidence.values() for one in known.of("task", "expected", "grader", "known_gaps"))
 
 
 def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
-    """Texts that the model wrote and that are nothing else."""
+    """Return texts that only the model wrote."""
     written = {document.text for known in evidence.values() for document in known.of("output")}
     return frozenset(written - {document.text for document in documents(evidence)})
 
 
 STAGE = "propose"
-"""Of the calls of models, in what is spent."""
+"""Stage under which model calls are counted in the usage."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ class SuiteFolder:
 
 @contextmanager
 def open_suite(folder: Path) -> Iterator[SuiteFolder]:
-    """The repository that a folder belongs to.
+    """Open the repository that a folder belongs to.
 
     Raises:
         UsageError: The folder is in no git repository.
@@ -162,55 +168,58 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
 
 
 def _below(root: Path, folder: Path) -> str:
-    """Empty for the root, and if the work tree lies elsewhere (`core.worktree`)."""
+    """Return the folder's path below the root; empty for the root, and if the work tree is elsewhere
+    (`core.worktree`).
+    """
     return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
 
 
 class PatchOffer(Frozen):
-    """A patch that somebody has to agree to."""
+    """A patch that awaits approval."""
 
     file: str
     """The report's name below the reports folder."""
     recommendation: Recommendation
     patch: Patch
     branch: str
-    """Where it would be committed."""
+    """Branch on which it would be committed."""
 
 
 class AppliedPatch(Frozen):
-    """A recommendation that is committed and told in the report."""
+    """A recommendation that is committed and recorded in the report."""
 
     recommendation: str
     line: str
-    """What the report says under `Actions taken`."""
+    """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """None where only the report is known to say so."""
+    """None if only the report is known to record it."""
     commit: str | None = None
     base: str | None = None
-    """The commit that it was made against; None where it was committed before."""
+    """The commit that the patch is based on; None if it was committed before."""
     new: bool = True
-    """Whether this command committed it or told it in the report."""
+    """True if this command committed or recorded it."""
 
 
 async def propose_patch(
     workspace: Workspace, suite: SuiteFolder, report: str, id: str, say: Callable[[str], None]
 ) -> PatchOffer | AppliedPatch:
-    """Propose a patch for a recommendation, or tell what was committed for it before.
+    """Propose a patch for a recommendation, or return what was committed for it before.
 
-    Only the store is written to, and the report if a branch has the commit already. With the option `fresh` the
-    answer of an earlier proposal is not used.
+    Writes only to the store, and to the report if a branch already has the commit. With the option `fresh`, the answer
+    to
+    an earlier proposal is ignored.
 
     Args:
-        workspace: Where the report and its evidence are, and the model that is asked.
-        suite: What is to be changed.
-        report: As `reading.found` takes it.
-        id: Of the recommendation, such as `R3`.
-        say: Hears what a person should know, a line each.
+        workspace: Provides the report, its evidence and the model.
+        suite: The repository to change.
+        report: Report name as in `find_report`.
+        id: Id of the recommendation, such as `R3`.
+        say: Called with each line of information for the user.
 
     Raises:
-        EvalscribeError: There is no such recommendation, nothing that it concerns, no patch that applies, or a file
-            has changes that are not committed.
+        EvalscribeError: The recommendation does not exist or concerns no finding, no patch applies, or a file has
+            uncommitted changes.
     """
     subject = find_recommendation(workspace.reports, report, id)
     before = _done_before(workspace, suite, subject)
@@ -226,9 +235,9 @@ async def propose_patch(
 
 
 async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
-    """Store the question after the patch was shown. Returns whether it replaces one about another patch.
+    """Store the question after the patch was shown. Returns True if it replaces a question about another patch.
 
-    The question is stored so that a yes that comes later, from any process, approves only the patch that was shown.
+    Because the question is stored, a later approval from any process applies only to the patch that was shown.
     """
     return workspace.store.analyses.request_approval(offer.patch)
 
@@ -236,11 +245,11 @@ async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
 async def commit_patch(
     workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, yes: bool
 ) -> AppliedPatch | None:
-    """Commit the patch after a yes and write it into the report. Returns None, with nothing changed, after a no.
+    """Commit the approved patch and record it in the report. Without approval, return None and change nothing.
 
     Raises:
-        EvalscribeError: The repository or the report changed meanwhile. A commit that was made stands, and the same
-            command again writes it into the report.
+        EvalscribeError: The repository or the report changed meanwhile. A commit that was made stays, and repeating the
+            command records it in the report.
     """
     asked = workspace.store.analyses.take_approval(offer.patch)
     applied = _apply(workspace, suite, offer, agreed=asked) if yes else None
@@ -249,7 +258,7 @@ async def commit_patch(
 
 
 def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
-    """One at a time: of two who agree at once the second hears that it is done."""
+    """Apply the patch under a lock: of two simultaneous approvals, the second is told that it is done."""
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace.reports, offer.file, offer.patch.recommendation)
         before = _done_before(workspace, suite, subject)
@@ -277,7 +286,7 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
 
 
 def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
-    """What the report says was committed, or a branch has; the latter is told in the report."""
+    """Return the patch that the report or a branch shows as committed; record the latter in the report."""
     line = committed_line(subject.text, subject.id)
     if line is not None:
         return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, new=False)
@@ -293,7 +302,7 @@ def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecomm
 def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
-    """Add the line to the report's file, and nothing else: whatever a person wrote meanwhile stays."""
+    """Add only the line to the report's file, keeping everything that people wrote meanwhile."""
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat())
     try:
         now = text_of(find_report(workspace.reports, subject.file))
@@ -348,7 +357,7 @@ def _files(
     head: str,
     read: Callable[[str], str | None],
 ) -> tuple[PatchScope, CommitFiles]:
-    """What may be changed, and what may be read, first of all what may be changed."""
+    """Return the files that may be changed and those that may be read, the former first."""
     there = tuple(path for path in suite.repository.files(head) if path.isprintable())
     concerned = _scope(workspace, suite, subject, evidence, there, head)
     by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
@@ -386,7 +395,7 @@ def _scope(
 
 
 def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
-    """Files that are a stored output, wherever the repository keeps them."""
+    """Return the files whose content is a stored output, wherever the repository keeps them."""
     texts = outputs(evidence)
     names = {one.path.rpartition("/")[2] for known in evidence.values() for one in known.of("output")}
     alike = (path for path in concerned.files if path.rpartition("/")[2] in names)

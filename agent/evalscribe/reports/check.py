@@ -1,4 +1,4 @@
-"""Check reports against themselves and the evidence, and comment on the pull request."""
+"""Check reports for consistency and against the evidence, and comment on the pull request."""
 
 import re
 from collections import Counter
@@ -43,7 +43,7 @@ from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
 MANY = 1000
-"""Failures whose evidence is read whole only to compare its content id."""
+"""Number of failures above which evidence is not loaded only to compare its content id."""
 NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -52,17 +52,19 @@ class RunEvidence:
     """The evidence of one run."""
 
     def __init__(self, run: Run, source: RunSource | None, store: Store | None) -> None:
-        """What the store lacks is asked of the source and, where there is a store, kept in it."""
+        """Store the arguments. Evidence missing from the store is read from the source and, with a store, saved
+        there.
+        """
         self.run = run
         self._source = source
         self._store = store
 
     def has(self, paths: Sequence[str]) -> bool:
-        """Whether one of them is a failed eval of the run."""
+        """Return True if one of the paths is a failed eval of the run."""
         return any(path in self._evals for path in paths)
 
     async def evidence(self, path: str) -> Evidence | str:
-        """Of a failed eval by its printed path, or why there is none."""
+        """Return the evidence of a failed eval by its printed path, or the reason why there is none."""
         eval = self._evals.get(path)
         try:
             found = await self._found(eval) if eval else None
@@ -73,13 +75,13 @@ class RunEvidence:
         return f"{path}: {found.reason}" if found else NOWHERE
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
-        """A warning where the evidence is not the one that the report was made from."""
+        """Return a warning if the report was made from other evidence."""
         if not digest or self._from_afar or len(self.run.failures) > MANY:
             return ()
         try:
             found = [await self._found(eval) for eval in self.run.failures]
         except EvalscribeError:
-            return ()  # the quotations say what cannot be had
+            return ()  # The check of the quotations reports what is missing.
         digests = sorted(summarise_evidence(one).digest for one in found if one)
         here = content_id(digests)[: len("sha256:") + 8]
         if None in found or here == digest:
@@ -106,15 +108,15 @@ class RunEvidence:
 
 
 class EvidenceFinder:
-    """Finds the evidence of runs: in snapshots that were given, the store, those that ship, the deployment."""
+    """Finds evidence of runs in given snapshots, the store, the shipped runs and the deployment."""
 
     def __init__(self, workspace: Workspace, evidence: Sequence[Path] = (), *, fetch: bool = False) -> None:
-        """Open the sources; use it as an async context manager.
+        """Store the arguments; use the object as an async context manager to open the sources.
 
         Args:
-            workspace: Its store is used if there is one, and created only to keep what is fetched.
+            workspace: Its store is used if it exists, and created only to save fetched evidence.
             evidence: Snapshot folders.
-            fetch: Whether evidence that is nowhere else is fetched from the deployment.
+            fetch: True to fetch evidence from the deployment that is nowhere else.
         """
         self._workspace = workspace
         self._fetch = fetch
@@ -123,17 +125,17 @@ class EvidenceFinder:
         self._opened = AsyncExitStack()
         self._runs: dict[int, Run] = {}
         self.store: Store | None = None
-        """None if there is none, or none that can be opened."""
+        """None if there is no store, or it cannot be opened."""
         self._lacking = NOWHERE
-        """Why the evidence of a run is missing if it is nowhere."""
+        """Reason to give if a run's evidence is nowhere."""
 
     async def __aenter__(self) -> Self:
-        """Raises `EvalscribeError` for a folder that is no snapshot."""
+        """Open the sources. Raises `EvalscribeError` for a folder that is not a snapshot."""
         if self._fetch or self._workspace.has_store:
             try:
                 self.store = self._workspace.store.analyses
             except EvalscribeError as error:
-                self._lacking = str(error)  # no reason to call a report wrong
+                self._lacking = str(error)  # not an error in a report
         async with AsyncExitStack() as opened:
             for folder in self._folders:
                 self._sources.append(source := open_snapshot(folder, Links()))
@@ -146,7 +148,7 @@ class EvidenceFinder:
 
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[RunEvidence | str]:
-        """The run's evidence, or why there is none; `run_id` as a report prints it."""
+        """Yield the run's evidence, or the reason why there is none; `run_id` is the id as printed in a report."""
         *given, shipped = self._sources
         at_hand = await self._among(given, run_id) or self._stored(run_id) or await self._among([shipped], run_id)
         if at_hand or not self._fetch:
@@ -163,7 +165,9 @@ class EvidenceFinder:
             await source.close()
 
     def _deployed(self, run_id: str) -> RunSource:
-        """The run at the deployment. A report names it, so that nothing but an id may reach the source."""
+        """Open the run at the deployment. The id comes from a report, so it is validated before it reaches the
+        source.
+        """
         if not _RUN.fullmatch(run_id):
             raise UsageError("its run is no id of a deployment's")
         from evalscribe.sources.convex import open_convex
@@ -185,7 +189,7 @@ class EvidenceFinder:
         return RunEvidence(run, None, self.store) if run and (not self._fetch or self._whole(run)) else None
 
     def _whole(self, run: Run) -> bool:
-        """Whether nothing is lacking that could be fetched."""
+        """Return True if nothing is missing that could be fetched."""
         return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
 
@@ -207,13 +211,13 @@ async def check_reports(
     fetch: bool = False,
     shown_from: Path,
 ) -> CheckResult:
-    """Check every report, or the named ones.
+    """Check all reports, or the named ones.
 
     Args:
-        workspace: Its store is created only to keep what is fetched.
-        names: As `reading.found` takes them; none for all reports.
-        evidence: Snapshot folders to compare quotations with, too.
-        fetch: Whether evidence that is nowhere else is fetched from the deployment.
+        workspace: Its store is created only to save fetched evidence.
+        names: Report names as in `find_report`; empty for all reports.
+        evidence: Additional snapshot folders to compare quotations with.
+        fetch: True to fetch evidence from the deployment that is nowhere else.
         shown_from: The folder that printed paths are relative to.
 
     Raises:
@@ -234,7 +238,7 @@ async def check_reports(
 
 
 def _named(library: Library, name: str) -> ReportFile:
-    """By its name below the reports folder also where a path was given."""
+    """Find a report and name it relative to the reports folder, even if a path was given."""
     file = find_report(library, name)
     try:
         below = file.path.resolve().relative_to(library.root.resolve()).as_posix()
@@ -258,7 +262,7 @@ async def _check(file: ReportFile, proofs: EvidenceFinder, shown: str) -> tuple[
 
 
 def _free_form(file: ReportFile) -> Iterator[LineProblem]:
-    """A person's report has no format that it could break."""
+    """Check a report that a person wrote; it has no prescribed format."""
     yield from (one._replace(level="warning") for one in markers(file.text))
     try:
         read_report(file.text, file.name.rpartition("/")[2])
@@ -268,7 +272,7 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
 
 
 def _exists(file: ReportFile) -> Callable[[str], bool]:
-    """Whether a file is there, by a name below the folder that `file.name` is told from."""
+    """Return a function that checks if a file exists, by a name relative to the root of `file.name`."""
     root = file.path.parents[file.name.count("/")]
 
     def there(name: str) -> bool:
@@ -282,7 +286,7 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
 
 
 def _written(store: Store | None, text: str) -> Report | None:
-    """The report as evalscribe wrote it last, where the store knows the revision that people edited."""
+    """Return the report as evalscribe last wrote it, if the store has the revision that people edited."""
     run = run_of(text) if store else None
     stored = store.get_report(run) if store and run else None
     try:
@@ -294,7 +298,7 @@ def _written(store: Store | None, text: str) -> Report | None:
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:
-    """What is wrong with the report's quotations, or why nobody knows."""
+    """Check the report's quotations; return the problems, or the reason why they cannot be checked."""
     async with proofs.of(report.run.id) as proof:
         if isinstance(proof, str):
             return [], proof
@@ -314,7 +318,11 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
 async def _best(
     proof: RunEvidence, entry: ReportEntry, quoted: Sequence[PrintedQuotation], line: int
 ) -> list[LineProblem] | str:
-    """Of a group any member may be the one that was judged; why there is nothing to compare with, as text."""
+    """Compare with the best matching member of a group, any of which may have been judged.
+
+    Returns:
+        The problems, or the reason why there is nothing to compare with.
+    """
     if not proof.has(entry.paths):
         return [LineProblem(line, "error", f"the run has no failed eval {entry.paths[0]}")]
     best: list[LineProblem] | None = None
@@ -356,16 +364,16 @@ FORK = "one from a fork has none. What the comment would say is in the step's su
 
 class CommentOutcome(Frozen):
     url: str | None = None
-    """Where the comment is."""
+    """Address of the comment."""
     why_not: str | None = None
 
 
 def changed_reports(
     repository: GitRepository, base: str, checked: CheckResult, folder: Path
 ) -> tuple[CheckedReport, ...] | None:
-    """The reports that differ from the commit; None where it is not there, as in a shallow clone.
+    """Return the reports that differ from the commit; None if the commit is missing, as in a shallow clone.
 
-    `folder` is the one that the reports' paths are relative to.
+    `folder` is the root of the reports' paths.
     """
     try:
         start = repository.common(base, repository.head())
@@ -388,7 +396,7 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
 
 
 def post_comment(open_forge: Callable[[], Forge], number: int, body: str) -> CommentOutcome:
-    """Write the comment, or the last one anew. What the check found does not depend on whether it can be."""
+    """Create the comment or update the last one. A failure does not change the result of the check."""
     try:
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)

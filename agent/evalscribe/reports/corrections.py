@@ -1,4 +1,4 @@
-"""Human labels in reports: read from a report's versions, and written into a page."""
+"""Read human labels from a report's versions, and write them into a page."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,16 +21,16 @@ from evalscribe.reports.reading import find_report, name_of, text_of
 from evalscribe.text import mask_code, one_line
 
 Read = Callable[[str], Analysis | None]
-"""What a version says; None for one that cannot be read."""
+"""Parser of one version; returns None if it cannot be read."""
 _MARKUP = re.compile(r"[\s\\*_`~<>]+")
-"""What a formatter may write otherwise, or add, in somebody's words."""
+"""Characters that a formatter may add to or change in a person's text."""
 
 
 class LabelOrigin(Frozen):
-    """What all labels of a report have in common."""
+    """Facts shared by all labels of a report."""
 
     report: str
-    """Name below the reports folder."""
+    """Report name below the reports folder."""
     run: str
     provider: str
     model: str
@@ -39,23 +39,30 @@ class LabelOrigin(Frozen):
 
 @dataclass(frozen=True)
 class VersionLabels:
-    """What one version says of each eval, and the labels that it holds."""
+    """Findings and labels of one version, by eval."""
 
     revision: int | None
     findings: Mapping[str, FindingSummary]
     labels: Mapping[str, tuple[HumanLabel, ...]]
-    """Of each person the newest, oldest first."""
+    """The newest label of each person, oldest first."""
     hinted: Mapping[str, FileVersion]
-    """Unreviewed evals beside the version in which a person changed how sure the verdict is, or its cause: a newer
-    analysis takes that for a correction and says so in a line of its own."""
+    """Unreviewed evals with the version in which a person changed the verdict's certainty or cause; a newer analysis
+    treats that as a correction and notes it in a line of its own.
+    """
 
 
 def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: LabelOrigin) -> tuple[HumanLabel, ...]:
-    """The labels of a report, by eval in its order; of each person the latest.
+    """Return a report's labels in the order of its evals, the newest per person.
 
-    `versions`: oldest first. One that cannot be read is passed over: what it changed counts as changed by the commit
-    that made the report readable again. A label lives on while the report says the same; it is withdrawn where the
-    report says no more than the judge did, and out of force where somebody else put another one in its place.
+    A label lives on while the report agrees with it. It is withdrawn if the report only repeats the judge, and no
+    longer
+    in force if another person replaced it.
+
+    Args:
+        versions: Versions of the report, oldest first. Changes of an unreadable version are attributed to the commit
+            that made the report readable again.
+        read: Parses a version.
+        about: Facts shared by all labels.
     """
     known: dict[str, tuple[VersionLabels, ...]] = {}
     latest: tuple[VersionLabels, ...] = ()
@@ -86,7 +93,9 @@ def _state(
 def _hinted(
     version: FileVersion, state: VersionLabels, now: FindingSummary, before: Sequence[VersionLabels]
 ) -> FileVersion | None:
-    """Who last changed the verdict's side while nobody had reviewed it; None where nobody did."""
+    """Return the version in which a person last changed an unreviewed verdict's certainty or cause; None if nobody
+    did.
+    """
     changed = None
     for old in before:
         was = old.findings.get(now.eval)
@@ -105,7 +114,7 @@ def _labels(
     about: LabelOrigin,
     order: Mapping[str, int],
 ) -> tuple[HumanLabel, ...]:
-    """The labels of one reviewed eval after a version."""
+    """Return the labels of one reviewed eval after a version."""
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )
@@ -120,18 +129,18 @@ def _labels(
 
 
 def _carried(old: VersionLabels, new: VersionLabels, eval: str, known: Collection[str]) -> bool:
-    """Whether a version only repeats what people had said: a newer analysis, a merge, or a change elsewhere."""
+    """Return True if a version only repeats earlier corrections: a newer analysis, a merge, or an unrelated change."""
     was, now = old.findings.get(eval), new.findings[eval]
     if was is None or not was.by_person or was.classification != now.classification:
         return False
     rewritten = _rewritten(old, new)
     if rewritten and _judge_came_over(was, now) and not _lines(was):
-        return True  # the line that says so is ours
+        return True  # evalscribe wrote the line that says so
     return (was.cause_kind == now.cause_kind or rewritten) and all(_bare(line) in known for line in _lines(now))
 
 
 def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
-    """Whether a newer analysis wrote the text."""
+    """Return True if a newer analysis wrote the text."""
     return old.revision is not None and new.revision is not None and new.revision > old.revision
 
 
@@ -140,7 +149,7 @@ def _side(finding: FindingSummary) -> tuple[object, ...]:
 
 
 def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
-    """Whether the judge says now what the person said before."""
+    """Return True if the judge now agrees with the person's earlier label."""
     return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
 
 
@@ -171,7 +180,7 @@ def _new(version: FileVersion, now: FindingSummary, known: Collection[str], abou
 
 
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
-    """A label beside what the report has now: in force or not, without words that were taken back."""
+    """Update a label by the current report: in force or not, and without words that were withdrawn."""
     in_force = label.label == now.classification
     there = set(map(_bare, _lines(now)))
     kept = [line for line in (label.note or "").split("\n") if _bare(line) in there]
@@ -180,7 +189,7 @@ def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
 
 
 def _said_before(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
-    """Lines of the report, without what a formatter may change."""
+    """Return earlier lines of the report, without characters that a formatter may change."""
     return frozenset(_bare(line) for old in before if eval in old.findings for line in _lines(old.findings[eval]))
 
 
@@ -197,12 +206,12 @@ def _judged(finding: FindingSummary) -> Classification | None:
 
 
 def run_of(said: Analysis, name: str) -> str:
-    """The run that a report is about: by its own word, else by its file name, which may only begin the run's id."""
+    """Return the report's run id: its own, else the one in the file name, which may be a prefix."""
     return said.run.id or PurePosixPath(name).stem.partition("_")[0]
 
 
 def words(said: Analysis) -> dict[str, tuple[object, ...]]:
-    """What people say of each eval: label, kind, lines."""
+    """Return people's corrections of each eval: label, kind and lines."""
     return {
         finding.eval: (finding.classification, finding.cause_kind, _lines(finding))
         for finding in said.findings
@@ -215,18 +224,18 @@ CELL_END = re.compile(r"(?<!\\)\|")
 LABEL_CELL = 4
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
-"""Labels that leave no doubt about the kind of cause: one that was printed beside another label falls away."""
+"""Labels that determine the kind of cause, so that a printed kind is dropped."""
 
 
 def write_label(
     text: str, n: int, label: Classification, *, kind: CauseKind | None = None, note: str | None = None
 ) -> str:
-    """The report with finding `n` labelled by a person: its heading, its row, one `Reviewer:` line.
+    """Label finding `n` as a person: change its heading and row, and add one `Reviewer:` line.
 
-    No other line changes; the same correction again changes nothing. Raises `DataError` for no such finding, and for
-    what is no readable report.
+    No other line changes; repeating the correction changes nothing. Raises `DataError` if the finding does not exist or
+    the report cannot be read.
     """
-    with suppress(ConflictingEdits):  # the correction may well be what settles them
+    with suppress(ConflictingEdits):  # the correction may resolve the contradiction
         parse(text)
     place = _found(locate_findings(text), n)
     new = PageLabel(classification=label, kind=_kind(place, label, kind))
@@ -240,7 +249,9 @@ def write_label(
 
 
 def label_in_force(place: FindingLocation) -> PageLabel:
-    """The label that a person edited, or the judge's: the table may have been corrected instead of the heading."""
+    """Return the label that a person edited, else the judge's: the table may have been corrected instead of the
+    heading.
+    """
     judged = place.judge.classification if place.judge else None
     return place.label if place.label.classification != judged else place.row_label
 
@@ -253,7 +264,7 @@ def _found(found: Mapping[int, FindingLocation], n: int) -> FindingLocation:
 
 
 def _kind(place: FindingLocation, label: Classification, kind: CauseKind | None) -> CauseKind | None:
-    """What the label prints: one that `Cause:` does not tell already, or the old one where nobody said anything."""
+    """Return the kind to print: the requested one unless `Cause:` implies it, or the old one if none was requested."""
     old = label_in_force(place)
     if kind:
         return kind if kind in NOT_THE_MODEL or kind != place.cause_kind else None
@@ -261,7 +272,7 @@ def _kind(place: FindingLocation, label: Classification, kind: CauseKind | None)
 
 
 def _said(place: FindingLocation, new: PageLabel, note: str) -> str | None:
-    """What the `Reviewer:` line says; None where the page already shows that a person gave this label."""
+    """Return the text of the `Reviewer:` line; None if the page already shows that a person gave this label."""
     if note:
         return _harmless(note)
     old = label_in_force(place)
@@ -273,7 +284,7 @@ def _said(place: FindingLocation, new: PageLabel, note: str) -> str | None:
 
 
 def _harmless(note: str) -> str:
-    """HTML is shown, not obeyed; a person's links and mentions are theirs."""
+    """Escape HTML; links and mentions by a person stay."""
     mask = mask_code(note)
     return "".join(
         f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character
@@ -288,7 +299,7 @@ def _retitled(line: str, place: FindingLocation, new: PageLabel) -> str:
 
 
 def _relabelled(line: str, new: PageLabel) -> str:
-    """The row with another label; a column that an editor aligned stays aligned."""
+    """Return the row with another label, keeping aligned columns aligned."""
     first = 0 if line.lstrip().startswith("|") else 1
     ends = [match.start() for match in CELL_END.finditer(line)]
     start, end = ends[LABEL_CELL - 1 - first] + 1, ends[LABEL_CELL - first]
@@ -298,7 +309,7 @@ def _relabelled(line: str, new: PageLabel) -> str:
 
 
 class _PageLines:
-    """A page by lines counted from 1, each with the end that it had."""
+    """Lines of a page, numbered from 1, with their original line ends."""
 
     def __init__(self, text: str) -> None:
         parts = LINE_END.split(text)
@@ -312,7 +323,7 @@ class _PageLines:
         self.lines[number - 1] = line
 
     def insert_after(self, number: int, line: str, apart: bool) -> None:
-        """A new line; `apart` from the next one where that is text which would be taken for its continuation."""
+        """Insert a line; with `apart`, separate it from following text that would be parsed as its continuation."""
         end = self.ends[0]
         blank = apart and number < len(self.lines) and bool(self.lines[number].strip())
         added = [line, ""] if blank else [line]
@@ -326,16 +337,16 @@ class _PageLines:
 
 
 class LabelWritten(Frozen):
-    """What a correction did to a report."""
+    """Result of writing a correction into a report."""
 
     report: str
     """Name of the report."""
     path: Path
-    """Its file."""
+    """Path of its file."""
     number: int
     subject: str
     before: str
-    """The label that was in force."""
+    """The label previously in force."""
     after: str
     said: str | None
     """The `Reviewer:` line that was added."""
@@ -351,7 +362,13 @@ def correct_label(
     kind: CauseKind | None = None,
     note: str | None = None,
 ) -> LabelWritten:
-    """Label finding `n` of a report. Raises `NotFoundError`, `DataError`, and `UsageError` outside the folder."""
+    """Label finding `n` of a report.
+
+    Raises:
+        NotFoundError: The report does not exist.
+        DataError: The finding does not exist or the report cannot be read.
+        UsageError: The report is outside the reports folder.
+    """
     file = find_report(library, name)
     below = name_of(library, file)
     text = text_of(file)

@@ -28,18 +28,18 @@ NO_MODEL = (
 
 
 STAGE = "discuss"
-"""Of the calls of models, in what is spent."""
+"""Stage under which model calls are counted in the usage."""
 
 
 def open_discussion(workspace: Workspace, name: str) -> "Discussion":
-    """Begin to discuss a report with the model that the settings name, or with none.
+    """Open a discussion of a report with the configured model, or without a model.
 
     Args:
-        workspace: Where the report and its evidence are; its models are asked.
-        name: As `reading.found` takes it.
+        workspace: Provides the report, its evidence and the models.
+        name: Report name as in `find_report`.
 
     Raises:
-        EvalscribeError: There is no such report, or no way to ask the model.
+        EvalscribeError: The report does not exist, or the model is not accessible.
     """
     file = find_report(workspace.reports, name)
     model = _model(workspace)
@@ -61,12 +61,12 @@ def _model(workspace: Workspace) -> Model | None:
 
 
 def stage_usage(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
-    """What each stage consumed, to be shown."""
+    """Return the usage of each stage for display."""
     return tuple(stage for stage in spent_summary(spent).stages if stage.calls)
 
 
 class Discussion:
-    """One report and what was said about it so far."""
+    """A report and the conversation about it."""
 
     def __init__(
         self,
@@ -78,9 +78,19 @@ class Discussion:
         cost: Callable[[Usage], float] | None = None,
         budget: str = "",
     ) -> None:
-        """`model` None: nobody is asked. `budget`: what may be spent, in words.
+        """Load the report.
 
-        Raises `DataError` for a report that cannot be read, `UsageError` for a broken template.
+        Args:
+            file: The report.
+            store: The store with its evidence.
+            prompts: The prompt templates.
+            model: The model to ask; None to only look up findings.
+            cost: Returns the price of a usage in USD.
+            budget: The budget in words.
+
+        Raises:
+            DataError: The report cannot be read.
+            UsageError: A template is broken.
         """
         self.report = file
         self._store = store
@@ -91,14 +101,15 @@ class Discussion:
         self._budget = budget
 
     def introduction(self) -> tuple[str, ...]:
-        """What a person has to know before the first question, a line each."""
+        """Return the lines that a user should read before the first question."""
         return tuple(line for line in (self._who_answers(), *self._prompts_note(), *self._missing()) if line)
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
-        """The answer, heard by `on_text` as it comes, citations resolved.
+        """Answer a question, streaming text to `on_text`, with citations resolved.
 
-        It is about the report as it is now: people correct one while they discuss it, and changes are told in it.
-        Raises `EvalscribeError` for what concerns every question; `DiscussionAnswer.broken_off` for this one.
+        The report is read again first: people correct it during the discussion, and the model is told about changes.
+        Raises
+        `EvalscribeError` if no question can be answered; a problem with this one is in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
         question = redact(question)
@@ -107,7 +118,7 @@ class Discussion:
         return await LookupDiscussion(self._dossier).ask(question, on_text)
 
     def _read_again(self) -> None:
-        """A report that cannot be read any more is discussed as it was."""
+        """Reload the report; if it can no longer be read, keep the last version."""
         with suppress(NotFoundError, DataError):
             file = reload_report(self.report)
             if file.text != self.report.text:
@@ -133,7 +144,7 @@ class Discussion:
         return [f"The evidence {self._whose([n for n, _ in missing])}is not here: {missing[0][1]}"]
 
     def _whose(self, missing: Sequence[int]) -> str:
-        """Nobody's in particular where all is missing that was looked for."""
+        """Name the findings with missing evidence; names none if all evidence is missing."""
         if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
             return ""
         several = "findings" if len(missing) > 1 else "finding"
@@ -141,5 +152,5 @@ class Discussion:
 
 
 def _dossier(file: ReportFile, store: Store) -> ReportEvidence:
-    """Redacts the report: people edit reports, so one may hold a secret that did not come through a source."""
+    """Load the evidence and redact the report: people edit reports, so one may contain an unredacted secret."""
     return ReportEvidence(file.name, redact(file.text), load_analysis(file), store)

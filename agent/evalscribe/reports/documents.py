@@ -1,4 +1,4 @@
-"""Write generated documents that are not reports: front matter, and a place beside edited ones."""
+"""Write generated documents other than reports: front matter, and a free file name beside edited ones."""
 
 import json
 import re
@@ -14,21 +14,21 @@ _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?tex
 
 
 def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> str:
-    """The whole file. Each of the facts is one line of front matter, as JSON; what is empty is left out."""
+    """Render the file. Each fact is one line of front matter, as JSON; empty facts are omitted."""
     body = "\n".join(lines).rstrip("\n") + "\n"
     told = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
     return "\n".join(["---", f"kind: {kind}", *told, f"text: {_digest(body)}", "---", body])
 
 
 def untouched(text: str) -> bool:
-    """Whether a file is such a document as evalscribe wrote it."""
+    """Return True if a file is such a document and was not edited since evalscribe wrote it."""
     plain = _plain(text)
     match = _FRONT.match(plain)
     return match is not None and _digest(plain[match.end() :]) == match[1]
 
 
 def same_facts(text: str, other: str, names: Sequence[str]) -> bool:
-    """Whether two documents are of one kind and say the same of these facts."""
+    """Return True if two documents have the same kind and the same values of the named facts."""
     return _facts(text, names) == _facts(other, names) is not None
 
 
@@ -53,19 +53,27 @@ MOST_BESIDE = 20
 class PlacedDocument(Frozen):
     path: Path
     name: str
-    """Below the reports folder."""
+    """Name below the reports folder."""
     state: Literal["new", "updated", "unchanged"]
     note: str | None = None
-    """Why it is not where one would look for it."""
+    """Reason for an unexpected location."""
 
 
 def place_document(
     library: Library, what: str, short: str, whole: str, text: str, same: Callable[[str], bool]
 ) -> PlacedDocument:
-    """Write the text as `short`.md, or as `whole`.md where that is of something else.
+    """Write the text as `short`.md, or as `whole`.md if that file has another subject.
 
-    `what`: how messages call it, `comparison`; `same`: whether a document that is there is about the same.
-    Raises `DataError` where people edited every file that it could be.
+    Args:
+        library: The reports folder.
+        what: Name of the document in messages, such as `comparison`.
+        short: Preferred file name without suffix.
+        whole: Unique file name without suffix.
+        text: The document.
+        same: Returns True if an existing document has the same subject.
+
+    Raises:
+        DataError: People edited every possible file.
     """
     there = library.document(f"{short}.md")
     stem = short if there is None or same(there) else whole

@@ -1,4 +1,4 @@
-"""Find people's edits between the text last written and the page, and carry them over."""
+"""Find people's edits between the text last written and the page, and carry them over to a new report."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,27 +15,32 @@ from evalscribe.text import prose
 
 
 class EditedReport(NamedTuple):
-    """A report as it stands, corrections in force, and as evalscribe wrote it last."""
+    """A report with its corrections in force, and as evalscribe last wrote it."""
 
     text: str
     current: Report
-    """What the text says."""
+    """The current report."""
     written: Report | None
-    """None where the text last written is not known, or is not the one that people edited."""
+    """None if the text last written is unknown, or is not the one that people edited."""
     written_text: str | None
     sure: bool = True
-    """Whether the text last written is known for certain."""
+    """True if the text last written is known for certain."""
 
     def unexplained(self, new: Report) -> bool:
-        """Whether the text last written is not known for certain, and the new report is about the same evidence.
+        """Return True if the text last written is uncertain and the new report is about the same evidence.
 
-        Then what the page says otherwise of the run is a person's, and of the same judge's words may be.
+        Differences about the run are then a person's edits, and differences from the same judge's words may be.
         """
         return not (self.sure and self.written) and self.current.evidence == new.evidence
 
 
 def read_edited(current: str, last_written: str | None) -> EditedReport:
-    """Raises `UnreadableReport` with the lines, `ConflictingEdits` where two edits contradict each other."""
+    """Parse both texts.
+
+    Raises:
+        UnreadableReport: The page cannot be read; the error gives the lines.
+        ConflictingEdits: Two edits contradict each other.
+    """
     written = _parsed(last_written) if last_written is not None else None
     if written is None:
         return EditedReport(current, parse(current), None, None)
@@ -57,10 +62,10 @@ def _parsed(text: str) -> Report | None:
 
 
 def find_base(current: str, texts: Iterable[str]) -> str | None:
-    """Of a report's committed `texts`, oldest first, the one that the current text was made from.
+    """Return the one of a report's committed `texts`, oldest first, that the current text was made from.
 
-    Only one that evalscribe would print as it is; None where people edited before they committed. What it holds may
-    still be a person's: commits are squashed.
+    Only an unedited text qualifies; None if people edited before they committed. The text may still contain a person's
+    edits, because commits are squashed.
     """
     now = _read(current)
     for text in texts if now else ():
@@ -82,13 +87,13 @@ def _read(text: str) -> Report | None:
 
 
 GENERATED = ("why", "error", "reasoning")
-"""What a judge writes; a person's wording of it is kept as a note."""
+"""Fields that a judge writes; a person's rewording of them is preserved as a note."""
 
 
 def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report | None) -> tuple[ReportEntry, ...]:
-    """The new entries, corrected as the old ones of the same evals.
+    """Carry the corrections of the old entries over to the new entries of the same evals.
 
-    A group whose evals people had treated differently is split: each part has its own correction.
+    A group is split if people treated its evals differently; each part gets its own correction.
     """
     last = by_path(written) if written else {}
     known = {path: entry for path, entry in by_path(old).items() if _touched(entry, last.get(path))}
@@ -97,7 +102,7 @@ def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report | Non
 
 
 def worded(entries: tuple[ReportEntry, ...], old: Report) -> tuple[ReportEntry, ...]:
-    """The new entries with a note of what the same judge is said to have written, where nobody knows who wrote it."""
+    """Add notes with the same judge's earlier wording where its author is unknown."""
     known = by_path(old)
     pairs = ((entry, known.get(entry.paths[0])) for entry in entries)
     return tuple(
@@ -107,7 +112,7 @@ def worded(entries: tuple[ReportEntry, ...], old: Report) -> tuple[ReportEntry, 
 
 
 def other_words(new: ReportEntry, old: ReportEntry) -> Iterator[str]:
-    """A judge says the same again of the same evidence."""
+    """Yield differing wordings; a judge repeats itself on the same evidence, so a difference may be a person's."""
     judges = [entry.judge.id if entry.judge else None for entry in (new, old)]
     if judges[0] != judges[1]:
         return
@@ -121,7 +126,7 @@ def other_words(new: ReportEntry, old: ReportEntry) -> Iterator[str]:
 
 
 def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
-    """What people said about evals that are no longer among the failures."""
+    """Yield people's notes on evals that no longer fail."""
     here = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
         if (entry.reviewed or entry.notes) and not here.intersection(entry.paths):
@@ -138,12 +143,12 @@ def by_path(report: Report) -> Mapping[str, ReportEntry]:
 
 
 def _touched(entry: ReportEntry, written: ReportEntry | None) -> bool:
-    """Whether a person wrote into the entry."""
+    """Return True if a person edited the entry."""
     return entry.reviewed or bool(entry.notes) or (written is not None and entry != written)
 
 
 def parts(entry: ReportEntry, known: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
-    """The entry, divided where its evals belong to different ones of the `known`."""
+    """Split the entry if its evals belong to different `known` entries."""
     order = {id(old): number for number, old in enumerate(known.values())}
     of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
     for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
@@ -170,7 +175,7 @@ def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry |
 
 
 def _unsaid(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
-    """Lines that keep a correction visible which nothing else on the page would show from now on."""
+    """Yield lines that preserve a correction which the page would otherwise no longer show."""
     if old.reviewer:
         return
     if old.reviewed and new.judge and new.judge.classification == old.classification:
@@ -182,7 +187,7 @@ def _unsaid(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> 
 
 
 def _rewordings(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
-    """A person's own wording of what the judge wrote."""
+    """Yield a person's rewordings of the judge's text."""
     for field in GENERATED if written else ():
         text = getattr(old, field)
         if text and text not in (getattr(written, field), getattr(new, field)):
@@ -192,19 +197,19 @@ def _rewordings(new: ReportEntry, old: ReportEntry, written: ReportEntry | None)
 
 
 def _reasoning_among(notes: tuple[str, ...], new: ReportEntry) -> bool:
-    """Whether what was read as a person's note is our reasoning: then the person wrote the paragraph above it."""
+    """Return True if an apparent note is the judge's reasoning: then the person wrote the paragraph above it."""
     return bool(new.reasoning) and any(prose(note) == new.reasoning for note in notes)
 
 
 OF_OTHER_REPORTS = ("recurring", "across-models")
-"""Kinds of patterns that change with every report beside this one."""
+"""Kinds of patterns that depend on other reports."""
 
 
 def reworded(old: Report, written: Report | None, new: Report) -> Iterator[ReportNote]:
-    """Texts that are neither what was written last nor what is written now.
+    """Yield texts that match neither the text last written nor the new one.
 
-    Without the text last written: the same judges on the same evidence would have said it again, unless a correction
-    has overtaken it.
+    Without the text last written, the same judges on the same evidence are assumed to repeat themselves, unless a
+    correction has changed the text.
     """
     if written is None and (old.judges, old.evidence) != (new.judges, new.evidence):
         return
@@ -232,9 +237,9 @@ def _said(pattern: Pattern) -> str:
 def numbered(
     new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
 ) -> tuple[Recommendation, ...]:
-    """The new ones with the ids of the old ones that they continue; others are numbered after the highest.
+    """Reuse the ids of old recommendations that the new ones continue; number others after the highest id.
 
-    An id that people wrote into `actions` (`Actions taken`) is never given to something else.
+    An id that people mentioned in `actions` (`Actions taken`) is never reused for something else.
     """
     kept = _continued(new, old)
     known = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
@@ -248,7 +253,7 @@ def numbered(
 
 
 def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> dict[int, str]:
-    """Ids by position: the pair that is most alike first, each id once."""
+    """Return ids by position, matching the most similar pairs first; each id is used once."""
     pairs = (
         (_likeness(item, other), -at, other.id)
         for at, item in enumerate(new)
@@ -263,7 +268,7 @@ def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> 
 
 
 def _likeness(item: Recommendation, other: Recommendation) -> float:
-    """0 for nothing in common; the same text, then the share of evals in common, then the same group."""
+    """Return a similarity: 0 for nothing in common; compares text, then the share of common evals, then the group."""
     overlap = _share(item.evals, other.evals)
     same_text = item.text == other.text
     return 0.0 if not (same_text or overlap) else 4 * same_text + 2 * overlap + (item.group == other.group)

@@ -1,4 +1,4 @@
-"""All that is known of one failure, as text: more than the report prints of it."""
+"""Render everything known about one failure as text, in more detail than the report."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from evalscribe.text import printable
 
 
 def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None) -> str:
-    """Label, error, reasoning, every quotation with its place, history, and what the judge had to read.
+    """Render label, error, reasoning, every quotation with its location, the history, and the judge's input.
 
-    `reviewed`: what a person made of it in the run's report.
+    `reviewed` is the finding as corrected in the run's report.
     """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]

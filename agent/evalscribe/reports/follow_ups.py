@@ -1,4 +1,4 @@
-"""Decide whether actions taken after earlier reports have held."""
+"""Decide if actions taken after earlier reports were effective."""
 
 import re
 from collections import defaultdict
@@ -33,34 +33,41 @@ OF_THE_EVAL = re.compile(
     r"(?<![\w/.-])(?:tasks?|graders?)(?![\w/-])|(?:test|grader|task)[\w-]{0,60}(?:\.[\w-]{1,30})*\.[a-z]{1,5}\b",
     re.IGNORECASE,
 )
-"""An action that says it changed task or grader, or a file called so. An eval's own name may hold these words."""
+"""Matches an action that mentions changing the task, the grader or such a file. An eval's own name may contain these
+words.
+"""
 OPEN_SHARE = 0.1
-"""Of a run with more evals that never completed, and are not named, nothing can be said to have passed."""
+"""Share of incomplete, unnamed evals above which no eval of the run counts as passed."""
 
 
 class LaterRun(NamedTuple):
-    """What a later run says of an eval."""
+    """Result of an eval in a later run."""
 
     date: str | None
-    """ISO date of its report."""
+    """ISO date of the run's report."""
     failed: FailureDescription | None
-    """None where the eval is not among the failures."""
+    """None if the eval is not among the failures."""
     judged: bool = True
-    """Whether a judge or person is sure why it failed, and that was no provider or network."""
+    """True if the cause is certain and was not the provider or the network."""
     ran: bool = True
-    """Whether an eval that is not among the failures surely ran, but for the few that never completed."""
+    """True if an eval that is not among the failures ran, given that few evals never completed."""
     sighting: FailureFingerprint | None = None
 
 
 def action_outcome(
     text: str, then: FailureDescription, acted_on: FailureFingerprint | None, now: LaterRun
 ) -> FollowUpOutcome:
-    """What a run says of an action: `text` is the action, `then` and `acted_on` the failure that it was for.
+    """Return a run's evidence on an action.
 
     Did not hold: the eval fails for the same cause. Held: it ran and does not fail, or passes this step and fails at
-    another, or fails at this one for another cause, so that this one is gone. Else the run does not say: it is older
-    than the action, never came to the model's work or to that step, or has the task and grader of before where the
-    action says that it changed them.
+    another, or fails at this step for another cause. Otherwise inconclusive: the run is older than the action, did not
+    reach the model's work or that step, or still has the task and grader that the action says it changed.
+
+    Args:
+        text: The action.
+        then: The failure that the action was for.
+        acted_on: Its fingerprint.
+        now: The result in the run.
     """
     if _made_after(text, now.date):
         return "not yet seen"
@@ -79,13 +86,13 @@ def action_outcome(
 
 
 def combine_outcomes(outcomes: Iterable[FollowUpOutcome]) -> FollowUpOutcome:
-    """What several later runs say: one in which it did not hold is enough."""
+    """Combine the outcomes of several later runs: a single "did not hold" decides."""
     said = set(outcomes)
     return "did not hold" if "did not hold" in said else "held" if "held" in said else "not yet seen"
 
 
 def without_date(text: str) -> str:
-    """An action without the date that it begins with."""
+    """Remove the date at the start of an action."""
     return text[match.end() :] if (match := DATED.match(text)) else text
 
 
@@ -98,12 +105,12 @@ def tells_why(finding: FindingSummary) -> bool:
 
 
 def few_open(total: int | None, incomplete: int | None) -> bool:
-    """Whether so few evals never completed that one which is not among the failures has most likely passed."""
+    """Return True if so few evals are incomplete that one not among the failures has most likely passed."""
     return not incomplete or (total is not None and incomplete <= OPEN_SHARE * total)
 
 
 def ran_whole(run: AnalyzedRun, listed: int) -> bool:
-    """As a report tells it."""
+    """Return True if the run is complete, by its report's figures."""
     return (run.failed is None or listed >= run.failed) and few_open(run.total, run.incomplete)
 
 
@@ -118,7 +125,7 @@ def _never_came_so_far(
     failed: FailureDescription,
     now: FailureFingerprint | None,
 ) -> bool:
-    """Whether the eval ended before the model's work, as it had not when something was done about it."""
+    """Return True if the eval ended before the model's work, unlike when the action was taken."""
     never_did = acted_on is not None and not acted_on.judged
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
     ended = not now.judged if now is not None else then.step is not None and failed.step is None
@@ -131,14 +138,14 @@ def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: Fai
 
 
 MAX_FOLLOW_UPS = 12
-"""Lines of a report about what was done."""
+"""Most follow-ups in a report."""
 ORDER: tuple[FollowUpOutcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
-"""Characters of an action in a report."""
+"""Most characters of an action in a report."""
 COMMIT = re.compile(r",? commit `[0-9a-f]{7,64}`(?: on `[^`]*`)?$")
 NOTHING_DONE = "\n## Actions taken\nNone."
 FindRecord = Callable[[PastReport, str], FailureFingerprint | None]
-"""The failure of an eval in the run of a report, where the store has it."""
+"""Returns the fingerprint of an eval's failure in a report's run, if stored."""
 
 
 def follow_ups(
@@ -150,10 +157,18 @@ def follow_ups(
     seen: Mapping[str, FailureFingerprint],
     seen_in: FindRecord,
 ) -> tuple[FollowUp, ...]:
-    """What a run of this date says of what was done, worst first, at most twelve.
+    """Evaluate earlier actions by a run of this date, worst outcome first, at most `MAX_FOLLOW_UPS`.
 
-    `others`: reports of any model. `seen`: the run's failures by eval id. Of an eval only the newest report that names
-    an action counts; of what this run does not show nothing is said.
+    Per eval, only the newest report that names an action counts; inconclusive outcomes are omitted.
+
+    Args:
+        run: The run.
+        date: Date of its report.
+        history: Earlier reports on the model.
+        others: Reports on any model.
+        findings: Findings of the run.
+        seen: The run's failures by eval id.
+        seen_in: Looks up the failure of an eval in an earlier run.
     """
     reports = _newest_first([*history.reports, *_of_others(others, run, date, history)])
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
@@ -173,7 +188,7 @@ def follow_ups(
 
 
 class _Here:
-    """What the run says of each eval."""
+    """Results of the run by eval."""
 
     def __init__(
         self, run: Run, date: str, findings: Iterable[Finding], seen: Mapping[str, FailureFingerprint]
@@ -183,7 +198,7 @@ class _Here:
         self.whole = len(run.failures) >= run.failed and few_open(run.total, run.incomplete)
 
     def shows(self, path: str) -> bool:
-        """Whether the eval fails here after it came to the model's work."""
+        """Return True if the eval fails here after it reached the model's work."""
         sighting = self.seen.get(self.failing[path][0]) if path in self.failing else None
         return path in self.failing and (sighting is None or sighting.judged)
 
@@ -205,7 +220,7 @@ class _Here:
 
 
 def _of_others(files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory) -> Iterator[PastReport]:
-    """Reports of other models and of an earlier day in which something was done; of one day nobody knows the order."""
+    """Yield reports with actions on other models from earlier days; the order within a day is unknown."""
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
         PurePosixPath(history.folder).parts if history.folder is not None else model_folder(run.provider, run.model)
@@ -231,7 +246,7 @@ def _newest_first(reports: Iterable[PastReport]) -> list[PastReport]:
 
 
 def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
-    """Each action with each failure of the report that it was for."""
+    """Yield each action with each failure of the report that it was for."""
     failures = {finding.eval: finding for finding in report.analysis.findings}
     for action in report.analysis.actions_taken:
         for eval in action.evals:
@@ -240,7 +255,7 @@ def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
 
 
 def _shown(text: str, eval: str) -> str:
-    """The action without its date, and without the commit and the evals that it may name at its end."""
+    """Return the action without its date, and without a commit and evals named at its end."""
     text = COMMIT.sub("", without_date(text))
     start = text.rfind(" (")
     text = text[:start] if text.endswith(")") and eval in text[start:] else text
@@ -248,12 +263,12 @@ def _shown(text: str, eval: str) -> str:
 
 
 def _whole_spans(text: str) -> str:
-    """Without a code span that lost its end."""
+    """Remove a code span that lost its end."""
     return text[: text.rindex("`")] if text.count("`") % 2 else text
 
 
 def stored_records(store: Store, run: Run) -> tuple[FailureFingerprint, ...]:
-    """One for each failure of a stored run; made from the stored evidence where they are missing or outdated."""
+    """Return the fingerprint of each failure of a stored run, computed from stored evidence if missing or outdated."""
     known = store.sightings(run.id)
     if len(known) == len(run.failures) and all(one.method == RECORD_VERSION for one in known):
         return known
@@ -272,7 +287,7 @@ def stored_runs(store: Store) -> Iterable[Run]:
 
 
 def other_runs(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
-    """What the other runs of its experiment say of a run's failures. They are read one by one and not kept."""
+    """Collect what the other runs of the experiment show about a run's failures, loading one run at a time."""
     wanted = {sighting.eval for sighting in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
@@ -287,7 +302,7 @@ def other_runs(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> Ot
 
 
 class StoredRecords:
-    """The failure of an eval in the run of a report, where the store has it; each run is read once."""
+    """Looks up the failure of an eval in a report's run; reads each run once."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
@@ -316,7 +331,7 @@ def follow_up_actions(
     findings: Iterable[Finding],
     seen: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
-    """What a run analysed on this date says of what was done after earlier reports of any model."""
+    """Evaluate actions taken after earlier reports of any model, by a run analysed on this date."""
     known = {one.eval_id: one for one in seen}
     others = tuple(library.all())
     return follow_ups(run, history.date or date, history, others, findings, known, StoredRecords(store))

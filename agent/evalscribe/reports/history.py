@@ -15,38 +15,38 @@ from evalscribe.reports.freeform.words import bare_name
 from evalscribe.reports.reading import parse_report
 
 SHORTEST_PREFIX = 6
-"""People shorten run ids, in file names too: `jn7922_2026-02-06.md`."""
+"""Shortest abbreviation of a run id that is recognised, as in `jn7922_2026-02-06.md`."""
 
 
 class PastReport(Frozen):
-    """A report of another run, as read."""
+    """A parsed report of another run."""
 
     name: str
-    """File name; with a path to it where it stands in another folder than the run's report will."""
+    """File name, relative to the folder of the run's report."""
     date: str | None = None
     """ISO date."""
     run_ids: tuple[str, ...] = ()
     other_experiments: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
-    """What it calls its previous run or report: ids, mostly shortened."""
+    """Ids of its previous run or report, usually shortened."""
     analysis: Analysis
 
     @property
     def run(self) -> str:
-        """What tells its run from others: two files may be about one run."""
+        """Key of its run; two files may be about one run."""
         return next(iter(self.run_ids), self.name)
 
     def is_of(self, run_id: str) -> bool:
-        """Whether it is the report of this run: by its own word, else by its file name."""
+        """Return True if it is the report of this run, by its content, else by its file name."""
         said = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
         return any(_names(word, run_id) for word in said)
 
     def follows(self, run_id: str) -> bool:
-        """Whether it calls this run a previous one."""
+        """Return True if it refers to this run as a previous one."""
         return any(_names(word, run_id) for word in self.refers_to)
 
     def action(self, finding: FindingSummary) -> str | None:
-        """What was done about one of its findings, in one line."""
+        """Return the action taken on one of its findings, on one line."""
         told = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
         text = next(told, None)
         return " ".join(text.split()).rstrip(".") if text else None
@@ -55,9 +55,14 @@ class PastReport(Frozen):
 def past_reports(
     files: Sequence[ReportFile], folder: Sequence[str] = ()
 ) -> tuple[tuple[PastReport, ...], tuple[str, ...]]:
-    """The reports that can be read, newest first and those without a date last, and a note on each other file.
+    """Parse reports, newest first and undated ones last.
 
-    `folder`: the run's own below `reports/`, from which a report under another spelling of the model is linked.
+    Args:
+        files: Reports on the model.
+        folder: The run's own folder below `reports/`, from which reports under other spellings are linked.
+
+    Returns:
+        The reports, and a note on each file that could not be read.
     """
     reports, notes = [], []
     for file in files:
@@ -82,7 +87,7 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
 
 
 def _ordered(reports: Sequence[PastReport]) -> list[PastReport]:
-    """Of two reports of one day the newer is the one that calls the other's run a previous one."""
+    """Sort reports; of two from one day, the newer one refers to the other's run as a previous one."""
 
     def rank(report: PastReport) -> tuple[str, int, str]:
         same_day = (other for other in reports if other.date == report.date)
@@ -101,23 +106,23 @@ def _previous(text: str) -> tuple[str, ...]:
 
 
 def _names(word: str, run_id: str) -> bool:
-    """Whether a word is a run's id or a beginning of it that is no ordinary word."""
+    """Return True if a word is a run's id or a distinctive prefix of it."""
     return word == run_id or (len(word) >= SHORTEST_PREFIX and run_id.startswith(word))
 
 
 class ReportHistory(Frozen):
-    """The earlier reports that a run may be compared with."""
+    """The earlier reports that a run can be compared with."""
 
     reports: tuple[PastReport, ...] = ()
     """Newest first."""
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
-    """By the path of an eval of the run, newest first; what failed earlier and not in this run is here too."""
+    """By eval path, newest first; includes evals that failed earlier but not in this run."""
     folder: str | None = None
     """The folder of the run's report, relative to the reports folder; the names of `reports` are relative to it."""
     date: str | None = None
-    """ISO date of the run's own report, where it has one already."""
+    """ISO date of the run's own report, if it exists."""
     notes: tuple[str, ...] = ()
-    """Files that could not be read, and why."""
+    """Notes on files that could not be read."""
 
 
 def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> ReportHistory:
@@ -145,7 +150,9 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
 
 
 def comparable(report: PastReport, experiment: str) -> bool:
-    """A report on several experiments lists the failures of its first one."""
+    """Return True if the report covers the experiment; of several experiments, only the first one's failures are
+    listed.
+    """
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
     said = report.analysis.run.experiment
     return same_experiment(said, experiment) and (said is not None or not other)
@@ -178,12 +185,12 @@ def _precedent(report: PastReport, finding: FindingSummary, path: str) -> Preced
 
 
 class EvalPaths:
-    """Which evals of a run an earlier report's name stands for."""
+    """Maps eval names in earlier reports to evals of a run."""
 
     def __init__(self, run: Run, told: Iterable[str]) -> None:
         self.here = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
         self.known: dict[str, set[str]] = {}
-        """Per bare name every path that bears it, here or in an earlier report."""
+        """Every path that has a bare name, here or in an earlier report."""
         for path in (*self.here, *told):
             if "/" in path:
                 self.known.setdefault(bare_name(_untried(path)), set()).add(_untried(path))
@@ -192,9 +199,9 @@ class EvalPaths:
             self.trials.setdefault(_untried(path), []).append(path)
 
     def of(self, name: str) -> tuple[str, ...]:
-        """The paths in this run, several where it has trials; the name itself where this run has no such eval.
+        """Return the matching paths of this run, several if it has trials; the name itself if no eval matches.
 
-        A bare name that several categories use stands for none of them.
+        A bare name used in several categories matches none of them.
         """
         if name in self.here:
             return (name,)
@@ -211,7 +218,7 @@ class EvalPaths:
             yield nested[0] if len(nested) == 1 else name
 
     def _here(self, whole: str, name: str) -> Sequence[str]:
-        """Of a run with trials those of the same number, or all where the earlier report tells none apart."""
+        """Return the trial with the same number, or all trials if the earlier report does not number them."""
         trials = self.trials.get(whole, [])
         _, numbered, number = name.partition("#")
         if not trials:
@@ -221,6 +228,6 @@ class EvalPaths:
 
 
 def _untried(path: str) -> str:
-    """A path without its trial."""
+    """Return a path without its trial."""
     name, numbered, number = path.rpartition("#")
     return name if numbered and number.isdecimal() else path

@@ -24,11 +24,11 @@ from evalscribe.reports.markdown.page import render
 from evalscribe.reports.proofread import TOP, check_generated_lines, lines_of, page_parts, without_label
 
 READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: *\d+$")
-"""Lines whose edits have been taken or refused: a finding's heading, the revision."""
+"""Lines whose edits are handled elsewhere: a finding's heading, the revision."""
 ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
 REVIEWER = re.compile(rf"^[\s>*_#+-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
 RULE = re.compile(r"\s*[|:-][\s|:-]*")
-"""Between a table's head and its rows, or a rule: nobody's words."""
+"""Separator lines of tables and rules."""
 RECOMMENDED = re.compile(r"^- [^:]*: ")
 LOST = "would be lost; say it on a `Reviewer:` line or in a paragraph of its own"
 NUMBERED = re.compile(r"\bR\d+\b")
@@ -36,9 +36,10 @@ MARKERS = re.compile(r"^[\s>*+-]+|^#+\s|\s#+$|[`*_\\|]")
 
 
 def refuse_losses(reading: EditedReport, new: str) -> None:
-    """Raises `UnreadableReport` naming the first line that a person changed and the new text does not hold.
+    """Check that the new text contains every line that a person changed.
 
-    Where the text last written is not known, that is a line which what the page says would not be printed as.
+    If the text last written is unknown, a changed line is one that would not be printed from the parsed page. Raises
+    `UnreadableReport` naming the first missing line.
     """
     lines = lines_of(new)
     kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
@@ -50,7 +51,9 @@ def refuse_losses(reading: EditedReport, new: str) -> None:
 
 
 def _suspects(reading: EditedReport) -> Iterator[tuple[int, str, str]]:
-    """Number and text of each line that may be a person's, and the text in which its head is known to be ours."""
+    """Yield number and text of each line that a person may have written, and the text whose head is known to be
+    generated.
+    """
     current = lines_of(reading.text)
     if reading.written_text is not None:
         changed = _changed(lines_of(reading.written_text), current)
@@ -64,7 +67,7 @@ def _suspects(reading: EditedReport) -> Iterator[tuple[int, str, str]]:
 
 
 def _paragraph(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
-    """The line and, of our first paragraph, those that follow it."""
+    """Yield the line and, in the first generated paragraph, the lines that follow it."""
     yield first, lines[first - 1]
     for number in range(first + 1, len(lines) + 1) if lines[first - 1].startswith("**") else ():
         if not lines[number - 1] or lines[number - 1].startswith(("|", ">")):
@@ -73,16 +76,16 @@ def _paragraph(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
 
 
 def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]]:
-    """Lines that a person added or changed, with their numbers."""
+    """Yield lines that a person added or changed, with their numbers."""
     for kind, _, _, first, last in SequenceMatcher(None, written, current).get_opcodes():
         if kind in ("insert", "replace"):
             yield from enumerate(current[first:last], first + 1)
 
 
 def _parts(line: str, known: str) -> list[str]:
-    """What has to be found again: of a classification row its cells without the label, of other lines the words.
+    """Return the parts that must appear again: cells without the label for a classification row, words for other lines.
 
-    A recommendation is kept as a note without its head, where that is `known` to be ours.
+    A recommendation is preserved as a note without its head if that is `known` to be generated.
     """
     if ROW.match(line):
         return without_label(line)
@@ -92,7 +95,7 @@ def _parts(line: str, known: str) -> list[str]:
 
 
 def _bare(line: str) -> str:
-    """Words only: markers of lists, quotations and code left out, and the numbers that we give."""
+    """Return only the words, without list, quotation and code markers and generated numbers."""
     return NUMBERED.sub("R", " ".join(MARKERS.sub("", line).split()))
 
 
@@ -100,13 +103,13 @@ JUDGE = re.compile(r"\W*judge\b", re.IGNORECASE)
 
 
 def refuse_changed_facts(reading: EditedReport, new: Report) -> None:
-    """Raises `UnreadableReport` with the line of the first one."""
+    """Check that no fact was changed. Raises `UnreadableReport` with the line of the first change."""
     for reason, *lines in (*_judges(reading), *_run(reading, new)):
         raise UnreadableReport(reason, *lines)
 
 
 def _judges(reading: EditedReport) -> Iterator[tuple[str, int] | tuple[str, int, int]]:
-    """The heading is a person's, the `Judge:` line is not."""
+    """Find changed `Judge:` lines; the heading may be edited, that line may not."""
     written = {entry.paths: entry.judge for entry in reading.written.entries} if reading.written else {}
     for number, entry in enumerate(reading.current.entries, 1):
         if written.get(entry.paths, entry.judge) != entry.judge:
@@ -118,7 +121,9 @@ def _judges(reading: EditedReport) -> Iterator[tuple[str, int] | tuple[str, int,
 
 
 def _run(reading: EditedReport, new: Report) -> Iterator[tuple[str, int]]:
-    """Where the text last written is known, `losses` compares the lines."""
+    """Find changed facts about the run; if the text last written is known, `refuse_losses` compares the lines
+    instead.
+    """
     if not reading.unexplained(new):
         return
     old, lines = reading.current, lines_of(reading.text)
@@ -144,7 +149,7 @@ def _counts(run: RunHeader) -> str:
 
 
 def _row(lines: list[str], first: str) -> int:
-    """The line of the table's row with this first cell."""
+    """Return the line of the table row with this first cell."""
     row = re.compile(rf"\|?\s*{re.escape(first)}\s*\|")
     return next((at for at, line in enumerate(lines, 1) if row.match(line)), 1)
 
@@ -158,22 +163,29 @@ def _line_of_judge(text: str, finding: int) -> int:
 
 
 class MergedReport(Frozen):
-    """What belongs on disk."""
+    """The text that should be on disk."""
 
     report: Report
     text: str
     changed: bool
-    """Whether the text has to be written."""
+    """True if the text has to be written."""
     back: tuple[str, ...] = ()
-    """Evals whose findings people had taken out, and which still fail."""
+    """Evals whose findings people removed and which still fail."""
 
 
 def merge_report(new: Report, current: str | None, last_written: str | None, begun: str | None = None) -> MergedReport:
-    """The new report, corrections, notes and actions of the current text kept; a higher revision where it differs.
+    """Merge the new report with the corrections, notes and actions of the current text; raise the revision if it
+    differs.
 
-    `last_written` is the text that evalscribe wrote last, where the store knows it; `begun` stands in for it where it
-    does not. Raises `UnreadableReport` with the line for text that could not be kept, `ConflictingEdits` for labels
-    that contradict each other.
+    Args:
+        new: The new report.
+        current: The current text, if any.
+        last_written: The text that evalscribe last wrote, if stored.
+        begun: Substitute if `last_written` is unknown.
+
+    Raises:
+        UnreadableReport: Text would be lost; the error gives the line.
+        ConflictingEdits: Labels contradict each other.
     """
     if current is None:
         return MergedReport(report=new, text=render(new), changed=True)
@@ -213,7 +225,7 @@ def _kept(new: Report, reading: EditedReport) -> Report:
 
 
 def _proposed(reading: EditedReport) -> tuple[Recommendation, ...]:
-    """Those of the page, and those that were on it before somebody wrote over them."""
+    """Return the recommendations of the page, and those that people overwrote."""
     here = {item.id for item in reading.current.recommendations}
     written = reading.written.recommendations if reading.written else ()
     return (*reading.current.recommendations, *(item for item in written if item.id not in here))

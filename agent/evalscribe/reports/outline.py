@@ -26,9 +26,9 @@ ORDER: tuple[Role, ...] = ("output", "expected", "grader", "known_gaps", "task",
 
 
 def snippets(citations: Sequence[Citation]) -> tuple[Snippet, ...]:
-    """The citations worth printing, in the order of `ORDER`.
+    """Return the citations worth printing, in the order of `ORDER`.
 
-    Lines of the log only where nothing else is quoted: the entry's error line says what they say.
+    Log lines are included only if nothing else is quoted, because the entry's error line repeats them.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER.index(c.role))
@@ -60,10 +60,17 @@ def compose_report(
     own_prompts: bool = False,
     cascade: CascadeSaving | None = None,
 ) -> Report:
-    """The report of a run as if it were the first; `publish` carries over what people wrote into the last one.
+    """Compose the report of a run as if it were the first; `publish` carries over people's edits.
 
-    `date` is ISO; `evidence` are the content ids of all evidence; `earlier` names compared reports, newest first;
-    `judges` are the ids of all that may have decided.
+    Args:
+        run: The run.
+        collation: Its findings and patterns.
+        judges: Ids of all judges that may have decided.
+        date: ISO date.
+        evidence: Content ids of all evidence.
+        earlier: Names of compared reports, newest first.
+        own_prompts: True if the workspace overrides prompt templates.
+        cascade: The saving by a cascade.
     """
     return Report(
         run=_header(run),
@@ -128,15 +135,15 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
 
 
 def saved_by_cascade(verdict: Verdict) -> bool:
-    """Whether the expensive model was not asked, because an earlier stage decided."""
+    """Return True if the expensive model was not asked because an earlier stage decided."""
     return verdict.stage in ("rules", "tag") and not verdict.provisional and verdict.before == Usage()
 
 
 def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> CascadeSaving:
-    """`spared`: by group, what the expensive model `against` is likely to have taken where it was not asked."""
+    """Compute the saving; `spared` estimates, by group, the avoided usage of the expensive model `against`."""
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
-    # Where the expensive model was asked, it was asked the same without a cascade: only what came before is extra.
+    # Without a cascade the expensive model would have been asked the same, so only the earlier stages are extra cost.
     asked = (finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged))
     cheap = (finding.verdict.usage for finding in findings if finding.group in spared)
     extra = sum((*asked, *cheap), Usage())
@@ -156,7 +163,7 @@ def _tokens(what: Usage | Estimate) -> float:
 
 
 def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:
-    """By judge, in the order of the stages."""
+    """Count decisions by judge, in the order of the stages."""
     order = (*STAGES, None)
     judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
     counts: dict[str, int] = {}
@@ -173,7 +180,9 @@ def analysis_document(
     changed: bool,
     spent: Mapping[str, Usage],
 ) -> Analysis:
-    """`findings` add ids, groups and every citation; `spent` is this command's own usage, by stage."""
+    """Build the analysis document; `findings` add ids, groups and all citations, `spent` is this command's usage by
+    stage.
+    """
     known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
     said = analysis_from_report(report)
     return said.model_copy(

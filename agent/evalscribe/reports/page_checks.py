@@ -1,4 +1,4 @@
-"""Check one page: readable, consistent, well named, well linked, quotations in the evidence."""
+"""Check one page: readability, consistency, name, links, and quotations."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
-    """`name`: below the reports folder; of a file elsewhere without any folder, which is then not compared."""
+    """Check the file name. `name` is relative to the reports folder; for a file elsewhere it has no folder."""
     path = PurePosixPath(name)
     run = report.run
     match = NAME.fullmatch(path.name)
@@ -69,16 +69,22 @@ LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
-"""Characters of a line; a longer one holds no link of anybody's."""
+"""Longest line that is searched for links, in characters."""
 SHOWN = 5
-"""Further lines that are named for one link."""
+"""Most further lines listed for one link."""
 
 
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
-    """`exists`: whether there is a file of this name below the reports folder, where `name` is the report.
+    """Check the links of a page.
 
-    What evalscribe wrote has to lead to a report; a person may point to any file, and is only told, more quietly
-    where the whole report is theirs (`report` is None).
+    Generated links must lead to a report. A person may link to any file, so a broken link is only a warning, and less
+    than that if the whole report is a person's (`report` is None).
+
+    Args:
+        text: The page.
+        report: The parsed page; None for a report that a person wrote.
+        name: The report's name below the reports folder.
+        exists: Returns True if a file of this name exists below the reports folder.
     """
     wrong: dict[tuple[ProblemLevel, str], list[int]] = {}
     for number, level, what in _wrong(text, report, name, exists):
@@ -88,7 +94,7 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 
 def _also(lines: list[int]) -> str:
-    """One link is one mistake, however often it stands there."""
+    """Describe further lines: a repeated link is one problem."""
     told = ", ".join(map(str, lines[:SHOWN])) + (" …" if len(lines) > SHOWN else "")
     return f" (also in {'line' if len(lines) == 1 else 'lines'} {told})" if lines else ""
 
@@ -116,7 +122,7 @@ def _of_file(
 
 
 def _targets(text: str) -> Iterator[tuple[int, str]]:
-    """Each link's line and target, code left out."""
+    """Yield each link's line and target, excluding code."""
     for number, line in outside_fences(text):
         if len(line) > LONGEST or ("](" not in line and "]:" not in line):
             continue
@@ -137,20 +143,20 @@ def _odd_address(target: str) -> str | None:
 
 
 def linked_reports(report: Report) -> frozenset[str]:
-    """The files that generated lines link to."""
+    """Return the files that generated lines link to."""
     seen = (name for entry in report.entries for name in entry.recurrence.reports)
     return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))
 
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
 HEAD = 40
-"""Lines in which a report's kind is looked for, also when the front matter around it is broken."""
+"""Lines searched for a report's kind, even if the front matter is broken."""
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 
 class PageCheck(NamedTuple):
     report: Report | None
-    """None where it cannot be read."""
+    """None if the page cannot be read."""
     findings: tuple[PagePart, ...]
     """The lines of each finding."""
     problems: tuple[LineProblem, ...]
@@ -161,9 +167,13 @@ def is_ours(text: str) -> bool:
 
 
 def check_page(text: str, name: str, exists: Callable[[str], bool], written: Report | None = None) -> PageCheck:
-    """All that can be said of a report of ours without its evidence; `written` as evalscribe wrote it last, if known.
+    """Check a generated report without its evidence.
 
-    `name` and `exists` as in `links`.
+    Args:
+        text: The page.
+        name: As in `links`.
+        exists: As in `links`.
+        written: The report as evalscribe last wrote it, if known.
     """
     found = tuple(markers(text))
     if found:
@@ -183,7 +193,7 @@ def check_page(text: str, name: str, exists: Callable[[str], bool], written: Rep
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
-    """Each line that a merge left behind; those inside `code` may be a quotation of somebody else's conflict."""
+    """Report each conflict marker left by a merge; those inside `code` may quote a conflict."""
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
     if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
@@ -192,7 +202,7 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
 
 
 def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
-    """Front matter is looked at too: its revision is what two branches change first."""
+    """Yield lines outside fences, including front matter, whose revision two branches change first."""
     numbers = dict(outside_fences(text))
     first = min(numbers, default=1)
     yield from ((at, line) for at, line in enumerate(lines_of(text)[: first - 1], 1))
@@ -210,7 +220,7 @@ class PrintedQuotation(NamedTuple):
 
 
 def quotations(part: PagePart) -> tuple[PrintedQuotation, ...]:
-    """Those of one finding, with the line that each begins on."""
+    """Return the quotations of one finding, with their first lines."""
     block = _fence(part)
     if block is None:
         return ()
@@ -227,7 +237,7 @@ def quotations(part: PagePart) -> tuple[PrintedQuotation, ...]:
 
 
 def compare_quotation(quoted: Sequence[PrintedQuotation], evidence: Evidence) -> Iterator[LineProblem]:
-    """What is wrong with the quotations of a finding."""
+    """Check the quotations of a finding against the evidence."""
     for line, snippet in quoted:
         document = evidence.document(snippet.role, snippet.path) or _renamed(evidence, snippet)
         if document is None:
@@ -242,7 +252,7 @@ def compare_quotation(quoted: Sequence[PrintedQuotation], evidence: Evidence) ->
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document) -> Iterator[LineProblem]:
-    """Only a warning: of a longer quotation that is wrong further down, the printed part may be there."""
+    """Warn if a quotation marked as doubtful is in the evidence: the error may be in a part that is not printed."""
     if _stands_at(snippet, document, snippet.first):
         where = f"{snippet.role} {snippet.path}:{snippet.first}"
         yield LineProblem(line, "warning", f"marked as unverified, but what is printed stands at {where}")
@@ -267,7 +277,7 @@ def _stands_at(snippet: Snippet, document: Document, first: int) -> bool:
 
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
-    """The document whose name is printed like this."""
+    """Return the document whose name is printed like this."""
     named = (document for document in evidence.of(snippet.role))
     return next((d for d in named if _printed(d) == snippet.path), None)
 
@@ -277,7 +287,7 @@ def _printed(document: Document) -> str:
 
 
 def _fence(part: PagePart) -> PageBlock | None:
-    """The finding's first fence that is ours."""
+    """Return the finding's first generated fence."""
     opened, mark = 0, ""
     for at, line in enumerate(part.lines):
         fence = FENCE.fullmatch(line)

@@ -1,4 +1,4 @@
-"""Which file is the report of a run."""
+"""Choose the file for a run's report."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -12,11 +12,11 @@ from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.text import name as printed
 
 BESIDE = ".evalscribe.md"
-"""Ends the name of a report that stands beside a file which cannot be read as one, and is never overwritten."""
+"""Suffix of a report beside a file that cannot be parsed and is never overwritten."""
 
 
 OURS = "\nkind: evalscribe-report/"
-"""Somewhere in every report of ours, whatever stands before its front matter."""
+"""Text that every generated report contains, even if something precedes its front matter."""
 
 
 class ReportPlacement(Frozen):
@@ -25,15 +25,15 @@ class ReportPlacement(Frozen):
     name: str
     """Relative to the reports folder."""
     current: str | None = None
-    """Its text, where it exists."""
+    """Its text, if it exists."""
     message: str | None = None
-    """Why it is not where one would look for it."""
+    """Reason for an unexpected location."""
 
 
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:
-    """The run's file among those of its model, or a new one named by the ISO date.
+    """Return the run's file among those of its model, or a new one named by the ISO date.
 
-    A run has one file, whatever its date. What cannot be read is left alone, and the place is beside it.
+    A run has one file, whatever its date. A file that cannot be read is left alone; the report goes beside it.
     """
     own = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
     refused = {file.name: reason for file in own if (reason := _unreadable(file, last_written))}
@@ -60,7 +60,7 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
 
 
 def _is_of(run: Run, file: ReportFile) -> bool:
-    """By its front matter; where that is torn, by the name of the file."""
+    """Return True if the file is the run's, by its front matter or, if that is broken, by its name."""
     said = run_of(file.text)
     torn = said is None and OURS in file.text
     return said == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
@@ -70,7 +70,7 @@ def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
     try:
         read_edited(file.text, last_written)
     except ConflictingEdits:
-        return None  # readable; whoever merges it says what contradicts
+        return None  # readable; the merge reports the contradiction
     except UnreadableReport as error:
         return str(error)
     return None
@@ -87,13 +87,13 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
-    """Whether a report of another run goes by this name, at any date."""
+    """Return True if a report of another run has this name, with any date."""
     same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
     return any(run_of(file.text) is not None for file in same)
 
 
 def _beside(name: str, files: Sequence[ReportFile]) -> str:
-    """A free name next to a file's."""
+    """Return a free name next to a file."""
     stem = name.removesuffix(".md").removesuffix(".evalscribe")
     candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))
     return next(candidate for candidate in candidates if not _taken(candidate, files))

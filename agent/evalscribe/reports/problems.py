@@ -1,4 +1,4 @@
-"""Problems that a check finds, and how they are printed: lines, annotations and markdown."""
+"""Print the problems of a check as lines, annotations and markdown."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -21,18 +21,18 @@ class LineProblem(NamedTuple):
 
 
 ANNOTATIONS = 10
-"""Of each level GitHub shows so many per step."""
+"""Most annotations of each level that GitHub shows per step."""
 ROWS = 50
 COMMENT_ROWS = 20
 COMMENT_REPORTS = 10
 COMMENT_SUMMARY = 3000
-"""Characters of one report's first lines in a comment."""
+"""Most characters of one report's first lines in a comment."""
 COMMENT_LIMIT = 60_000
-"""Characters; GitHub takes 65,536."""
+"""Most characters of a comment; GitHub accepts 65,536."""
 
 
 def check_lines(checked: CheckResult) -> Iterator[str]:
-    """A line per problem, then what was looked at."""
+    """Yield a line per problem, then a summary of what was checked."""
     for problem in checked.problems:
         yield _line(problem)
     yield from (f"notice: {note}" for note in checked.notes)
@@ -40,7 +40,7 @@ def check_lines(checked: CheckResult) -> Iterator[str]:
 
 
 def check_annotations(checked: CheckResult) -> Iterator[str]:
-    """Commands of a GitHub runner, as many as it shows; the others as plain lines of the log."""
+    """Yield GitHub runner commands, as many as GitHub shows, and the remaining problems as plain log lines."""
     for level in PROBLEM_LEVELS:
         found = checked.of(level)
         yield from (_annotation(problem) for problem in found[:ANNOTATIONS])
@@ -53,12 +53,12 @@ def check_annotations(checked: CheckResult) -> Iterator[str]:
 
 
 def notice(text: str) -> str:
-    """A command of a GitHub runner."""
+    """Return a GitHub runner command for a notice."""
     return f"::notice title=evalscribe::{_data(escape_ci_commands(text))}"
 
 
 def check_table(checked: CheckResult, rows: int = ROWS) -> str:
-    """Markdown: the total and a row per problem, worst first; other people's words cannot be more than words."""
+    """Render markdown: the total and a row per problem, worst first; text from reports is escaped."""
     worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
     out = [f"**{_total(checked)}**{_others(checked)}"]
     if worst:
@@ -70,7 +70,7 @@ def check_table(checked: CheckResult, rows: int = ROWS) -> str:
 
 
 def check_comment(checked: CheckResult, changed: Sequence[CheckedReport] | None) -> str:
-    """What a pull request is told. `changed`: its reports; None where nobody knows which they are."""
+    """Render the comment for a pull request. `changed` lists its reports; None if unknown."""
     out = [check_table(checked, COMMENT_ROWS)]
     for report in (changed or ())[:COMMENT_REPORTS]:
         out.append(f"**{prose(report.file)}**\n")
@@ -93,7 +93,7 @@ def _line(problem: Problem) -> str:
 
 
 def _file(name: str) -> str:
-    """A path that no runner takes for a command."""
+    """Escape a path so that no runner parses it as a command."""
     return f"./{name}" if name.startswith("::") else name
 
 

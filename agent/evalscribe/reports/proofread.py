@@ -20,21 +20,21 @@ FINDING = re.compile(r"###\s+\d+[.)]\s")
 TOP = "top"
 FINDINGS = "findings"
 LAST = "actions taken"
-"""The section that people write: all that follows is theirs."""
+"""The section that people write; everything after it is theirs too."""
 
 
 class PagePart(NamedTuple):
     line: int
-    """Number of its first line, counted from 1."""
+    """Number of its first line, from 1."""
     lines: list[str]
-    """Without line ends and white space before them."""
+    """Without line ends and leading white space."""
 
     def numbered(self) -> Iterator[tuple[int, str]]:
         return enumerate(self.lines, self.line)
 
 
 def page_parts(text: str) -> dict[str, PagePart]:
-    """`top` without the front matter, each section by its name in small letters, `findings/1` … by their order."""
+    """Split a page into `top` without the front matter, sections by lower-case name, and `findings/1` … in order."""
     lines = lines_of(text)
     start = _after_front_matter(lines)
     found = {TOP: PagePart(start + 1, [])}
@@ -54,12 +54,12 @@ def page_parts(text: str) -> dict[str, PagePart]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Line ends and white space at line ends are an editor's, not a person's."""
+    """Return lines without trailing white space, which an editor may change."""
     return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def outside_fences(text: str) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines that are no code."""
+    """Yield number and text of the lines outside fences."""
     lines = lines_of(text)
     return ((at + 1, line) for at, line, fenced in _fenced(lines, _after_front_matter(lines)) if not fenced)
 
@@ -71,7 +71,7 @@ def _after_front_matter(lines: list[str]) -> int:
 
 
 def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
-    """Index and text of each line, and whether it belongs to a fence; the fence's own lines do."""
+    """Yield index and text of each line, and whether it belongs to a fence, including the fence's own lines."""
     fence = ""
     for at, line in enumerate(lines[start:], start):
         mark = FENCE.fullmatch(line)
@@ -88,7 +88,7 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
 MARKERS = re.compile(r"^[\s>*+-]+|[`*_\\|]")
 REVIEWER = re.compile(rf"^[\s>*+_#-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
 RULE = re.compile(r"[\s|:-]*")
-"""A table's line of dashes, which an editor may draw anew; or nothing."""
+"""An empty line or a table's separator, which an editor may realign."""
 ROW = re.compile(r"\|\s*((?:[^|\\]|\\.)*?)\s*\|")
 FACT = re.compile(r"- (Error|Missing|Cause|Judge|Seen):")
 GONE = re.compile(r"- (?:Resolved|No longer failing)\b")
@@ -98,15 +98,15 @@ IMPACT = "net impact"
 class LineDifference(NamedTuple):
     line: int
     key: str
-    """Which generated line it is: `title`, `summary`, `row …`, `fact …`, `heading`; empty for any other."""
+    """Kind of the generated line: `title`, `summary`, `row …`, `fact …`, `heading`; empty for any other."""
     said: str | None
-    """None where the line is missing."""
+    """The actual text; None if the line is missing."""
     meant: str | None
-    """None where nothing of the kind belongs there."""
+    """The expected text; None if no such line belongs there."""
 
 
 def differences(section: str, actual: PagePart, expected: PagePart) -> Iterator[LineDifference]:
-    """What people added and evalscribe keeps is no difference, nor are white space, emphasis and broken lines."""
+    """Yield differing lines, ignoring preserved additions by people, white space, emphasis and line breaks."""
     here, there = _logical(section, actual), [line for _, line in _logical(section, expected)]
     known = set(map(bare, there))
     present = {bare(line) for _, line in here}
@@ -126,12 +126,12 @@ def differences(section: str, actual: PagePart, expected: PagePart) -> Iterator[
 
 
 def bare(line: str) -> str:
-    """Its words: markers of lists, quotations, tables and code left out."""
+    """Return a line's words, without list, quotation, table and code markers."""
     return " ".join(MARKERS.sub("", REVIEWER.sub("", line)).split())
 
 
 def apart(said: str, meant: str) -> tuple[str, str]:
-    """The words in which two lines differ, with two around them."""
+    """Return the differing words of two lines, with two words of context."""
     one, other = said.split(), meant.split()
     first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     back = zip(reversed(one[first:]), reversed(other[first:]), strict=False)
@@ -145,7 +145,7 @@ def _says(line: str) -> bool:
 
 
 def _logical(section: str, part: PagePart) -> list[tuple[int, str]]:
-    """Numbered lines; the summary's first paragraph is one, however it is broken."""
+    """Yield numbered lines; the summary's first paragraph counts as one line."""
     lines = [(number, line) for number, line in part.numbered() if line]
     if section != TOP:
         return lines
@@ -171,7 +171,7 @@ def _key(section: str, line: str) -> str:
 
 
 MANY = 6
-"""Corrections whose every combination is tried."""
+"""Most corrections for which every combination is tried."""
 CELL = re.compile(r"(?<!\\)\|")
 LABEL_CELL = 4
 NUMBER = re.compile(r"###\s+(\d+)[.)]")
@@ -179,17 +179,17 @@ CAUSE = re.compile(r"- Cause:.*\(([a-z]+)\)")
 
 
 class CorrectedFinding(NamedTuple):
-    """A finding that a person touched."""
+    """A finding that a person edited."""
 
     line: int
     at: int
     """Index of the entry."""
     states: tuple[ReportEntry, ...]
-    """The entry as it is in force, and as it may have been when the lines were generated."""
+    """The entry in force, and as it may have been when the lines were generated."""
 
     @property
     def changed(self) -> bool:
-        """Whether more than a doubt may have gone: another label, or another kind."""
+        """Return True if the label or kind may have changed, and not only the certainty."""
         return len({(one.classification, one.cause_kind) for one in self.states}) > 1
 
 
@@ -206,16 +206,17 @@ def corrections(report: Report, page: Mapping[str, PagePart]) -> list[CorrectedF
 
 
 def before(report: Report, corrected: Sequence[CorrectedFinding]) -> Iterator[Report]:
-    """The report as it may have been when its lines were generated, the one in force first.
+    """Yield the report as it may have been when its lines were generated, the one in force first.
 
-    Of more than `MANY` corrections only: confirmations as they are, then all as they are, all as the heading, all as
-    the table, all as the judge says.
+    With more than `MANY` corrections only these states are tried: confirmations as they are, then all as in force, all
+    as
+    the heading, all as the table, all as the judge decided.
     """
     for states in _choices(corrected):
         entries = list(report.entries)
         for one, entry in zip(corrected, states, strict=True):
             entries[one.at] = entry
-        # `model_copy` would keep what was derived from the other labels.
+        # `model_copy` would keep values derived from the other labels.
         fields = {name: getattr(report, name) for name in Report.model_fields}
         yield Report.model_construct(**(fields | {"entries": tuple(entries)}))
 
@@ -236,7 +237,7 @@ def label_cell(row: str) -> str:
 
 
 def without_label(row: str) -> list[str]:
-    """The other cells."""
+    """Return the cells other than the label."""
     return [cell.strip() for at, cell in enumerate(CELL.split(row)) if at != LABEL_CELL]
 
 
@@ -246,7 +247,7 @@ def _row_labels(table: PagePart | None) -> dict[str, str]:
 
 
 def _labels(part: PagePart, rows: Mapping[str, str]) -> list[PageLabel]:
-    """Of heading and row, as far as they can be read."""
+    """Return the labels of heading and row, as far as they can be parsed."""
     number = NUMBER.match(part.lines[0])
     sources = [part.lines[0].rpartition(":")[2], rows.get(number[1], "") if number else ""]
     return [label for source in sources if (label := _label(source, part.line))]
@@ -290,7 +291,7 @@ COLUMNS = ("", "#", "Eval", "Step", "Label", "Seen", "Why")
 
 
 def check_generated_lines(report: Report, page: Mapping[str, PagePart]) -> Iterator[LineProblem]:
-    """Every generated line that differs from what `report`, read from the page, would be printed as."""
+    """Yield every generated line that differs from the rendering of `report`, which was read from the page."""
     expected = page_parts(render(report))
     corrected = corrections(report, page)
     touched = {f"{FINDINGS}/{one.at + 1}" for one in corrected}
@@ -307,7 +308,7 @@ def check_generated_lines(report: Report, page: Mapping[str, PagePart]) -> Itera
             else:
                 yield _said(section, found)
     changed = [one for one in corrected if one.changed]
-    # A doubt that a confirmation took away shows in the first lines only.
+    # A confirmed doubt shows only in the first lines.
     for first, reviewed in ((True, corrected), (False, changed)):
         of_part = [found for found in sums if (found.key == "summary") == first]
         unexplained = _unexplained(report, of_part, reviewed)
@@ -319,7 +320,7 @@ def check_generated_lines(report: Report, page: Mapping[str, PagePart]) -> Itera
 
 
 def _follows_later(section: str, found: LineDifference, touched: Collection[str]) -> bool:
-    """A label in the table, or a kind, that a correction made elsewhere has overtaken.
+    """Return True for a label in the table, or a kind, that a correction made elsewhere has superseded.
 
     `touched` names the sections of the corrected findings.
     """
@@ -336,7 +337,7 @@ def _follows_later(section: str, found: LineDifference, touched: Collection[str]
 def _unexplained(
     report: Report, sums: Sequence[LineDifference], corrected: Sequence[CorrectedFinding]
 ) -> Sequence[LineDifference]:
-    """The sums that are wrong for the report as it is and as it may have been before the corrections."""
+    """Return the sums that are wrong for the current report and for its states before the corrections."""
     if not sums or not corrected:
         return sums
     for earlier in before(report, corrected):
@@ -347,7 +348,7 @@ def _unexplained(
 
 
 def _first_lines(report: Report) -> Iterator[str]:
-    """The paragraph under the title."""
+    """Yield the paragraph under the title."""
     for line in summary.render(report)[2:]:
         if not line:
             return
@@ -370,7 +371,7 @@ def _said(section: str, found: LineDifference) -> LineProblem:
 
 
 def _column(said: str, meant: str) -> str | None:
-    """Which cell of a row of the classification table differs from its finding."""
+    """Name the cell of a classification row that differs from its finding."""
     cells, others = without_label(said), without_label(meant)
     if len(cells) != len(others):
         return None

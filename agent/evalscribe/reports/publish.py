@@ -1,4 +1,4 @@
-"""Publish a report: commit it on a branch of its run, push, open a pull request."""
+"""Publish a report: commit it on a branch of its run, push, and open a pull request."""
 
 import re
 import time
@@ -30,34 +30,34 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class LocalReport:
-    """The local report, and where it belongs."""
+    """The local report and its location in the repository."""
 
     remote: str
     branch: str
     path: str
-    """In the repository, with `/`."""
+    """Path in the repository, with `/`."""
     text: str
     report: Report
     last_written: Callable[[], str | None]
-    """The text that evalscribe wrote last for the run."""
+    """Returns the text that evalscribe last wrote for the run."""
 
 
 class BranchPlan(Frozen):
-    """One commit, made for the remote as it was seen."""
+    """One commit, planned for the remote's current state."""
 
     base: str
     """Name of the main branch."""
     main: str
-    """Its commit."""
+    """Commit of the main branch."""
     tip: str | None
-    """Of the run's branch."""
+    """Commit of the run's branch; None if it does not exist."""
     parent: str
     merging: str | None = None
     text: str
     there: str | None = None
-    """The file as it is on `parent`."""
+    """The file's text on `parent`."""
     merged: bool = False
-    """Whether the main branch has this text, and the run's branch nothing that differs."""
+    """True if the main branch has this text and the run's branch has no other version."""
 
     @property
     def needed(self) -> bool:
@@ -65,9 +65,11 @@ class BranchPlan(Frozen):
 
 
 def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
-    """On top of the run's branch; on top of the main one where that has all of it, or there is none.
+    """Plan a commit on the run's branch, or on the main branch if that contains the run's branch or there is none.
 
-    Raises `UsageError` where there is no main branch, `DataError` where people's edits contradict ours.
+    Raises:
+        UsageError: There is no main branch.
+        DataError: Edits on the remote contradict local ones.
     """
     main = repository.fetch(ours.remote)
     if main is None:
@@ -93,8 +95,10 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
 
 
 def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: str | None) -> bool:
-    """Whether the main branch got another version of the report since the run's branch left it: by a squashed merge,
-    or an edit there. Then the commit is a merge, else the pull request would be in conflict."""
+    """Return True if the main branch got another version of the report since the run's branch left it, by a squashed
+    merge
+    or an edit. The commit is then a merge, because the pull request would conflict otherwise.
+    """
     left = repository.common(tip, main)
     return on_main is not None and on_main != (repository.read(left, ours.path) if left else None)
 
@@ -107,61 +111,61 @@ def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, whe
 
 
 def _united(ours: LocalReport, theirs: Mapping[str, str | None]) -> str:
-    """Our text with what people wrote into the others."""
+    """Merge people's edits in the other versions into the local text."""
     text = ours.text
     for where, other in theirs.items():
         if other is not None and other != text:
             try:
                 united = reconcile(text, other, ours.last_written())
-                text = other if parse(united) == parse(other) else united  # no commit for another order of lines
+                text = other if parse(united) == parse(other) else united  # avoid a commit that only reorders lines
             except UnreadableReport as error:
                 raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error
     return text
 
 
 TRIES = 5
-"""How often the remote's branch may move under our hands."""
+"""Most retries if the remote's branch moves during the push."""
 PAUSE_S = 0.2
 
 
 class Publication(Frozen):
-    """What was published, or would be."""
+    """A publication, or the plan of a dry run."""
 
     report: Path
     remote: str
     branch: str
     base: str
-    """The branch that it is to be merged into."""
+    """The branch to merge into."""
     files: tuple[str, ...]
-    """What the commit holds; none where the branch has it already."""
+    """Files of the commit; empty if the branch already has it."""
     commit: str | None = None
     title: str
     body: str
     pull_request: PullRequest | None = None
-    """None where nothing was asked of a forge: in a dry run, and where all is merged."""
+    """None if no forge was contacted: in a dry run, and if everything is merged."""
     merged: bool = False
-    """Whether the remote's main branch has this text."""
+    """True if the remote's main branch has this text."""
     richer: bool = False
-    """Whether what is published holds edits of people that the local file has not."""
+    """True if the published text contains edits that the local file lacks."""
     missing: tuple[str, ...] = ()
-    """Reports that this one links to and that the remote's main branch has not, as paths in the repository."""
+    """Linked reports missing from the remote's main branch, as paths in the repository."""
 
 
 def publish_report(
     workspace: Workspace, name: str, *, remote: str | None = None, draft: bool = False, dry_run: bool = False
 ) -> Publication:
-    """Push a report on a branch of its own and open or update its pull request; nothing local changes.
+    """Push a report on its own branch and open or update its pull request; nothing local changes.
 
     Args:
-        workspace: Where the report is, and the token for the forge.
+        workspace: Provides the report and the forge's token.
         name: A path, a name below the reports folder, or the start of a run id.
         remote: Name of the remote; None for the branch's own, else origin, else the only one.
-        draft: Whether the pull request is opened as a draft.
-        dry_run: Whether to work out what would be published, and push nothing.
+        draft: True to open the pull request as a draft.
+        dry_run: True to plan the publication without pushing.
 
     Raises:
-        DataError: The report is not one of ours, or contradicts edits on the remote.
-        EvalscribeError: GitRepository, remote or forge cannot be used, with the reason.
+        DataError: evalscribe did not write the report, or it contradicts edits on the remote.
+        EvalscribeError: Repository, remote or forge cannot be used; the message gives the reason.
     """
     file = find_report(workspace.reports, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -187,13 +191,13 @@ def publish_report(
 
 
 def _last_written(workspace: Workspace, run_id: str) -> str | None:
-    """The text that evalscribe wrote last for a run, if there is a store; publishing creates none."""
+    """Return the text that evalscribe last wrote for a run, if a store exists; publishing creates none."""
     stored = workspace.store.analyses.get_report(run_id) if workspace.has_store else None
     return stored.text if stored else None
 
 
 def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
-    """The plan that held, and what was pushed for it, if anything had to be."""
+    """Push, planning again if the remote moved. Returns the final plan and the push, if one was needed."""
     for attempt in range(TRIES):
         plan = plan_branch(repository, ours)
         if not plan.needed:
@@ -209,7 +213,7 @@ def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, P
         except DataError:
             now = repository.fetch(ours.remote, ours.branch)
             if attempt and (now[1] if now else None) == plan.tip:
-                raise  # nobody was faster, nor is about to be: the remote does not want it
+                raise  # not a race: the remote refuses the push
             time.sleep(PAUSE_S)
     raise DataError(f"the branch {ours.branch} of {ours.remote} keeps moving; try again")
 
@@ -245,12 +249,12 @@ def _told(
 
 
 def _linked(path: str, report: Report) -> list[str]:
-    """The earlier reports that it names, as paths in the repository."""
+    """Return the earlier reports that it links to, as paths in the repository."""
     return sorted(normpath(str(PurePosixPath(path).parent / name)) for name in linked_reports(report))
 
 
 def branch_of(report: Report, path: str) -> str:
-    """`evalscribe/<provider>/<model>/<run>`; the run is called as in the file's name."""
+    """Return the branch `evalscribe/<provider>/<model>/<run>`; the run is named as in the file name."""
     run, name = report.run, PurePosixPath(path).name
     stems = report_stems(run.id)
     stem = next((stem for stem in reversed(stems) if name.startswith(f"{stem}_")), stems[0])
@@ -259,7 +263,7 @@ def branch_of(report: Report, path: str) -> str:
 
 
 def _ref_part(part: str) -> str:
-    """What git takes as a part of a branch's name: no `..`, no dot at its end, no `.lock`."""
+    """Make a valid part of a branch name: no `..`, no trailing dot, no `.lock`."""
     part = re.sub(r"\.{2,}", ".", part).rstrip(".")
     return re.sub(r"\.lock$", "-lock", part) or "unnamed"
 
@@ -288,7 +292,7 @@ def _by_people(file: ReportFile, text: str) -> bool:
 
 
 def _inside(repository: GitRepository, file: ReportFile) -> str:
-    """The report's path in its repository."""
+    """Return the report's path in its repository."""
     try:
         return file.path.resolve().relative_to(repository.root.resolve()).as_posix()
     except ValueError as error:
@@ -296,13 +300,13 @@ def _inside(repository: GitRepository, file: ReportFile) -> str:
 
 
 def _first_lines(report: Report) -> str:
-    """What stands between the title and the run's table, without notes of people."""
+    """Return the text between the title and the run's table, without people's notes."""
     _title, *lines = summary.render(replaced(report, notes=()))
     return "\n".join(lines).strip()
 
 
 def _previous(library: Library, report: Report) -> Analysis | None:
-    """What the newest earlier report says, where it is at hand."""
+    """Load the newest earlier report, if available."""
     name = PurePosixPath(report.earlier[0]).name if report.earlier else None
     files = library.of_model(report.run.provider, report.run.model) if name else ()
     for file in files:

@@ -1,6 +1,6 @@
-"""A report's pull request: title and text, for people who decide what to look at before they open the file.
+"""Render title and text of a report's pull request, for people who decide what to look at first.
 
-Evidence reaches it only as code spans and as prose in normal form, so that no forge acts on what a model wrote.
+Evidence appears only as code spans and normalised prose, so that no forge acts on what a model wrote.
 """
 
 import posixpath
@@ -15,9 +15,9 @@ from evalscribe.model.finding import RecurrenceKind
 from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
-"""Characters of a text; GitHub takes 65,536, with our marks and all that people write around them."""
+"""Most characters of a text; GitHub accepts 65,536, including our marks and people's additions."""
 SHOWN = 20
-"""How many names or lines of a list are printed."""
+"""Most names or lines of a list that are printed."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
 SEEN: dict[RecurrenceKind, str] = {
@@ -29,15 +29,15 @@ SEEN: dict[RecurrenceKind, str] = {
 
 
 class PublishedReport(Frozen):
-    """Where the report will be, and what it is compared with."""
+    """Location of the report, and the report it is compared with."""
 
     branch: str
     path: str
-    """Of the report in the repository, with `/`."""
+    """Path of the report in the repository, with `/`."""
     summary: str
-    """The report's first lines, without anything that people wrote."""
+    """The report's first lines, without people's text."""
     previous: Analysis | None = None
-    """What the newest earlier report says."""
+    """The newest earlier report."""
 
 
 def pull_request_title(report: Report) -> str:
@@ -52,7 +52,7 @@ def commit_message(report: Report) -> str:
 
 
 def _named(report: Report) -> str:
-    """Of path parts only: a forge acts on what it reads here, and a model may be called `fixes #1`."""
+    """Name run and model from path parts only: a forge acts on this text, and a model may be called `fixes #1`."""
     model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
     return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
@@ -74,7 +74,7 @@ def _summary(report: Report, where: PublishedReport) -> Iterator[str]:
 
 
 def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
-    """What changed against the newest earlier report, which the entries' recurrence is about as well."""
+    """Yield changes since the newest earlier report, on which the entries' recurrence is based as well."""
     if not report.earlier:
         yield "**No earlier report** of this model was compared."
         yield from _followed(report)
@@ -91,7 +91,7 @@ def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
 
 
 def _followed(report: Report) -> Iterator[str]:
-    """What became of actions after earlier reports, of any model."""
+    """Yield outcomes of actions after earlier reports of any model."""
     for one in report.follow_ups[:SHOWN]:
         unless = _unless(report) if one.outcome == "held" else ""
         text = prose.prose(one.text, TEXT)
@@ -99,13 +99,13 @@ def _followed(report: Report) -> Iterator[str]:
 
 
 def _unless(report: Report) -> str:
-    """What a source that names only failures leaves open."""
+    """Return the caveat for a source that lists only failures."""
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
 
 def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
-    """Labels that differ from those of the report before, one line for each pair."""
+    """Yield labels that differ from the previous report, one line per pair."""
     before = {finding.eval: finding.classification for finding in previous.findings} if previous else {}
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
@@ -116,7 +116,7 @@ def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
 
 
 def _eyes(report: Report) -> Iterator[str]:
-    """What needs a person first: one line for each finding, with all its reasons."""
+    """Yield findings that need a person's attention, one line each with all reasons."""
     lines = [
         f"- {n}. {_code(_subject(entry))}: {', '.join(reasons)}"
         for n, entry in enumerate(report.entries, 1)
@@ -158,18 +158,18 @@ def _subject(entry: ReportEntry) -> str:
 
 
 def _link(where: PublishedReport) -> str:
-    """The report's page, seen from the pull request's."""
+    """Return the link to the report's page, relative to the pull request's."""
     return f"[{_code(posixpath.basename(where.path))}](../blob/{quote(where.branch)}/{quote(where.path)})"
 
 
 def _name(path: str) -> str:
-    """The file's name as one types it; any with odd characters is left to the reader."""
+    """Return the file name if it can be typed as it is; omit it if it has unusual characters."""
     name = posixpath.basename(path)
     return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
 
 
 def _code(text: str) -> str:
-    """A code span; a name with the span's own character is shown with another one."""
+    """Return a code span, replacing the delimiter inside the name."""
     shown = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
     return f"`{shown}`"
 

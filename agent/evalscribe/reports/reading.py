@@ -1,4 +1,4 @@
-"""Read and find reports: ours by front matter, all others as free-form pages."""
+"""Find and read reports: generated ones by front matter, all others as free-form pages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,26 +23,26 @@ OURS = "evalscribe-report/"
 
 @dataclass(frozen=True, slots=True)
 class ParsedReport:
-    """A report as read, with what the document has no field for."""
+    """A parsed report, with facts for which the document has no field."""
 
     analysis: Analysis
     date: str | None
-    """ISO date, from the report, else from its file name."""
+    """ISO date from the report, else from its file name."""
     run_ids: tuple[str, ...]
-    """Every run that it says it is about."""
+    """Every run that the report names as its subject."""
     other_experiments: tuple[str, ...]
-    """Experiments that it speaks of besides the one whose failures it lists."""
+    """Experiments mentioned besides the one whose failures are listed."""
 
 
 def read_report(text: str, name: str) -> Analysis:
-    """What a report says, null where it does not say. Raises `DataError` for what is no readable report."""
+    """Parse a report; unstated facts are null. Raises `DataError` if it cannot be read."""
     return parse_report(text, name).analysis
 
 
 def parse_report(text: str, name: str) -> ParsedReport:
-    """As `read_report`; `name` is the report's file name and dates a report that has no date of its own.
+    """Parse a report like `read_report`; the file name `name` supplies a missing date.
 
-    The text is redacted, because people edit reports and the result goes into prompts and new reports.
+    The text is redacted, because people edit reports and the result is used in prompts and new reports.
     """
     try:
         return _reading(text, name)
@@ -70,7 +70,7 @@ def _ours(report: Report) -> Analysis:
 
 
 def _kind(text: str) -> str | None:
-    """The `kind` of the front matter, read without reading the rest."""
+    """Return the `kind` of the front matter without parsing the rest."""
     head = text.lstrip("\ufeff").replace("\r\n", "\n")
     if not head.startswith("---\n"):
         return None
@@ -80,7 +80,7 @@ def _kind(text: str) -> str | None:
 
 
 class ListedReport(Frozen):
-    """A report, or the reason why it cannot be read as one."""
+    """A report, or the reason why it cannot be parsed."""
 
     name: str
     analysis: Analysis | None = None
@@ -88,7 +88,7 @@ class ListedReport(Frozen):
 
 
 def list_reports(library: Library, model: str | None = None) -> tuple[ListedReport, ...]:
-    """Every report of the folder, by name; of one model (`provider/model`, in any spelling) where it is given."""
+    """Return all reports of the folder by name, or those of one model (`provider/model`, in any spelling)."""
     return tuple(_listed(file) for file in _files(library, model))
 
 
@@ -100,9 +100,9 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(library: Library, name: str) -> ReportFile:
-    """The report that a person means: a path, a name below the reports folder, or the start of a run id.
+    """Find a report by a path, a name below the reports folder, or the start of a run id.
 
-    Raises `NotFoundError` where there is none or more than one.
+    Raises `NotFoundError` if none or more than one matches.
     """
     try:
         path = Path(name)
@@ -115,7 +115,7 @@ def find_report(library: Library, name: str) -> ReportFile:
 
 
 def find_stored_report(library: Library, name: str) -> ReportFile:
-    """As `find_report`, of what lies below the reports folder: whoever asks may read nothing else."""
+    """Find a report like `find_report`, but only below the reports folder, for callers that may read nothing else."""
     files = [file for file in library.all() if _means(name, file)] or list(_document(library, name))
     if len(files) != 1:
         several = ", ".join(file.name for file in files[:5]) or "none"
@@ -124,7 +124,7 @@ def find_stored_report(library: Library, name: str) -> ReportFile:
 
 
 def _document(library: Library, name: str) -> Iterator[ReportFile]:
-    """A document of another kind, a comparison for one, by its name below the reports folder."""
+    """Find another kind of document, such as a comparison, by its name below the reports folder."""
     for whole in (name, f"{name}.md"):
         with suppress(DataError):
             if is_report(whole) and (text := library.document(whole)) is not None:
@@ -132,7 +132,7 @@ def _document(library: Library, name: str) -> Iterator[ReportFile]:
 
 
 def reload_report(file: ReportFile) -> ReportFile:
-    """The report as it is now. Raises `NotFoundError` where it cannot be read any more."""
+    """Read the report again. Raises `NotFoundError` if it can no longer be read."""
     try:
         return file.model_copy(update={"text": file.path.read_text("utf-8", errors="replace")})
     except OSError as error:
@@ -144,7 +144,7 @@ def _means(name: str, file: ReportFile) -> bool:
 
 
 def name_of(library: Library, file: ReportFile) -> str:
-    """The report's name below the reports folder. Raises `UsageError` where it lies elsewhere."""
+    """Return the report's name below the reports folder. Raises `UsageError` if it is elsewhere."""
     own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
     name = next(own, None)
     if name is None:
@@ -153,7 +153,7 @@ def name_of(library: Library, file: ReportFile) -> str:
 
 
 def text_of(file: ReportFile) -> str:
-    """What the file holds now, with its own line ends and byte order mark, for an edit that changes nothing else."""
+    """Return the file's current text with its own line ends and byte order mark, for a minimal edit."""
     try:
         return file.path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -163,7 +163,7 @@ def text_of(file: ReportFile) -> str:
 
 
 def load_analysis(file: ReportFile) -> Analysis:
-    """What a report says. Raises `DataError` for what is no readable report."""
+    """Parse a report. Raises `DataError` if it cannot be read."""
     return read_report(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
 
 
@@ -178,12 +178,14 @@ def _files(library: Library, model: str | None) -> Sequence[ReportFile]:
 
 
 def findings_of_run(library: Library, run: Run) -> dict[str, FindingSummary]:
-    """Of the run's report as it stands, people's corrections included, by printed path; none without a report."""
+    """Return the findings of the run's current report, including corrections, by printed path; empty without a
+    report.
+    """
     for file in library.of_model(run.provider, run.model, run.id):
         try:
             report = read_report(file.text, file.name.rpartition("/")[2])
         except DataError:
-            continue  # `reports check` says what is wrong with it
+            continue  # `reports check` reports the problem
         if report.run.id == printed(run.id):
             return {one.eval: one for one in report.findings}
     return {}

@@ -1,4 +1,4 @@
-"""Two copies of one run's report, edited by different people, as one text with the edits of both."""
+"""Merge two copies of one run's report, edited by different people."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ReportCopies(NamedTuple):
-    """The copy whose analysis stands, the other one, and the report as written before either was edited."""
+    """The copy whose analysis is used, the other copy, and the report as written before either was edited."""
 
     lead: EditedReport
     other: EditedReport
@@ -33,12 +33,17 @@ class ReportCopies(NamedTuple):
 
 
 def reconcile(ours: str, theirs: str, last_written: str | None) -> str:
-    """The newer analysis, ours where they are equally new, with what people wrote into either copy.
+    """Return the newer analysis (ours if equally new) with the edits of both copies.
 
-    `last_written` is what evalscribe wrote before people edited it: what it holds is nobody's new edit. Best is the
-    text that both copies began with. Raises `ConflictingEdits` with a line of ours and a line of theirs where two
-    people gave one finding different labels, `UnreadableReport` for a copy that cannot be read or text that could
-    not be kept.
+    Args:
+        ours: Our copy.
+        theirs: The other copy.
+        last_written: The text that evalscribe wrote before people edited it, ideally the common ancestor; its content
+            does not count as an edit.
+
+    Raises:
+        ConflictingEdits: Two people gave one finding different labels; the error names both lines.
+        UnreadableReport: A copy cannot be read, or text would be lost.
     """
     if same_text(theirs, ours) or (last_written is not None and same_text(theirs, last_written)):
         return ours
@@ -72,7 +77,7 @@ def _read(text: str, last_written: str | None, which: str) -> EditedReport:
 
 
 def _of_one_analysis(reading: EditedReport) -> bool:
-    """Two machines can both have written a second revision."""
+    """Return True if both texts are of one analysis: two machines can each have written a second revision."""
     now, then = reading.current, reading.written
     return then is None or (now.judges, now.evidence) == (then.judges, then.evidence)
 
@@ -93,7 +98,7 @@ def _united(copies: ReportCopies) -> Report:
 
 
 def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T]) -> tuple[T, ...]:
-    """What either copy holds, but for what one person took out."""
+    """Return everything in either copy, except what one person removed."""
     kept = [item for item in lead if item in other or item not in base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
@@ -108,7 +113,7 @@ def _actions(lead: str, other: str, base: str) -> str:
 
 
 def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
-    """The lead's, a group split where the other copy has people treat its evals differently."""
+    """Yield the lead's entries, splitting a group whose evals were treated differently in the other copy."""
     base = by_path(copies.base) if copies.base else {}
     known = by_path(copies.other.current)
     edited = {path: entry for path, entry in known.items() if _edited(entry, base.get(path))}
@@ -143,7 +148,7 @@ def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry, base: Re
 
 
 def _gave(entry: ReportEntry, base: ReportEntry | None) -> bool:
-    """Whether a person gave or confirmed the label that it has, after the `base` was written."""
+    """Return True if a person gave or confirmed the label after `base` was written."""
     if base is None:
         return entry.reviewed
     same = all(getattr(entry, name) == getattr(base, name) for name in ("classification", "cause_kind", "uncertain"))
@@ -158,7 +163,7 @@ def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None)
 
 
 def _contradiction(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ConflictingEdits:
-    """Ours first."""
+    """Return the error, with our line first."""
     said = ((copies.lead, lead), (copies.other, other))
     ours, theirs = said if copies.ours_lead else said[::-1]
     return ConflictingEdits(
@@ -174,20 +179,20 @@ def _label(entry: ReportEntry) -> str:
 
 
 def _line(copy: EditedReport, entry: ReportEntry) -> int:
-    """The heading that names the entry's first eval."""
+    """Return the line of the heading that names the entry's first eval."""
     at = next(n for n, one in enumerate(copy.current.entries) if set(one.paths) & set(entry.paths))
     return list(locate_findings(copy.text).values())[at].heading
 
 
 def _unsaid(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """A correction that nothing else would show, because the newer judge is of the same opinion."""
+    """Yield a correction that would not show otherwise, because the newer judge agrees with it."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"
 
 
 def _wording(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Iterator[tuple[str, object]]:
-    """What the other copy's people reworded of the analysis that stands."""
+    """Yield people's rewordings in the other copy of the analysis that is used."""
     written = by_path(copies.lead.written).get(lead.paths[0]) if copies.lead.written else None
     for name in GENERATED if written and copies.other.written else ():
         if getattr(lead, name) == getattr(written, name):
@@ -195,7 +200,7 @@ def _wording(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Ite
 
 
 def _rewordings(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """What they reworded besides, as notes. Without the text last written only an equal verdict tells."""
+    """Yield further rewordings as notes. Without the text last written, only an equal verdict is evidence of one."""
     written = by_path(copies.other.written).get(other.paths[0]) if copies.other.written else None
     if written is None:
         yield from other_words(lead, other)

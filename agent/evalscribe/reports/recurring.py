@@ -40,14 +40,14 @@ class ReportReference(Frozen):
 
 
 class RecordedAction(Frozen):
-    """Something done about an eval, and whether it has helped."""
+    """An action taken on an eval, and its outcome."""
 
     model: str
-    """The model whose report names it: its folder below the reports folder."""
+    """Folder, below the reports folder, of the model whose report names the action."""
     seen: ReportReference
     text: str
     held: FollowUpOutcome
-    """By the later runs of every model that have the same experiment."""
+    """Outcome by the later runs of every model with the same experiment."""
 
 
 class RecurringRow(Frozen):
@@ -59,7 +59,7 @@ class RecurringRow(Frozen):
     first: ReportReference
     last: ReportReference
     times: int
-    """In how many runs it failed."""
+    """Number of runs in which it failed."""
     labels: tuple[Classification, ...] = ()
     """Every label given, newest first."""
     causes: tuple[str, ...] = ()
@@ -68,21 +68,21 @@ class RecurringRow(Frozen):
 
 class RecurringEvals(Frozen):
     rows: tuple[RecurringRow, ...] = ()
-    """By model, then what failed most often, then by path."""
+    """Sorted by model, then most frequent failure, then path."""
     notes: tuple[str, ...] = ()
-    """Files that could not be read, and why."""
+    """Notes on files that could not be read."""
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A report among those of all models."""
+    """A report, with its position among those of its model."""
 
     model: str
     place: int
-    """0 for the newest of its model."""
+    """0 for the model's newest report."""
     report: PastReport
     failures: Mapping[str, FindingSummary]
-    """By the eval's path, as whole as any report of the model tells it."""
+    """By eval path, spelled as fully as in any report of the model."""
 
     @property
     def seen(self) -> ReportReference:
@@ -90,7 +90,7 @@ class ModelReport:
 
     @cached_property
     def done(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
-        """What was done about its failures, by the eval's path."""
+        """Actions on its failures, by eval path."""
         paths = {finding.eval: path for path, finding in self.failures.items()}
         found: dict[str, list[tuple[str, FindingSummary]]] = {}
         for text, finding in actions_done(self.report):
@@ -98,7 +98,7 @@ class ModelReport:
         return found
 
     def follows(self, other: "ModelReport") -> bool:
-        """Whether it is of a later run than another report; of two models nobody knows the order within a day."""
+        """Return True if its run is later than another report's; the order of two models within a day is unknown."""
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
         if self.report.run == other.report.run or not same:
             return False
@@ -107,7 +107,7 @@ class ModelReport:
         return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
 
     def now(self, eval: str, seen_in: FindRecord) -> LaterRun:
-        """What its run says of an eval."""
+        """Return the result of an eval in its run."""
         finding = self.failures.get(eval)
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
@@ -117,7 +117,7 @@ class ModelReport:
 
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """The reports of any number of models, by model and newest first; notes on files that could not be read."""
+    """Load reports of any number of models, by model and newest first, with notes on unreadable files."""
     folders: dict[tuple[str, ...], dict[str, list[ReportFile]]] = {}
     for file in files:
         folder = str(PurePosixPath(file.name).parent)
@@ -144,9 +144,9 @@ def _plainest(folder: str) -> tuple[int, str]:
 def recurring_in_reports(
     files: Sequence[ReportFile], models: Sequence[str] = (), seen_in: FindRecord = lambda *_: None
 ) -> RecurringEvals:
-    """Rows of the named models (folders), or of all; never raises for a file that cannot be read.
+    """Return the rows of the named models (folders), or of all; unreadable files become notes.
 
-    `files`: reports of all models, since what was done is looked for in every later one.
+    `files` are the reports of all models, because every later one can show the outcome of an action.
     """
     kept, notes = load_model_reports(files)
     keys = set(map(_key, models))
@@ -158,7 +158,7 @@ def recurring_in_reports(
 def actions(
     eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], seen_in: FindRecord
 ) -> Iterator[RecordedAction]:
-    """What was done about an eval after some reports, and what all later ones say of it."""
+    """Yield actions on an eval after some reports, with the outcome by all later ones."""
     for one in mine:
         for text, finding in one.done.get(eval, ()):
             later = [other.now(eval, seen_in) for other in everywhere if other.follows(one)]
@@ -168,7 +168,7 @@ def actions(
 
 
 def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
-    """`reports`: newest first."""
+    """Convert one model's `reports`, newest first."""
     whole = _whole_names(finding.eval for report in reports for finding in report.analysis.findings)
     for place, report in enumerate(map(_outline, reports)):
         failures = {whole.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
@@ -176,7 +176,7 @@ def _kept(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
 
 
 def _outline(report: PastReport) -> PastReport:
-    """Without what nobody asks of so many reports, and what is most of a report in memory."""
+    """Drop unneeded parts, which are most of a report in memory."""
     unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
     findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
     told = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
@@ -184,7 +184,7 @@ def _outline(report: PastReport) -> PastReport:
 
 
 def _whole_names(evals: Iterable[str]) -> dict[str, str]:
-    """Per bare name the one path that it is short for."""
+    """Map each unambiguous bare name to its path."""
     paths: dict[str, set[str]] = {}
     for path in evals:
         if "/" in path:
@@ -220,9 +220,9 @@ class AffectedModel(Frozen):
     """`provider/model`."""
     runs: tuple[str, ...]
     label: Classification | None = None
-    """In force in its newest report of such a run."""
+    """Label in force in its newest report of such a run."""
     by_person: bool = False
-    """Whether a person gave or confirmed the label."""
+    """True if a person gave or confirmed the label."""
 
 
 class SharedFailure(Frozen):
@@ -232,20 +232,20 @@ class SharedFailure(Frozen):
     experiment: str
     step: str | None
     signature: str
-    """Step and error without its accidents."""
+    """Error signature with its step."""
     failing: int
     models: int
-    """Of how many that can be compared."""
+    """Number of models that can be compared."""
     seen: tuple[AffectedModel, ...]
-    """By name."""
+    """Sorted by name."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way in an earlier version of this eval: not counted."""
+    """Models that failed in the same way in an earlier version of this eval; not counted."""
     actions: tuple[RecordedAction, ...] = ()
 
 
 class SharedFailures(Frozen):
     rows: tuple[SharedFailure, ...] = ()
-    """What most models fail first, then by path."""
+    """Sorted by number of models, descending, then by path."""
     notes: tuple[str, ...] = ()
 
 
@@ -257,9 +257,14 @@ def find_shared_failures(
     least: int = 2,
     seen_in: FindRecord = lambda *_: None,
 ) -> SharedFailures:
-    """`experiments`: per experiment every failure of its stored runs, and the runs that show all they had.
+    """Find evals that fail in the same way for at least `least` models.
 
-    `files`: reports of all models; `labels`: what people said in them, where git was read.
+    Args:
+        experiments: Per experiment, every failure of its stored runs and the complete runs.
+        files: Reports of all models.
+        labels: Human labels from git, if available.
+        least: Fewest models of a row.
+        seen_in: Looks up the failure of an eval in an earlier run.
     """
     alike = [
         (same, found)
@@ -278,9 +283,9 @@ def find_shared_failures(
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Those of the models of these runs; all others too where something was done after one of them.
+    """Load the reports of these runs' models, and all others if an action was taken after one of them.
 
-    To read a report takes a second for a thousand failures.
+    Parsing a report with a thousand failures takes a second.
     """
     words = {run[:SHORTEST_PREFIX] for run in runs}
     named = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
@@ -298,7 +303,7 @@ def _folder(file: ReportFile) -> str:
 def _alike(
     failures: Sequence[CompactFailure], passing: Sequence[CompleteRun]
 ) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
-    """Failures of one version of an eval that look the same, with what is known of all models."""
+    """Yield failures of one version of an eval with the same error signature, with the results of all models."""
     by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
     for one in failures:
@@ -358,14 +363,13 @@ def _model(
 
 
 Key = tuple[str, ...]
-"""A model in any spelling."""
+"""Key of a model, equal for all spellings."""
 
 
 def recurring_evals(library: Library, models: Sequence[str] = (), store: Store | None = None) -> RecurringEvals:
-    """Each failing eval over all reports; of the named models (`provider/model`, in any spelling) where any is.
+    """Return each failing eval over all reports, or over those of the named models (`provider/model`, in any spelling).
 
-    With a store, what it knows of their runs tells better whether an action held. Raises `NotFoundError` where a
-    model has no report.
+    With a store, outcomes of actions are more precise. Raises `NotFoundError` if a model has no report.
     """
     folders = []
     for provider, name in map(_named, models):
@@ -378,9 +382,9 @@ def recurring_evals(library: Library, models: Sequence[str] = (), store: Store |
 
 
 def alike_evals(library: Library, store: Store, models: Sequence[str] = (), least: int = 2) -> SharedFailures:
-    """Evals that at least so many models fail in the same way, over the stored runs of all or of the named models.
+    """Return evals that at least `least` models fail in the same way, over stored runs of all or the named models.
 
-    Raises `NotFoundError` for a named model that has neither a stored run nor a report.
+    Raises `NotFoundError` if a named model has neither a stored run nor a report.
     """
     wanted = {model_key(*_named(model)): model for model in models}
     gathered = _Gathered(store, frozenset(wanted))
@@ -393,11 +397,11 @@ def alike_evals(library: Library, store: Store, models: Sequence[str] = (), leas
 
 
 class _Gathered:
-    """Failures, and runs without any, by experiment; runs are read one by one and not kept."""
+    """Failures and failure-free runs by experiment; runs are loaded one at a time."""
 
     def __init__(self, store: Store, wanted: frozenset[Key]) -> None:
         self.known: set[Key] = set()
-        """Every model that has a stored run."""
+        """Every model with a stored run."""
         self._found: list[tuple[str, list[CompactFailure], list[CompleteRun]]] = []
         for run in stored_runs(store):
             key = model_key(run.provider, run.model)
@@ -426,7 +430,7 @@ def _named(model: str) -> tuple[str, str]:
 
 
 def _uncounted(library: Library, models: Sequence[str], known: Set[Key]) -> list[str]:
-    """A note on each model of which there are reports and not one stored run."""
+    """Return a note on each model that has reports but no stored run."""
     files = [file for model in models for file in library.of_model(*_named(model))] if models else library.all()
     folders = {str(PurePosixPath(file.name).parent) for file in files}
     missing = sorted(folder for folder in folders if "/" in folder and model_key(*_named(folder)) not in known)

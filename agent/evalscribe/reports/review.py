@@ -19,7 +19,7 @@ from evalscribe.reports.history import EvalPaths
 from evalscribe.reports.reading import read_report
 
 SHORTEST_PREFIX = 6
-"""People shorten run ids; a shorter word may begin any id."""
+"""Shortest abbreviation of a run id; a shorter word could match any id."""
 
 
 class ReviewerLabel(Frozen):
@@ -35,13 +35,13 @@ class Disagreement(Frozen):
     run: str
     eval: str
     more: int
-    """Other evals of its group, of which the same people say the same."""
+    """Number of other evals in its group with the same labels by the same people."""
     report: str
     opinions: tuple[ReviewerLabel, ...]
 
 
 class PendingLabel(Frozen):
-    """Corrections that are no labels yet."""
+    """Corrections that are not merged yet."""
 
     report: str
     branch: str | None
@@ -55,15 +55,15 @@ class UnreadableVersion(Frozen):
 
 
 class SyncResult(Frozen):
-    """What `review sync` found and changed."""
+    """Result of `review sync`."""
 
     ref: str
     commit: str
     labels: int
-    """Those in force and those overruled."""
+    """Number of labels, in force and overruled."""
     reviewers: tuple[str, ...]
     reports: int
-    """How many reports have labels."""
+    """Number of reports with labels."""
     new: int
     changed: int
     withdrawn: int
@@ -81,17 +81,19 @@ class ExportedLabels(Frozen):
     path: str
     subjects: int
     alike: int
-    """Failures left out because the same verdict was given to one that is in it."""
+    """Failures omitted because an included one has the same verdict."""
     contradicted: int
-    """Failures left out because two reports of their run give them different labels."""
+    """Failures omitted because two reports of their run give them different labels."""
     elsewhere: int
-    """Failures left out because their run is not in the store."""
+    """Failures omitted because their run is not in the store."""
 
 
 def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncResult:
-    """Put what people said in merged reports into the store, in place of what was there.
+    """Replace the stored labels by those of the merged reports.
 
-    Raises `UsageError` outside git, `DataError` where git cannot read its history.
+    Raises:
+        UsageError: The reports folder is in no git repository.
+        DataError: git cannot read its history.
     """
     merged = library.merged(ref)
     before = store.labels()
@@ -117,9 +119,9 @@ def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncR
 
 
 def current_labels(library: Library, store: Store) -> tuple[HumanLabel, ...]:
-    """What people say in merged reports, stored by nobody; outside of git what the last `sync_labels` stored.
+    """Return the labels of merged reports without storing them; outside git, the labels of the last `sync_labels`.
 
-    Raises `NotFoundError` where there is nothing.
+    Raises `NotFoundError` if there are none.
     """
     try:
         held = _held(_Reader(store), library, library.merged(None))
@@ -129,7 +131,7 @@ def current_labels(library: Library, store: Store) -> tuple[HumanLabel, ...]:
 
 
 def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
-    """The labels of every report, by its name."""
+    """Return the labels of every report, by name."""
     held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
     for copy in reader.copies():
         held.pop(copy)
@@ -137,13 +139,13 @@ def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[st
 
 
 def statistics(library: Library, store: Store) -> AgreementStats:
-    """How judges fare by the labels in the store. Raises `NotFoundError` without labels."""
+    """Compute agreement between judges and stored labels. Raises `NotFoundError` without labels."""
     labels = _labels(store)
     return agreement_stats(labels, dict(_findings(library)))
 
 
 def export_labels(store: Store, path: Path) -> ExportedLabels:
-    """Labels in force as a dataset for `judge-eval`, of stored runs. Raises `NotFoundError` without such labels."""
+    """Export labels in force on stored runs as a dataset for `judge-eval`. Raises `NotFoundError` if there are none."""
     labels = _labels(store)
     agreed = truths(labels)
     here = {run: store.get_run(run) for run in {label.run for label in agreed}}
@@ -174,15 +176,15 @@ def _labels(store: Store) -> tuple[HumanLabel, ...]:
 
 
 class _Reader:
-    """Reads versions of reports, each text once."""
+    """Parses versions of reports, each text once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.unread: list[UnreadableVersion] = []
         self.newest: dict[str, Analysis] = {}
-        """By name what the merged report says, where it can be read."""
+        """The merged reports that can be read, by name."""
         self._since: dict[str, int] = {}
-        """By name how old the file is, where it can still be read."""
+        """Age of each readable file, by name."""
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
         reading = cache(lambda text: self.read(text, name))
@@ -203,7 +205,9 @@ class _Reader:
         return self._placed(labels_of_versions(versions, lambda text: _readable(reading(text)), about))
 
     def copies(self) -> Iterator[str]:
-        """Judges' reports of runs that have an older one: who copied its labels gave none; each is told as not read."""
+        """Yield judges' reports on runs that have an older report: labels copied from it do not count. Each is noted as
+        unread.
+        """
         first: dict[str, str] = {}
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
             if self.newest[name].revision is not None:
@@ -215,7 +219,7 @@ class _Reader:
 
     @staticmethod
     def read(text: str, name: str) -> Analysis | str:
-        """What a text says, or why it cannot be read."""
+        """Parse a text; return the reason if it cannot be read."""
         try:
             return read_report(text, PurePosixPath(name).name)
         except DataError as error:
@@ -232,14 +236,14 @@ class _Reader:
         )
 
     def _run(self, said: str) -> str:
-        """The stored run that is meant, where there is one; people shorten ids."""
+        """Return the stored run that an abbreviated id refers to, if any."""
         if self._store.get_run(said) or len(said) < SHORTEST_PREFIX:
             return said
         known = self._store.run_ids(said)
         return known[0] if len(known) == 1 else said
 
     def _placed(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
-        """With the paths that their run has, where it is stored: people write bare names."""
+        """Complete bare names to the paths of their stored run."""
         run = self._store.get_run(labels[0].run) if labels else None
         if run is None:
             return labels
@@ -252,7 +256,7 @@ def _readable(said: Analysis | str) -> Analysis | None:
 
 
 def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Two people of one name with their addresses."""
+    """Add addresses to people who share a name."""
     emails: dict[str, set[str]] = {}
     for label in labels:
         emails.setdefault(label.reviewer, set()).add(label.email)
@@ -272,7 +276,7 @@ def _put(store: Store, labels: Iterable[HumanLabel], before: Iterable[HumanLabel
 
 
 def _difference(before: Iterable[HumanLabel], after: Iterable[HumanLabel]) -> tuple[int, int, int]:
-    """How many labels are new, changed and withdrawn."""
+    """Count new, changed and withdrawn labels."""
     old, new = _by_giver(before), _by_giver(after)
     changed = sum(key in old and old[key] != said for key, said in new.items())
     return len(new.keys() - old.keys()), changed, len(old.keys() - new.keys())
@@ -286,7 +290,7 @@ def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[ob
 
 
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
-    """One for all evals of a group."""
+    """Yield one disagreement per group."""
     alike: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
     for told in disagreements(labels):
         opinions = tuple(
@@ -298,7 +302,7 @@ def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
 
 
 def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
-    """Each correction once, however many branches have it."""
+    """Yield each unmerged correction once, even if several branches have it."""
     told: set[object] = set()
     for one in unmerged:
         said, base = (reader.read(text, one.name) if text else "" for text in (one.text, one.base))
@@ -313,7 +317,7 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
 
 
 def _findings(library: Library) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
-    """Every failed eval in reports that a judge made."""
+    """Yield every failed eval in reports made by a judge."""
     for file in library.all():
         said = _Reader.read(file.text, file.name)
         if isinstance(said, Analysis) and said.revision is not None:
