@@ -3,7 +3,7 @@
 The SDK's names are imported on first use: `import evalscribe` alone loads nothing.
 """
 
-TYPE_CHECKING = False  # type checkers take it for true; `typing` alone would take ten times as long as all this
+TYPE_CHECKING = False  # type checkers assume True; importing `typing` takes ten times as long as this module
 if TYPE_CHECKING:
     from evalscribe.client.client import Client
     from evalscribe.client.service import BaseLLMService, build_judge

@@ -23,9 +23,9 @@ ROUTING_PROVIDERS = frozenset(
 
 
 class Frozen(BaseModel):
-    """A value: immutable, and closed against fields that nobody declared.
+    """Base of values: immutable, without undeclared fields.
 
-    What checks it is built when the first one is made: a command makes a fifth of the values that its imports declare.
+    The validator is built on first use, because a command uses only a fifth of the classes that it imports.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

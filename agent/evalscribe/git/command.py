@@ -37,30 +37,32 @@ REPOSITORY_VARIABLES = (
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
 )
-"""What `git rev-parse --local-env-vars` lists and the like: set by a hook around us, they mean its repository.
+"""Variables that point git at a repository (see `git rev-parse --local-env-vars`). A hook that runs evalscribe sets
+them
+for its own repository.
 
-The last three give names of files another meaning than ours.
+The last three change how git interprets path names.
 """
 
 
 def require_git() -> None:
-    """Raises `UsageError` if git is not installed."""
+    """Check that git is installed. Raises `UsageError` otherwise."""
     if which("git") is None:
         raise UsageError("git is not installed, or not on PATH")
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of git: no other repository, no questions, messages in English."""
+    """Return the environment for git: no inherited repository, no prompts, English messages."""
     kept = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
 
 
 class GitError(Exception):
-    """git refused a command; the message is what it or a hook said, on one line."""
+    """git refused a command; the message is the one-line output of git or a hook."""
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """Result of a command."""
 
     code: int
     out: bytes
@@ -68,12 +70,14 @@ class Ended(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its output without the last line end; what is no UTF-8 comes back as it was when it is given to git."""
+        """Return the output without the last line end; invalid UTF-8 is preserved when the text is passed back to
+        git.
+        """
         return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 class Git:
-    """Runs git in a folder. `options` stand before every command."""
+    """Runs git in a folder. `options` precede every command."""
 
     def __init__(self, folder: Path, options: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -87,9 +91,9 @@ class Git:
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> Ended:
-        """Run one command to its end, with `feed` on its standard input.
+        """Run one command to completion, with `feed` on its standard input.
 
-        After `at_most_s` seconds it is ended and has failed. Raises `UsageError` if git cannot be started.
+        After `at_most_s` seconds it is ended and counts as failed. Raises `UsageError` if git cannot be started.
         """
         command = ["git", *self._options, *arguments]
         try:
@@ -118,12 +122,12 @@ class Git:
         return Ended(process.returncode, out, err.decode("utf-8", "replace"))
 
     def ask(self, *arguments: str) -> str | None:
-        """Return what a command prints; None if it fails."""
+        """Return a command's output; None if it fails."""
         ended = self.run(*arguments)
         return None if ended.code else ended.text
 
     def output(self, *arguments: str, feed: bytes | None = None) -> bytes:
-        """Return what a command prints. Raises `GitError` if it fails."""
+        """Return a command's output. Raises `GitError` if it fails."""
         ended = self.run(*arguments, feed=feed)
         if ended.code:
             out = ended.out.decode("utf-8", "replace")
@@ -133,15 +137,15 @@ class Git:
         return ended.out
 
     def text(self, *arguments: str) -> str:
-        """Return what a command prints, without space around it. Raises `GitError` if it fails."""
+        """Return a command's output without surrounding white space. Raises `GitError` if it fails."""
         return self.output(*arguments).decode("utf-8", "surrogateescape").strip()
 
 
 class ReportRepository(Git):
-    """The repository around a folder, and its objects."""
+    """The repository that contains a folder, and its objects."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
-        """Raises `GitError` outside of a repository."""
+        """Open the repository. Raises `GitError` if the folder is in none."""
         super().__init__(folder, env=env)
         self.git_dir = Path(self.text("rev-parse", "--absolute-git-dir"))
         self.common_dir = folder / self.text("rev-parse", "--git-common-dir")
@@ -152,12 +156,13 @@ class ReportRepository(Git):
         self._objects: GitDB | None = None
 
     def blob(self, name: str) -> bytes:
-        """Return a blob by its full id. Raises `GitError` if there is none.
+        """Return a blob by its full id. Raises `GitError` if it does not exist.
 
-        It is read without a process, because a report may have hundreds of versions. git is asked for what is not
-        found: objects of a partial clone that have to be fetched, or ids in another hash than SHA-1.
+        Loose and packed objects are read without a process, because a report may have hundreds of versions. git is
+        asked for
+        the rest: objects of a partial clone that must be fetched, and hashes other than SHA-1.
         """
-        from git import GitDB  # takes longer to load than git to answer; most commands read no history
+        from git import GitDB  # slower to import than git is to answer; most commands read no history
         from git.exc import ODBError
 
         if self._objects is None:
@@ -185,22 +190,24 @@ QUIET = (
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
-"""Hooks look at the folder's checked out files, which are not what is committed and pushed here, and may change them;
-an index of our own must leave nothing beside the user's; a commit that only this folder replaces by another is still
-the one that others have; and a server that says nothing is not waited for forever."""
+"""Options for commands that work on commits. Hooks are off, because they check the folder's checked-out files rather
+than
+what is committed and pushed here, and may change them; an index of our own must leave no files beside the user's;
+replaced commits are ignored, because others have the originals; and a silent server times out.
+"""
 
 
 class GitResult(Ended):
-    """How a command ended, with an error message that may be shown."""
+    """Result of a command, with an error message that may be shown."""
 
     @property
     def said(self) -> str:
-        """What it complained about, on one line and without a secret."""
+        """The error output on one line, without secrets."""
         return redact.redact(" ".join(self.err.split()))[:400]
 
 
 class GitFolder(Git):
-    """Runs git in a folder."""
+    """Runs git in a folder and redacts its messages."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, QUIET)
@@ -212,5 +219,5 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """As for any `Git`; a remote may repeat its URL with a token in what it says."""
+        """Run a command like `Git.run`, redacting messages: a remote may repeat its URL with a token."""
         return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

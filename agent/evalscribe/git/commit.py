@@ -18,9 +18,11 @@ IN_PROGRESS = {
 
 
 def commit_only(path: Path, message: str) -> str:
-    """Commit this file on the current branch; the commit's id, HEAD's where the file has not changed.
+    """Commit this file on the current branch; return the commit's id, or HEAD's if the file has not changed.
 
-    Raises `UsageError` where the repository cannot take a commit now, `DataError` where git or a hook refuses.
+    Raises:
+        UsageError: The repository cannot take a commit now.
+        DataError: git or a hook refuses.
     """
     path = path.resolve()
     repo = _repository(path)
@@ -63,7 +65,7 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Git would make up a name from the machine's; nobody wants that in a history."""
+    """Return an error if no author is configured: git would derive a name from the machine's."""
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", who) is None:
             return "git does not know who you are; set user.name and user.email"
@@ -71,7 +73,7 @@ def _no_name(repo: ReportRepository) -> str | None:
 
 
 def _commit(repo: ReportRepository, path: Path, message: str) -> None:
-    """A file that git does not know yet must be announced first; that is taken back where the commit fails."""
+    """Commit the file; an untracked file is added first, and removed from the index if the commit fails."""
     known = bool(repo.text("ls-files", "--", _only(path)))
     if not known:
         repo.text("add", "--intent-to-add", "--", _only(path))
@@ -85,7 +87,7 @@ def _commit(repo: ReportRepository, path: Path, message: str) -> None:
 
 
 def _only(path: Path) -> str:
-    """A pathspec that means this file, whatever characters its name has."""
+    """Return a pathspec that matches exactly this file, even if its name has special characters."""
     return f":(literal){path}"
 
 

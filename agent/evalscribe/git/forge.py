@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ManualForge:
-    """`Forge` for any remote, and for GitHub without a token."""
+    """`Forge` for any remote, and for GitHub without a token; it only names pages."""
 
     def __init__(self, remote_url: str | None) -> None:
         self.remote_url = remote_url
@@ -32,21 +32,21 @@ class ManualForge:
         return None
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing: no connection is open."""
 
 
 def wrap_section(mark: str, text: str) -> str:
-    """The text between its marks, in which nothing looks like one: evidence may quote them."""
+    """Wrap the text in its marks, escaping any marks inside: evidence may quote them."""
     return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
 
 
 def starts_with_section(mark: str, body: str) -> bool:
-    """Whether the text begins as ours."""
+    """Return True if the text begins with our section."""
     return body.lstrip().startswith(_begin(mark))
 
 
 def replace_section(mark: str, body: str | None, text: str) -> str:
-    """The text with our part new. Where people took a mark away there is no part of ours: it stays as it is."""
+    """Replace our section of the text. Without marks, because people removed them, the text stays unchanged."""
     if not body or not body.strip():
         return wrap_section(mark, text)
     before, begun, rest = body.partition(_begin(mark))
@@ -67,11 +67,11 @@ PERMISSION = f"{NEEDS} `permissions: pull-requests: write`"
 
 
 class PullRequestExists(DataError):
-    """Somebody opened the same pull request a moment ago."""
+    """Another process opened the same pull request in the meantime."""
 
 
 def translate_error(what: str, error: GithubException) -> EvalscribeError:
-    """`what` could not be done, in words after `cannot`."""
+    """Convert an API error; `what` completes the message after `cannot`."""
     said = " ".join(_said(error))
     begin = f"cannot {what}: GitHub"
     if error.status == 401:
@@ -97,7 +97,7 @@ def _limited(error: GithubException, said: str) -> bool:
 
 
 def _said(error: GithubException) -> Iterable[str]:
-    """The messages of the answer, each short; a proxy's page is none."""
+    """Yield the short messages of a response; a proxy's HTML page has none."""
     data = error.data if isinstance(error.data, dict) else {}
     parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
     said = [" ".join(str(part).split())[:200] for part in parts if part]
@@ -105,16 +105,16 @@ def _said(error: GithubException) -> Iterable[str]:
 
 
 PART = "report"
-"""The mark of our part of a pull request's text."""
+"""Mark of our section in a pull request's text."""
 OUR_TITLE = "Analyze "
-"""How our titles begin; any other title is a person's."""
+"""Start of generated titles; any other title is a person's."""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
 """Most bytes of a response after decompression. A page of a hundred comments of 64 KiB each has half as many."""
 PIECE = 16 * 1024
 """Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
-"""What the client raises for an answer of another shape, and for one that leads to another host."""
+"""Errors that PyGithub raises for a response of another shape, or one that redirects to another host."""
 AGAIN = Retry(
     total=2,
     backoff_factor=0.5,
@@ -123,14 +123,16 @@ AGAIN = Retry(
     respect_retry_after_header=False,
     raise_on_status=False,
 )
-"""The client's own way of trying again sleeps until a rate limit is over, which may be an hour."""
+"""Replaces PyGithub's own retry, which sleeps until a rate limit ends, perhaps for an hour."""
 
 
 class _Response(RequestsResponse):
     """A response whose body is limited to `LARGEST` bytes."""
 
     def read(self) -> str:
-        """Raises `requests.exceptions.ContentDecodingError` if the body is larger or compressed more than once."""
+        """Return the body. Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than
+        once.
+        """
         if "," in self.headers.get("content-encoding", ""):
             raise requests.exceptions.ContentDecodingError("compressed more than once")
         content = bytearray()
@@ -155,7 +157,7 @@ class _Https(HTTPSRequestsConnectionClass):
 
 
 class GitHubForge:
-    """`Forge` for one repository. `remote_url` is for the address that is told where something fails."""
+    """`Forge` for one repository. `remote_url` is the address shown in errors."""
 
     def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
         self.owner = path.partition("/")[0]
@@ -198,7 +200,7 @@ class GitHubForge:
             return ours.html_url
 
     def check(self) -> None:
-        """Raises `EvalscribeError` where the API does not take the token; changes nothing."""
+        """Check that the API accepts the token; changes nothing. Raises `EvalscribeError`."""
         with _errors("look whether the token is taken"):
             self.client.requester.requestJsonAndCheck("GET", "/meta")
 
@@ -221,18 +223,18 @@ class GitHubForge:
         return _told(pull, "updated" if _updated(pull, title, body) else "unchanged")
 
     def _open(self, branch: str) -> "Pull | None":
-        """The branch's open pull request: one at most."""
+        """Return the branch's open pull request, if any."""
         pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
         return next((pull for pull in pulls if pull.head.ref == branch and _from_here(pull)), None)
 
 
 def _from_here(pull: "Pull") -> bool:
-    """Whether the branch is the repository's own and no fork's: a renamed repository lists all that is open."""
+    """Return True if the branch is the repository's own and not a fork's: a renamed repository lists all open ones."""
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
 def _updated(pull: "Pull", title: str, body: str) -> bool:
-    """Whether there was anything to change. A title that a person gave stays, as does text of theirs."""
+    """Update a pull request; return True if anything changed. A title or text by a person is preserved."""
     title = title if pull.title.startswith(OUR_TITLE) else pull.title
     text = replace_section(PART, pull.body, body)
     if (title, _lines(text)) == (pull.title, _lines(pull.body or "")):
@@ -247,7 +249,7 @@ def _rewrite(comment: "IssueComment", body: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """The page sends text back with line ends of its own."""
+    """Split into lines: GitHub returns text with other line ends."""
     return text.replace("\r\n", "\n").strip().split("\n")
 
 
@@ -257,7 +259,7 @@ def _told(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -> PullRe
 
 @contextmanager
 def _errors(what: str) -> Iterator[None]:
-    """Whatever the client raises becomes an `EvalscribeError`; its messages may quote a whole page."""
+    """Convert every error of the client to an `EvalscribeError`; its own messages may quote a whole page."""
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:

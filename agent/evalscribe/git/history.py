@@ -17,9 +17,9 @@ _REF = "%(refname) %(symref)"
 REPORTS = "*.md"
 """Every markdown file of the repository: a report may have been moved from anywhere."""
 _FILE = b"100"
-"""How the mode of a regular file begins; a link's target is no text of a report."""
+"""Start of a regular file's mode; a link's target is not a report's text."""
 _BOT = "[bot]"
-"""How the names of those end that are no people."""
+"""End of the names of bots."""
 _COAUTHORS = "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x01)"
 _COAUTHOR = re.compile(r"([^<>]*\S) *<([^<>]+)>")
 _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSignature": "false"}
@@ -28,21 +28,21 @@ _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSig
 class Commit(NamedTuple):
     id: str
     parents: tuple[str, ...]
-    """Of those that touch markdown; git leaves out the others."""
+    """Parents that touch markdown; git omits the others."""
     author: str
     email: str
     date: str
 
 
 class CommitChange(NamedTuple):
-    """What one commit did to one file, beside one of its parents."""
+    """A commit's change to one file, relative to one parent."""
 
     blob: str | None
-    """None where it is no file any more."""
+    """None if the file was deleted."""
     was: str | None
-    """Its path in the parent; None where the name went to nobody: the file was moved away."""
+    """Its path in the parent; None if the file was moved away and the path is gone."""
     same: bool
-    """Whether only the name changed."""
+    """True if only the name changed."""
 
 
 Changes = Mapping[str, CommitChange]
@@ -51,7 +51,7 @@ FileAtCommit = tuple[str, str]
 
 
 class GitHistory:
-    """What is merged into one commit."""
+    """The history of one commit."""
 
     def __init__(self, repo: ReportRepository, tip: str) -> None:
         self.tip = tip
@@ -60,7 +60,7 @@ class GitHistory:
         self._changes = _changes(repo, list(self._commits.values()))
 
     def versions(self, repo: ReportRepository, path: str) -> Iterator[FileVersion]:
-        """Oldest first; a merge is one where its text differs from that of each of its parents."""
+        """Yield versions, oldest first; a merge counts if its text differs from that of each parent."""
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
         before: dict[FileAtCommit, list[FileAtCommit]] = {}
@@ -87,7 +87,7 @@ class GitHistory:
         )
 
     def _changed_at(self, place: FileAtCommit) -> FileAtCommit | None:
-        """The commit that gave the file the text that it has here, and its path there; None where there is no file."""
+        """Return the commit that gave the file its text at this place, and its path there; None if there is no file."""
         while True:
             follow = self._unchanged_since(place)
             if follow is None:
@@ -96,7 +96,7 @@ class GitHistory:
             place = follow
 
     def _unchanged_since(self, place: FileAtCommit) -> FileAtCommit | None:
-        """The file in the first parent that has the same text; None where every parent differs."""
+        """Return the file in the first parent with the same text; None if every parent differs."""
         commit, path = place
         for parent, change in zip(self._commits[commit].parents, self._beside_parents(place), strict=False):
             if change is None:
@@ -118,7 +118,7 @@ class GitHistory:
 
 @contextmanager
 def open_git(folder: Path) -> Iterator[ReportRepository]:
-    """The repository around a folder. Raises `UsageError` outside of one and for what git refuses."""
+    """Open the repository of a folder. Raises `UsageError` if there is none or git refuses."""
     try:
         # Reading must not lock the index against the user's own commands.
         repo = ReportRepository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
@@ -138,12 +138,12 @@ def open_git(folder: Path) -> Iterator[ReportRepository]:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the next one upwards that there is: reports may be merged that nobody has here."""
+    """Return the folder or its nearest existing parent: merged reports may not exist locally."""
     return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
 
 
 def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
-    """What `ref` is called in full, and its commit. Raises `UsageError` where there is none."""
+    """Return the full name and the commit of `ref`. Raises `UsageError` if it does not exist."""
     if not ref:
         listed = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
         known = dict(line.partition(" ")[::2] for line in listed.splitlines())
@@ -156,19 +156,19 @@ def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
 
 
 def read_blob(repo: ReportRepository, blob: str) -> str | None:
-    """None for what is too large to be a report. Bytes that are no UTF-8 are replaced."""
+    """Return a blob's text, with invalid UTF-8 replaced; None if it is too large for a report."""
     content = repo.blob(blob)
     return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
 
 
 def path_in_repository(repo: ReportRepository, folder: Path) -> str:
-    """The folder's path in the repository with `/` at its end; empty for the repository's own."""
+    """Return the folder's path in the repository with a final `/`; empty for the root."""
     path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
     return "" if path == "." else f"{path}/"
 
 
 def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str, ...]:
-    """Markdown files of a commit below a folder (as `path_in_repository` calls it), relative to it."""
+    """List a commit's markdown files below a folder (from `path_in_repository`), relative to it."""
     command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
     out = repo.output(*command, *([folder] if folder else []))
     paths = (os.fsdecode(path).removeprefix(folder) for path in out.split(b"\0"))
@@ -176,7 +176,7 @@ def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str,
 
 
 def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
-    """Every commit that touches markdown, and merges between them, children before parents."""
+    """Yield every commit that touches markdown, and merges between them, children before parents."""
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
     command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
     shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
@@ -188,9 +188,10 @@ def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
 
 
 def _person(author: str, email: str, others: str) -> tuple[str, str]:
-    """Name and address of who made a commit: of a bot's the one person who helped, as where a bot's branch is squashed.
+    """Return name and address of a commit's author; for a bot, those of the only co-author, as in squashed bot
+    branches.
 
-    An address is told by no case; who has none is known by name. Names are short and visible, whatever git was told.
+    Addresses are compared without case; a person without one is identified by name. Names are shortened and cleaned.
     """
     people = {found[2].lower(): found for one in others.split("\1") if (found := _COAUTHOR.fullmatch(one.strip()))}
     helped = [found for found in people.values() if not found[1].endswith(_BOT)]
@@ -200,7 +201,7 @@ def _person(author: str, email: str, others: str) -> tuple[str, str]:
 
 
 def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
-    """What each commit did beside each of its parents."""
+    """Return each commit's changes relative to each parent."""
     pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
     command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
     asked = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
@@ -209,7 +210,7 @@ def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[st
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:
-    """One of each pair that was asked about, in their order."""
+    """Yield the changes of each requested pair, in order."""
     found: dict[str, CommitChange] | None = None
     fields = iter(out.split(b"\0"))
     for field in fields:
@@ -230,11 +231,11 @@ def _parsed(out: bytes) -> Iterator[Changes]:
 
 
 MOST_BRANCHES = 100
-"""Those with the newest commits; an old repository may have thousands."""
+"""Most branches that are searched, those with the newest commits; an old repository may have thousands."""
 
 
 def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
-    """Reports below `folder` that are changed in the working tree or on a branch since it left `tip`."""
+    """Yield reports below `folder` changed in the working tree, or on a branch since it diverged from `tip`."""
     below = path_in_repository(repo, folder)
     yield from _in_working_tree(repo, folder, below, tip)
     for branch in _branches(repo, tip):
@@ -263,14 +264,14 @@ def _branches(repo: ReportRepository, tip: str) -> list[str]:
 
 
 def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
-    """Where they parted; None where they never met."""
+    """Return the merge base; None if the histories are unrelated."""
     return repo.ask("merge-base", tip, branch) or None
 
 
 def _changed(
     repo: ReportRepository, base: str | None, branch: str | None, below: str
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Names below the folder, and the blobs of then and now, the latter of no meaning in the working tree."""
+    """Yield names below the folder with their blobs before and after; the latter has no meaning in the working tree."""
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
     command = [
@@ -298,11 +299,11 @@ def _changed(
 
 
 def _unknown(repo: ReportRepository, below: str) -> Iterator[str]:
-    """Files that git does not know yet."""
+    """Yield untracked files."""
     out = repo.output("ls-files", "--others", "--exclude-standard", "-z", "--", _only(below))
     return (os.fsdecode(path).removeprefix(below) for path in out.split(b"\0") if path)
 
 
 def _only(below: str) -> str:
-    """A pathspec that means this folder, whatever characters its name has."""
+    """Return a pathspec that matches exactly this folder, even if its name has special characters."""
     return f":(literal){below}" if below else "."

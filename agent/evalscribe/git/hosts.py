@@ -14,7 +14,7 @@ from evalscribe.settings.access import GITHUB_API, Access
 
 
 def repository_of(folder: Path) -> GitRepository:
-    """The git repository that a folder belongs to; the caller closes it.
+    """Open the git repository that a folder belongs to; the caller closes it.
 
     Raises:
         UsageError: git is missing, or the folder is in no repository with a working tree.
@@ -25,7 +25,7 @@ def repository_of(folder: Path) -> GitRepository:
 
 
 def open_forge(settings: Settings, remote_url: str | None) -> Forge:
-    """GitHub if there is a token and the remote is on the server of its API; else one that only names the page to open.
+    """Open GitHub if a token is set and the remote is on its server; else a forge that only names the page to open.
 
     Raises:
         UsageError: The token would go to a host that a stranger could have named, or a package is missing.
@@ -41,7 +41,7 @@ def open_forge(settings: Settings, remote_url: str | None) -> Forge:
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
-    """How evalscribe would open the pull request itself; None if no setting helps or none is needed."""
+    """Return how to let evalscribe open the pull request itself; None if no setting helps or none is needed."""
     there, access = parse_address(remote_url), settings.github()
     if there is None:
         return None
@@ -55,6 +55,6 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
 
 
 def _belongs(host: str, access: Access) -> bool:
-    """Whether the API is that of the remote's server: `github.com` and `api.github.com`, or one host with both."""
+    """Return True if the API is the remote's: `github.com` and `api.github.com`, or one host with both."""
     api = (urlsplit(access.url).hostname or "").lower()
     return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

@@ -25,7 +25,7 @@ class RemoteAddress(NamedTuple):
 
 
 def strip_credentials(url: str) -> str:
-    """The address as it may be shown: of a login only git's own user of ssh addresses stays."""
+    """Return the address without credentials, keeping only git's own user of ssh addresses."""
     scp = None if "://" in url or _WINDOWS_DRIVE.match(url) else _SCP.fullmatch(url)
     if scp:
         return url if scp["login"] in (None, "git") else f"{scp['host']}:{scp['path']}"
@@ -39,7 +39,7 @@ def strip_credentials(url: str) -> str:
 
 
 def parse_address(url: str | None) -> RemoteAddress | None:
-    """None for a folder, and for what cannot be read as an address."""
+    """Parse a remote's address; None for a folder or anything else that is not an address."""
     if not url or _WINDOWS_DRIVE.match(url):
         return None
     if "://" not in url:
@@ -57,9 +57,10 @@ def parse_address(url: str | None) -> RemoteAddress | None:
 
 
 def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
-    """Where a person opens the request: what the server said, where that is on its own host, else what forges have.
+    """Return the page that opens a pull request: the server's own link if it is on its host, else the forge's usual
+    one.
 
-    Empty where the remote is a folder.
+    Empty if the remote is a folder.
     """
     there = parse_address(url)
     if there is None:
@@ -100,7 +101,7 @@ def _host(address: str) -> str | None:
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
 ANSWER_S = 120
-"""What a server may take to tell its branches: over ssh one that hangs would be waited for without end."""
+"""Seconds that a server may take to list its branches: a hanging ssh server would block forever."""
 TRANSFER_S = 1800
 _NO_ACCESS = re.compile(
     r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
@@ -109,7 +110,7 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
-"""Of a branch: with a colon, what a server calls one would be an order to write a branch here."""
+"""A valid branch name. A name with a colon, sent by a server, would be a refspec that writes a local branch."""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -118,7 +119,7 @@ _NO_FETCH_EFFECTS = (
     "--no-auto-maintenance",
     "--refmap=",
 )
-"""Only objects come: no branch, tag or remote-tracking branch of the user's moves."""
+"""Fetch options that only add objects: no branch, tag or remote-tracking branch of the user's moves."""
 
 
 class Remotes:
@@ -127,7 +128,9 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """The named remote; else that of the branch's upstream, `origin`, or the only one. Raises `UsageError`."""
+        """Return the named remote, else that of the branch's upstream, `origin`, or the only one. Raises
+        `UsageError`.
+        """
         names = (self.git.ask("remote") or "").splitlines()
         if name is not None and name not in names:
             raise UsageError(f"there is no remote {name!r}; there is {', '.join(names) or 'none'}")
@@ -143,7 +146,7 @@ class Remotes:
         return str(wanted[0])
 
     def url(self, remote: str) -> str | None:
-        """Where pushes go; where that is a folder by a rewriting rule of the user's, what the rule is about."""
+        """Return the push address; if the user's rewriting rule maps it to a folder, the address before the rule."""
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         if url and not parse_address(url):
             url = self.git.ask("config", "--get", f"remote.{remote}.url") or url
@@ -160,7 +163,7 @@ class Remotes:
             ended = self.git.run("fetch", *options, "--", there, ref, at_most_s=TRANSFER_S)
             if ended.code:
                 raise _refused(f"fetch {found[0]} from {remote}", ended)
-            if self._has(found[1]):  # else the branch moved in between
+            if self._has(found[1]):  # else the branch moved in the meantime
                 return found
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} moves while it is fetched; try again")
 
@@ -172,12 +175,14 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Where a push goes: by a `pushurl` elsewhere than a fetch. What is read there is what a push will meet."""
+        """Return the push address, which a `pushurl` makes differ from the fetch address, to read what a push will
+        meet.
+        """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
     def _seen(self, remote: str, there: str, branch: str | None) -> tuple[str, str] | None:
-        """Name and newest commit of a branch there."""
+        """Return name and newest commit of a branch on the remote."""
         asked = ("--symref", "--", there, "HEAD", "refs/heads/*")
         ended = self.git.run("ls-remote", *asked, at_most_s=self.answer_s)
         if ended.code:
@@ -190,23 +195,25 @@ class Remotes:
         return (branch, tips[branch]) if branch in tips else None
 
     def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
-        """What the remote's HEAD names, else our note of that, else a usual name, else the only branch."""
+        """Return the main branch: the remote's HEAD, else the local record of it, else a usual name, else the only
+        branch.
+        """
         noted = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
         names = [name.removeprefix("refs/heads/") for name in heads]
         names += [noted.removeprefix(f"refs/remotes/{remote}/"), *MAIN_NAMES, *(tips if len(tips) == 1 else ())]
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Whether the commit is here with all it needs, not just left over from a fetch that was broken off.
+        """Return True if the commit is here with its history, and is not left over from an interrupted fetch.
 
-        What a partial clone left with the remote is not needed, and would come file by file.
+        Objects that a partial clone left on the remote are not required; they would be fetched one by one.
         """
         options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
 def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
-    """A server that answered and said no is no network that failed."""
+    """Return the error of a failed push, distinguishing a refusal by the server from a network failure."""
     rejected = re.search(r"^!\t\S+\t(.+)$", ended.text, re.MULTILINE)
     if rejected is None:
         return _refused(f"push {branch} to {remote}", ended)

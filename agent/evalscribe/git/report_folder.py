@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 _HEAD = 4000
-"""Leading characters that are searched for the model's name."""
+"""Leading characters searched for the model's name."""
 _SHORTEST_PREFIX = 6
-"""Fewest characters of a run id in a file name that people shortened, such as `jn7922_2026-02-06.md`."""
+"""Fewest characters of a shortened run id in a file name, such as `jn7922_2026-02-06.md`."""
 
 
 class ReportsFolder:
@@ -57,15 +57,15 @@ class ReportsFolder:
         return found
 
     def all(self) -> Iterator[ReportFile]:
-        """Every markdown file, by name."""
+        """Yield every markdown file, by name."""
         yield from (report for report in map(self._read, self._files()) if report)
 
     def document(self, name: str) -> str | None:
-        """What a file of any kind holds; None where there is none. Raises `DataError` for a name outside the folder."""
+        """Return the text of any file; None if it does not exist. Raises `DataError` for a name outside the folder."""
         return self._text(self._inside(name))
 
     def write(self, name: str, text: str) -> Path:
-        """Write one report; its absolute path. Raises `DataError`, `AccessError`, `UnavailableError`."""
+        """Write one report and return its absolute path. Raises `DataError`, `AccessError`, `UnavailableError`."""
         target = self._inside(name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -75,13 +75,13 @@ class ReportsFolder:
         return target
 
     def commit(self, path: Path, message: str) -> str:
-        """One commit with only this file on the current branch; its id. Raises `UsageError`, `DataError`."""
+        """Commit only this file on the current branch and return the commit's id. Raises `UsageError`, `DataError`."""
         command.require_git()
 
         return commit_only(path, message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
-        """Every merged version of a report. Raises `UsageError`, `DataError` at once."""
+        """Return every merged version of a report. Raises `UsageError`, `DataError` immediately."""
         command.require_git()
 
         with git.open_git(self.root) as repo:
@@ -91,7 +91,7 @@ class ReportsFolder:
             return iter(list(self._history.versions(repo, git.path_in_repository(repo, self.root) + name)))
 
     def merged(self, ref: str | None = None) -> MergedReports:
-        """What is merged into `ref`. Raises `UsageError`, `DataError`."""
+        """Return the reports merged into `ref`. Raises `UsageError`, `DataError`."""
         command.require_git()
 
         with git.open_git(self.root) as repo:
@@ -100,7 +100,7 @@ class ReportsFolder:
             return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Reports that are not merged as they are. Raises `UsageError`, `DataError` at once."""
+        """Return reports with unmerged changes. Raises `UsageError`, `DataError` immediately."""
         command.require_git()
 
         with git.open_git(self.root) as repo:
@@ -115,7 +115,7 @@ class ReportsFolder:
         return file.relative_to(self.root).as_posix()
 
     def _read(self, file: Path) -> ReportFile | None:
-        """None for what is no readable report of this folder. Bytes that are no UTF-8 are replaced."""
+        """Read a report, replacing invalid UTF-8; None if it is not a readable report of this folder."""
         text = self._text(file)
         if text is None or is_of_another_kind(text):
             return None
@@ -131,7 +131,7 @@ class ReportsFolder:
             return None
 
     def _inside(self, name: str) -> Path:
-        """The file that a name means, links resolved. Raises `DataError` where it leaves the folder."""
+        """Resolve a name to a file, following links. Raises `DataError` if it is outside the folder."""
         parts = PurePosixPath(name).parts
         if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
             raise DataError(f"{name!r} is no name of a report below {self.root}")
@@ -146,15 +146,15 @@ class ReportsFolder:
 
 
 def _is_named_for(run_id: str, name: str) -> bool:
-    """Whether a file is named `<run>_<date>.md`; the run id may be shortened."""
+    """Return True if the file is named `<run>_<date>.md`; the run id may be shortened."""
     stem = name.rpartition("_")[0]
     return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))
 
 
 def _is_about(report: ReportFile, model: str) -> bool:
-    """Whether a report outside the vendor's folder is about this model and not about another vendor's of the same name.
+    """Return True if a report outside the vendor's folder is about this model, not another vendor's of the same name.
 
-    It is if it contains the model's slug. Below a serving provider it is enough that it names no other vendor.
+    The report must contain the model's slug; below a serving provider it is enough that it names no other vendor.
     """
     vendor, slash, name = model.rpartition("/")
     if not slash:
@@ -167,7 +167,7 @@ def _is_about(report: ReportFile, model: str) -> bool:
 
 
 def _replace(target: Path, content: bytes) -> None:
-    """Either the old file or the whole new one is there, whatever happens in between."""
+    """Replace a file atomically."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -184,7 +184,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """The old file's permissions, or those that a new file gets (a temporary one is private)."""
+    """Return the old file's permissions, or those of a new file (a temporary file is private)."""
     if target.exists():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)
@@ -193,7 +193,7 @@ def _mode(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename last; not every system can sync a folder."""
+    """Make the rename durable; not every system can sync a folder."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -203,14 +203,14 @@ def _sync_folder(folder: Path) -> None:
 
 
 LARGEST_NEW_FILE = 1024 * 1024
-"""Bytes of a file that is there already that are looked at."""
+"""Most bytes of an existing file that are read."""
 
 
 class NewFiles:
-    """New files in a folder, which is made with the first one."""
+    """Writes new files in a folder, which is created with the first one."""
 
     def __init__(self, root: Path) -> None:
-        """Raises `DataError` for what can be no folder."""
+        """Check the folder. Raises `DataError` if it cannot be a folder."""
         try:
             self.root = root.resolve()
             taken = self.root.exists() and not self.root.is_dir()
@@ -220,7 +220,7 @@ class NewFiles:
             raise DataError(f"{root} is no folder; name another one")
 
     def check(self, names: Iterable[str]) -> None:
-        """Raises `DataError` naming the first that no file can have, before anything is written."""
+        """Check all names before anything is written. Raises `DataError` naming the first invalid one."""
         for name in names:
             target = self.root / name
             for folder in reversed(target.relative_to(self.root).parents[:-1]):
@@ -229,12 +229,14 @@ class NewFiles:
                 raise DataError(f"{target} is a folder and would have to be a file; nothing was written")
 
     def held(self, name: str) -> bytes | None:
-        """What a file has, its beginning if it is large; None where there is none. Links are files."""
+        """Return a file's content, only the beginning if it is large; None if it does not exist. A link counts as a
+        file.
+        """
         target = self.root / name
         if not os.path.lexists(target):
             return None
         try:
-            if not target.is_file():  # a pipe would be waited for
+            if not target.is_file():  # opening a pipe would block
                 return b""
             with target.open("rb") as file:
                 return file.read(LARGEST_NEW_FILE)
@@ -242,7 +244,9 @@ class NewFiles:
             return b""
 
     def create(self, name: str, text: str) -> bool:
-        """False where something came in between. Raises `AccessError`, `UnavailableError`, `DataError`."""
+        """Create a file; False if it was created elsewhere meanwhile. Raises `AccessError`, `UnavailableError`,
+        `DataError`.
+        """
         target = self.root / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -256,7 +260,7 @@ class NewFiles:
                 file.write(text.encode())
         except BaseException as error:
             with suppress(OSError):
-                target.unlink()  # ours: nobody else could have made it
+                target.unlink()  # our own file, as creation was exclusive
             if isinstance(error, OSError):
                 raise write_error(f"cannot write {target}", error) from error
             raise

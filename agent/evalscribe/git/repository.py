@@ -21,7 +21,7 @@ PROGRAM = "100755"
 
 
 class Blob(NamedTuple):
-    """What a commit has at a path."""
+    """A commit's entry at a path."""
 
     mode: str
     id: str
@@ -37,7 +37,7 @@ class Trees:
         self.git = git
 
     def listed(self, *arguments: str) -> Iterator[Blob]:
-        """What `ls-tree` tells for a commit."""
+        """Parse the output of `ls-tree` for a commit."""
         ended = self.git.run("ls-tree", "-z", "--full-tree", *arguments)
         if ended.code:
             raise UsageError(f"git cannot list the files of a commit: {ended.said}")
@@ -48,21 +48,21 @@ class Trees:
                 yield Blob(mode, id, path)
 
     def blob(self, commit: str, path: str) -> Blob | None:
-        """The entry of exactly this path, of whatever kind."""
+        """Return the entry at exactly this path, of any kind."""
         if not _is_place(path):
             return None
         return next((blob for blob in self.listed(commit, "--", path) if blob.path == path), None)
 
     def changed(self, base: str, files: Mapping[str, str]) -> str:
-        """The tree of a commit with these files in it, their bytes exactly as given."""
+        """Return the tree of a commit with these files replaced, byte for byte."""
         return self._written(("read-tree", "--end-of-options", base), base, files)
 
     def merged(self, ours: str, theirs: str, files: Mapping[str, str]) -> str:
-        """The tree of two commits: the given files, and every other one as the side has it that changed it.
+        """Merge the trees of two commits: the given files, and every other file from the side that changed it.
 
-        Raises `DataError` where both did.
+        Raises `DataError` if both sides changed a file.
         """
-        common = self.git.ask("merge-base", ours, theirs) or self.git.run("mktree").text  # of no file
+        common = self.git.ask("merge-base", ours, theirs) or self.git.run("mktree").text  # the id of a missing file
         commits = ("--end-of-options", common, ours, theirs)
         return self._written(("read-tree", "-i", "-m", "--aggressive", *commits), theirs, files)
 
@@ -73,7 +73,7 @@ class Trees:
             for arguments, feed in (
                 (start, b""),
                 (("update-index", "-z", "--index-info"), listed),
-                (("write-tree", "--missing-ok"), b""),  # a partial clone left files with the remote
+                (("write-tree", "--missing-ok"), b""),  # a partial clone left files on the remote
             ):
                 ended = self.git.run(*arguments, feed=feed, env=env)
                 _check_merged(ended.err)
@@ -85,7 +85,7 @@ class Trees:
         return ended.text
 
     def _listing(self, base: str, path: str, text: str) -> bytes:
-        """A line for `update-index --index-info`."""
+        """Return a line for `update-index --index-info`."""
         there = self.blob(base, path)
         if not _is_place(path) or (there and not there.regular) or self._runs_through_a_file(base, path):
             raise UsageError(f"{path[:200]!r} can be no regular file in {base[:12]}. Nothing was changed")
@@ -96,7 +96,7 @@ class Trees:
         return f"{mode} {ended.text}\t".encode() + os.fsencode(path) + b"\0"
 
     def _runs_through_a_file(self, base: str, path: str) -> bool:
-        """Whether what would have to be a folder is a file or a link; git would replace it without a word."""
+        """Return True if a parent folder of the path is a file or link, which git would silently replace."""
         parents = [parent.as_posix() for parent in PurePosixPath(path).parents][:-1]
         return bool(parents) and any(
             blob.mode != FOLDER for blob in self.listed(base, "--", *parents) if blob.path in parents
@@ -113,17 +113,17 @@ def _check_merged(err: str) -> None:
 
 
 def _is_place(path: str) -> bool:
-    """Whether git would take a file of that path."""
+    """Return True if git accepts a file at that path."""
     parts = path.split("/")
     return "\0" not in path and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
-"""Of git's words those that say no more than that."""
+"""Messages of git that mean only that there is no work tree."""
 
 
 def open_repository(folder: Path) -> "GitRepository":
-    """The repository that a folder belongs to. Raises `UsageError` where there is none with a working tree."""
+    """Open the repository that a folder belongs to. Raises `UsageError` if there is none with a working tree."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder")
     ended = GitFolder(folder).run("rev-parse", "--show-toplevel")
@@ -224,13 +224,13 @@ class GitRepository:
         return self.remotes.push(remote, branch, commit)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no process is open."""
 
     def _commit_id(self, name: str) -> str | None:
         return self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def _tip(self, branch: str, parent: str) -> str | None:
-        """Where the branch is now, None where there is none. Raises `UsageError` where it may not be moved."""
+        """Return the branch's commit, None if it does not exist. Raises `UsageError` if the branch may not be moved."""
         if (
             branch in ("@", "HEAD")
             or branch[:1] == "-"
@@ -247,7 +247,7 @@ class GitRepository:
         return tip
 
     def _in_use(self, branch: str) -> bool:
-        """Whether a work tree has it checked out, or is in the middle of rebasing or bisecting it."""
+        """Return True if a work tree has the branch checked out, or is rebasing or bisecting it."""
         ref = f"refs/heads/{branch}"
         trees = (self.git.ask("worktree", "list", "--porcelain") or "").splitlines()
         if f"branch {ref}" in trees:
@@ -258,12 +258,12 @@ class GitRepository:
         return any(_first_line(folder / mark) in (ref, branch) for folder in folders for mark in marks)
 
     def _check_identity(self) -> None:
-        """Git would make up a name from the machine's; nobody wants that in a history."""
+        """Check that an author is configured: git would derive a name from the machine's."""
         if any(self.git.run("var", who).code for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("git does not know who you are; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
-        """Signed where the user's commits are; the low-level command leaves it to us to look that up."""
+        """Create the commit, signed if the user's commits are; `git commit-tree` does not read that setting itself."""
         signed = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
         above = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")
@@ -274,7 +274,7 @@ class GitRepository:
         return ended.text
 
     def _move(self, branch: str, commit: str, tip: str | None) -> None:
-        """From where it was seen; an empty old value means that it must not exist."""
+        """Move the branch from its expected commit; an empty old value means that it must not exist."""
         ended = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
         if ended.code:
             raise UsageError(f"the branch {branch} was not moved: {ended.said}; try again")
@@ -288,14 +288,14 @@ def _first_line(path: Path) -> str | None:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Bytes of a file that is read; of a larger one its size counts."""
+"""Most bytes of a file that are read; a larger file is represented by its size."""
 MOST_FILES = 20_000
 OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
-"""Folders of Python files that are not the user's."""
+"""Folders with Python files that are not the user's."""
 
 
 def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
-    """Of a folder; `without`: folders whose files are no source, such as reports."""
+    """Return the state of a folder's source; `without` lists folders that are not source, such as reports."""
     left_out = tuple(path.resolve() for path in without)
     try:
         git = GitFolder(folder)
@@ -309,7 +309,7 @@ def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
 
 
 def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
-    """Files of the folder that are not as committed, new ones too."""
+    """Yield files of the folder that differ from the commit, including new ones."""
     told = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
     paths = (top / entry[3:] for entry in told.split("\0") if entry)
     yield from (path for path in paths if OTHERS.isdisjoint(path.relative_to(top).parts))
@@ -330,7 +330,7 @@ def _digest(top: Path, paths: Iterable[Path]) -> str:
 
 
 def _content(path: Path) -> str | int | None:
-    """None for what is no file, or no longer one."""
+    """Return a hash of a file's content, or its size; None if it is no longer a regular file."""
     try:
         if not path.is_file():
             return None

@@ -1,4 +1,4 @@
-"""YAML as people write it, and target prompts in files."""
+"""Read and write YAML, and read target prompts from files."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from evalscribe.model.output_schema import validate_schema
 from evalscribe.model.target import TargetMessage, prompt_variables
 
 MAX_YAML_VALUES = 50_000
-"""Values of a document; what aliases repeat counts each time."""
+"""Most values of a document; values repeated by aliases count each time."""
 MAX_YAML_DEPTH = 200
 WIDTH = 110
 _ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
@@ -25,21 +25,21 @@ _ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """What a text holds, and where."""
+    """A parsed document with the lines of its values."""
 
     value: Any
     where: str
     lines: Mapping[str, int]
-    """Line, from 1, by path."""
+    """Line numbers, from 1, by path."""
 
     def place(self, path: str) -> str:
-        """`file:line` of the value at a path, or of the nearest that holds it."""
+        """Return `file:line` of the value at a path, or of its nearest parent."""
         above = [known for known in self.lines if known and path.startswith(known)]
         return f"{self.where}:{self.lines[max(above, key=len)]}" if above else self.where
 
 
 def parse_yaml(text: str, where: str) -> YamlDocument:
-    """Raises `RubricError` for what is no YAML, for names given twice, merge keys, and aliases without end."""
+    """Parse YAML. Raises `RubricError` for invalid YAML, duplicate names, merge keys, and unbounded aliases."""
     loader = _loader(text, where)
     try:
         node = loader.get_single_node()
@@ -49,14 +49,14 @@ def parse_yaml(text: str, where: str) -> YamlDocument:
         raise _yaml_error(error, where) from error
     except RecursionError as error:
         raise RubricError("", "is nested too deeply", where) from error
-    except ValueError as error:  # a date that no calendar has, a number of too many digits
+    except ValueError as error:  # an impossible date, or a number with too many digits
         raise RubricError("", f"holds a value that cannot be read: {error}", where) from error
     finally:
         loader.dispose()
 
 
 def dump_yaml(value: object) -> str:
-    """Texts of several lines as blocks, names in their own order."""
+    """Dump YAML with multi-line text as blocks and names in their own order."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return text
 
@@ -64,7 +64,7 @@ def dump_yaml(value: object) -> str:
 def _loader(text: str, where: str) -> yaml.SafeLoader:
     try:
         return yaml.SafeLoader(text)
-    except yaml.YAMLError as error:  # characters that YAML does not know
+    except yaml.YAMLError as error:  # characters that YAML does not allow
         raise _yaml_error(error, where) from error
 
 
@@ -75,7 +75,7 @@ def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
-    """The line of every value, by its path, bounded although aliases may repeat each other."""
+    """Yield the line of every value by path, bounded even if aliases repeat each other."""
     waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -107,7 +107,7 @@ def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yam
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
-        """Equal parts are written out, each in its place."""
+        """Write equal parts out in each place."""
         del data
         return True
 
@@ -121,7 +121,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _list(dumper: yaml.SafeDumper, members: list[object]) -> yaml.SequenceNode:
-    """Short plain members stand in one line, as people write an enum."""
+    """Write short plain lists on one line, as people write an enum."""
     plain = all(isinstance(member, str | int) and len(str(member)) < 30 for member in members)
     node: yaml.SequenceNode = dumper.represent_sequence("tag:yaml.org,2002:seq", members, flow_style=plain)
     return node
@@ -132,13 +132,13 @@ _Dumper.add_representer(list, _list)
 
 
 MAX_PROMPT_BYTES = 256 * 1024
-"""Bytes of one file."""
+"""Most bytes of one file."""
 MAX_OUTPUT_TOKENS = 128_000
 _FENCE = "---\n"
 
 
 class PromptFile(Frozen):
-    """What a file may hold. `text` is one message of the user; `system` stands before all messages."""
+    """Content of a prompt file. `text` is a single user message; `system` precedes all messages."""
 
     model: str | None = None
     system: str | None = None
@@ -157,7 +157,7 @@ class PromptFile(Frozen):
 
 
 def parse_prompt(text: str, where: str) -> PromptFile:
-    """`where` is its path. Raises `DataError` saying what is wrong, and where."""
+    """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
     try:
         made = PromptFile.model_validate(_prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where))
         _check(made, where)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 MAX_TEMPLATE_BYTES = 1024 * 1024
-"""Bytes of one template."""
+"""Most bytes of one template."""
 TEMPLATE_SUFFIXES = (".j2", ".yaml")
-"""Of files that are templates or rubrics; other files beside them are nobody's."""
+"""Suffixes of templates and rubrics; other files in the folders are ignored."""
 
 
 def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
-    """The folder that came with the package: inside it when installed, at its place in a checkout."""
+    """Return the folder shipped with the package: inside it when installed, else in the checkout."""
     package = Path(evalscribe.__file__).resolve().parent
     top = package.parent if kind == "docs" else package.parents[1]
     for folder in (package / "_data" / kind, top / kind):
@@ -28,7 +28,7 @@ def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
 
 
 class Prompts:
-    """The templates in force. A file in the workspace's own `prompts/` wins over the shipped one of its name."""
+    """The active templates. A file in the workspace's `prompts/` overrides the shipped one of the same name."""
 
     def __init__(self, workspace: Path | None = None) -> None:
         self._shipped = shipped_folder("prompts")
@@ -36,11 +36,11 @@ class Prompts:
         self._environment: PlainDataEnvironment | None = None
 
     def own(self, folder: str = "") -> tuple[str, ...]:
-        """Names below `folder` whose text is the workspace's own and differs from what was shipped."""
+        """List names below `folder` that the workspace overrides with a different text."""
         return tuple(name for name in self.names(folder) if self._is_own(name))
 
     def names(self, folder: str) -> list[str]:
-        """Of every template and rubric below `folder`, the workspace's and the shipped ones."""
+        """List the names of all templates and rubrics below `folder`, the workspace's and the shipped ones."""
         files = [
             (top, path)
             for top in self._folders()
@@ -51,11 +51,11 @@ class Prompts:
         return sorted(name for name in found if any(_file(top, name) for top in self._folders()))
 
     def digest(self, folder: str) -> str:
-        """Content id of every template below `folder`, whatever they are rendered with."""
+        """Return the content id of every template below `folder`, independent of the values rendered."""
         return content_id({name: self.source(name) for name in self.names(folder)})
 
     def source(self, name: str) -> str:
-        """The text of one template. Raises `UsageError` when no folder has it, or it is not UTF-8."""
+        """Return a template's text. Raises `UsageError` if it does not exist or is not UTF-8."""
         for folder in self._folders():
             text = _text(folder, name)
             if text is not None:
@@ -63,7 +63,7 @@ class Prompts:
         raise UsageError(f"no template {name} in {' or '.join(map(str, self._folders()))}")
 
     def render(self, name: str, **values: object) -> str:
-        """Raises `UsageError` naming the template where it is broken or asks for what it is not given."""
+        """Render a template. Raises `UsageError` naming it if it is broken or uses a missing value."""
         try:
             return self._jinja().rendered(name, values)
         except UsageError:
@@ -83,7 +83,7 @@ class Prompts:
         try:
             return self.source(name) != _text(self._shipped, name)
         except UsageError:
-            return True  # what was shipped can be read
+            return True  # shipped files are readable
 
     def _folders(self) -> tuple[Path, ...]:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
@@ -91,7 +91,7 @@ class Prompts:
 
 def _place(error: Exception, name: str) -> str:
     """Return `template:line` where rendering failed, possibly in a template that `name` includes."""
-    line = getattr(error, "lineno", None)  # of a syntax error
+    line = getattr(error, "lineno", None)  # for a syntax error
     if line:
         return f"{getattr(error, 'name', None) or name}:{line}"
     place, trace = name, error.__traceback__
@@ -104,7 +104,7 @@ def _place(error: Exception, name: str) -> str:
 
 
 def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
-    """The workspace's folder, unless the workspace is the checkout that the templates come from.
+    """Return the workspace's folder, unless the workspace is the checkout that the templates come from.
 
     Raises `UsageError` for a link that leads out of the workspace.
     """
@@ -119,7 +119,7 @@ def _own_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
 
 
 def _resolved(path: Path) -> Path | None:
-    """None for a link that leads to itself."""
+    """Resolve a path; None for a link loop."""
     try:
         return path.resolve()
     except RuntimeError:
@@ -127,7 +127,7 @@ def _resolved(path: Path) -> Path | None:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """A file below a folder; None for a pipe, which would be waited for, and for what leads out by `..` or a link."""
+    """Return a file below a folder; None for a pipe, which would block, and for a path that leaves the folder."""
     path = _resolved(folder / name)
     if path is None or not path.is_relative_to(folder.resolve()):
         return None
@@ -138,7 +138,7 @@ def _file(folder: Path, name: str) -> Path | None:
 
 
 def _text(folder: Path, name: str) -> str | None:
-    """The text of a file below a folder, or None where there is none."""
+    """Return the text of a file below a folder, or None if it does not exist."""
     path = _file(folder, name)
     if path is None:
         return None

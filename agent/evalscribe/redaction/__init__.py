@@ -1,8 +1,8 @@
-"""Takes secrets out of text as it is read, so that nothing behind a source ever holds one.
+"""Remove secrets from text as it is read, so that nothing downstream of a source ever contains one.
 
-A secret is recognised in three ways: by a shape that only keys have (`shapes`, found by `tokens`), by its place
-(`places`: URLs, cookies, `.netrc`, private key blocks), or as a random-looking literal assigned to a name such as
-`token` (`assigned`, `names`). Ids, hashes and code are not changed.
+A secret is recognised in three ways: by a shape that only keys have (`keys`), by its place (URLs, cookies, `.netrc`,
+private key blocks), or as a random-looking literal assigned to a name such as `token` (both in `patterns`). Ids, hashes
+and code are not changed.
 Matching takes linear time: a pattern is tried only at certain words or long runs of characters, and the length of its
 match is bounded. `tests/benchmarks/redaction.py` measures misses, false alarms and time.
 """

@@ -268,7 +268,7 @@ _compiled = lru_cache(1024)(re.compile)
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Whether a key can begin at `start`, judged by its first characters and by the word that ends at `end`."""
+    """Return True if a key can begin at `start`, given its first characters and the word that ends at `end`."""
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]
@@ -280,7 +280,7 @@ def may_begin(text: str, start: int, end: int) -> bool:
 
 
 def may_begin_before(text: str, start: int) -> bool:
-    """Whether a key of several parts can begin at `start`."""
+    """Return True if a key of several parts can begin at `start`."""
     beginning = text[start : start + 3]
     if prefixes := _PREFIXES.get(beginning):
         return text.startswith(prefixes, start)
@@ -288,7 +288,7 @@ def may_begin_before(text: str, start: int) -> bool:
 
 
 def key_at(text: str, start: int) -> Key | None:
-    """The key that begins at `start`."""
+    """Return the key that begins at `start`, if any."""
     beginning = text[start : start + 3]
     for known in (beginning, beginning[:2]):
         for shape in _SHAPES.get(known, ()):

@@ -36,7 +36,7 @@ class ScannedText:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The words of `_WORDS` in the text."""
+        """The words of `_WORDS` that occur in the text."""
         lowered, found = self.lowered, {""}
         for word, encoded, needed in _ENCODED:
             if needed in found and encoded in lowered:
@@ -77,7 +77,7 @@ class ScannedText:
 
 
 SHORT = 48
-"""Characters of a name or text that is likely to come again."""
+"""Most characters of names and texts that are cached because they recur."""
 
 _STRONG_NAME = re.compile(r"secret|passw|passphrase|pwd|credential|token|authorization", re.IGNORECASE)
 _QUALIFIED_KEY = re.compile(
@@ -113,7 +113,7 @@ _SPACE = re.compile(r"\s")
 TEMPLATE = re.compile(
     r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:|\.(?:pem|key|crt|cer|env|json|[jt]sx?|py|txt|md|ya?ml|toml|html)$"
 )
-"""Never part of a key: a placeholder, a URL, a path, a file name, or a mark of redaction."""
+"""Text that is never part of a key: a placeholder, a URL, a path, a file name, or a redaction mark."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+|[a-z]")
 _LONGEST = 8000
@@ -126,13 +126,13 @@ def kind_of(name: str) -> str:
 
 @lru_cache(8192)
 def may_name(name: str) -> bool:
-    """Whether anything assigned to `name` can be a secret."""
+    """Return True if a value assigned to `name` can be a secret."""
     strong = _STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name)
     return bool(strong or (not _HARMLESS_KEY.search(name) and _PLAIN_KEY.search(name)))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the literal `value`, assigned to `name`, is a secret rather than an id, a hash or words."""
+    """Return True if the literal `value`, assigned to `name`, is a secret rather than an id, a hash or words."""
     if not _SHORTEST <= len(value) <= _LONGEST:
         return False
     shortest, strong = _secrets_of(name) if len(name) > SHORT else _secrets_of_short(name)
@@ -148,7 +148,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def is_basic(value: str) -> bool:
-    """Whether this is base64 of `user:password`."""
+    """Return True for base64 of `user:password`."""
     try:
         decoded = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -157,7 +157,7 @@ def is_basic(value: str) -> bool:
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
-    """How long a secret of this name is at least, None where it names none; and whether the name alone says so."""
+    """Return the shortest secret under this name (None if it names none), and True if the name alone is sufficient."""
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
@@ -165,7 +165,7 @@ def _secrets_of(name: str) -> tuple[int | None, bool]:
 
 
 _SHORTEST = 10
-"""Characters that a secret has at least."""
+"""Fewest characters of a secret."""
 _secrets_of_short = lru_cache(8192)(_secrets_of)
 
 
@@ -175,12 +175,12 @@ def looks_random(value: str) -> bool:
 
 
 def readable(value: str) -> bool:
-    """Whether this is words with at most a number behind each, as people make names up: `test-token-2`."""
+    """Return True for words with at most a number after each, as in made-up values: `test-token-2`."""
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 
 
 def _bits(value: str) -> float:
-    """Shannon entropy per character."""
+    """Return the Shannon entropy per character."""
     counts = Counter(value).values()
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
 
@@ -259,7 +259,7 @@ def _block(match: re.Match[str]) -> str:
 
 
 def redact_url_login(scanned: ScannedText) -> str:
-    """`https://user:password@host`, also with escaped slashes and in a query."""
+    """Redact logins in URLs: `https://user:password@host`, also with escaped slashes and in a query."""
     text = scanned.text
     if "@" in text:
         text = _URL_LOGIN.sub(lambda match: _url_login("://", match[1], match[2]) or match[0], text)
@@ -330,7 +330,7 @@ def redact_pgpass(scanned: ScannedText) -> str:
 
 
 def redact_user_option(scanned: ScannedText) -> str:
-    """`curl -u user:password`."""
+    """Redact `curl -u user:password`."""
     return _USER_OPTION.sub(_kept_lead("basic-auth", lambda value: not value.isdecimal()), scanned.text)
 
 
@@ -370,7 +370,7 @@ _ASSIGNED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 LONG_PART = 32
-"""Characters that no name in an expression has."""
+"""Longer than any name in an expression, in characters."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*[!.,*]*")
 _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
@@ -404,7 +404,7 @@ def _credentials(match: re.Match[str]) -> str:
 
 
 def _is_opaque(value: str) -> bool:
-    """Whether a bearer token is more than readable words such as `test-token` or an expression."""
+    """Return True if a bearer token is more than readable words such as `test-token` or an expression."""
     expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
     return len(value) >= 8 and any(c.isdigit() for c in value) and not readable(value) and not expression
 
@@ -414,7 +414,7 @@ def _assigned(match: re.Match[str]) -> str:
     before = _NAME.search(match.string, max(0, match.start() - 40), match.start())
     name = (before[0] if before else "") + lead
     first = before.start() if before else match.start()
-    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # there no value is code
+    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # no value there is code
     if not quote and ("," in lead or (not queried and _is_expression(lead, value))):
         return match[0]
     if lead[-1] in " \t" and not _SEPARATED.search(lead) and not name.startswith("--"):
@@ -426,7 +426,7 @@ _SEPARATED = re.compile(r"[=:,>]")
 
 
 def _is_expression(lead: str, value: str) -> bool:
-    """Whether a value without quotes is code; `NAME=value` as in a `.env` file is a literal."""
+    """Return True if an unquoted value is code; `NAME=value` as in a `.env` file is a literal."""
     if _CHAIN.fullmatch(value):
         return True
     words = _WORD.findall(value)

@@ -25,12 +25,12 @@ class RedactionPass(NamedTuple):
     """One way to find secrets."""
 
     words: frozenset[str]
-    """Words in lower case: the pass changes only texts with at least one of them. Empty if there is no such word."""
+    """Lower-case words: the pass changes only texts that contain one of them. Empty if there is no such word."""
     redacted: Callable[[ScannedText], str]
 
 
 class Hints(NamedTuple):
-    """Which secrets a text and its parts may hold; empty if none."""
+    """Kinds of secrets that a text and its parts may contain; empty if none."""
 
     passes: tuple[RedactionPass, ...] = ()
     """The passes that found something in the text."""
@@ -42,9 +42,9 @@ NO_HINTS = Hints()
 
 
 def redact(text: str, hints: Hints | None = None) -> str:
-    """The text with every secret replaced by `[redacted:<kind>]`. Keeps the number of lines; linear in the text.
+    """Replace every secret by `[redacted:<kind>]`. Keeps the number of lines; takes linear time.
 
-    `hints`: what a larger text holds of which this is a part, where that was looked for already.
+    `hints` describes a larger text that contains this one, if that was scanned already.
     """
     shown = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
@@ -119,13 +119,13 @@ _PASSES = (
 
 
 _redact_short = lru_cache(8192)(redact)
-"""Names and roles come again and again."""
+"""Cached, because names and roles recur."""
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
-    """A JSON value with every string redacted, names included; a member's name counts as the name of its text.
+    """Redact every string of a JSON value, including names; a member's name counts as the name of its text.
 
-    It is the same object where there is nothing to hide. `hints`: of all its strings, where they are known.
+    Returns the same object if nothing is redacted. `hints` describes all its strings, if known.
     """
     if hints is None:
         hints = find_hints("\n".join(collect_strings(value)))
@@ -150,7 +150,7 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
-    """A list's texts have the name of the list."""
+    """Redact a member; texts in a list count as assigned to the list's name."""
     if isinstance(value, list):
         return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):
@@ -176,13 +176,13 @@ MAX_MESSAGE = 300
 
 
 def safe_message(message: str, *secrets: str) -> str:
-    """One line of bounded length, without control characters and secrets."""
+    """Return one line of bounded length, without control characters and secrets."""
     for secret in filter(None, secrets):
         message = message.replace(secret, "[redacted:key]")
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 
 def require_no_secret(said: JsonValue, where: str, instead: str = "take it out") -> None:
-    """`where`: what holds it, without quoting it. Raises `UsageError`."""
+    """Check that a value contains no secret; `where` names it without quoting it. Raises `UsageError`."""
     if redact_json(said) != said:
         raise UsageError(f"{where} holds what looks like a secret, and would be stored: {instead}")

@@ -1,4 +1,4 @@
-"""`Engine`: `local` in this process, `ray` on many machines. Ray is imported only when it is chosen."""
+"""Open an engine: `local` in this process, `ray` on many machines. Ray is imported only if chosen."""
 
 from evalscribe.errors import UsageError
 from evalscribe.model.protocols import Engine
@@ -11,7 +11,9 @@ LOCAL, RAY = "local", "ray"
 
 
 def open_engine(settings: Settings, name: str | None = None) -> Engine:
-    """The named engine, or the configured one. Raises `UsageError` where there is none, or its package is missing."""
+    """Open the named engine, or the configured one. Raises `UsageError` if it does not exist or its package is
+    missing.
+    """
     chosen = name or settings.engine.value
     lanes = settings.concurrency.value
     if chosen == RAY:
@@ -24,7 +26,7 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
 
 
 def _check_cluster(address: Origin) -> None:
-    """Whoever runs a cluster gets keys and evidence, and can run code here."""
+    """Check who named the cluster: its operator receives keys and evidence, and can run code here."""
     if address.trust < ENVIRONMENT:
         raise UsageError(
             f"the Ray cluster's address comes from {address.where}, which may be a stranger's\n"

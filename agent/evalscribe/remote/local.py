@@ -1,4 +1,4 @@
-"""The engine that works in this process."""
+"""Run work in this process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 async def map_work(
     crew: WorkerPool[_Piece, _Result], work: Iterable[_Piece], lanes: int
 ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
-    """Each piece with its result, at most `lanes` under way; whoever stops listening cancels the rest."""
+    """Yield each piece with its result, at most `lanes` at a time; closing the iterator cancels the rest."""
     waiting = iter(work)
     under_way: dict[asyncio.Task[_Result | LostWork], _Piece] = {}
     try:
@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 
 class LocalEngine:
-    """A `ports.Engine` whose lanes take turns on one event loop."""
+    """An `Engine` whose workers share one event loop."""
 
     name = "local"
 
@@ -59,11 +59,11 @@ class LocalEngine:
                 yield done
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 class _OneWorker(Generic[T, R]):
-    """It dies with this process only."""
+    """A pool of one worker, which ends only with this process."""
 
     def __init__(self, worker: Worker[T, R]) -> None:
         self._worker = worker
@@ -74,7 +74,7 @@ class _OneWorker(Generic[T, R]):
 
 @asynccontextmanager
 async def no_questions() -> AsyncIterator[AskParent]:
-    """A clerk who knows nothing."""
+    """A `QuestionHandler` for workers without questions."""
 
     async def ask(question: object) -> object:
         raise LookupError(f"nobody answers {type(question).__name__}")

@@ -1,4 +1,4 @@
-"""The engine that works on a Ray cluster: its workers, and the pool that hands out work."""
+"""Run work on a Ray cluster: its workers, and the pool that distributes work."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from evalscribe.remote.local import map_work, no_questions
 
 
 class WorkerQuestion(Frozen):
-    """One question of the worker, as it goes over the line."""
+    """One question of the worker, as sent over the network."""
 
     number: int
     asked: Any
@@ -29,7 +29,7 @@ class WorkerQuestion(Frozen):
 
 @dataclass(frozen=True)
 class WorkResult:
-    """What came of a piece or of a question: a value, or what was raised."""
+    """Result of a piece of work or a question: a value, or the exception raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -41,7 +41,7 @@ class WorkResult:
 
 
 class WorkerHost:
-    """Everything here runs on the event loop of the worker's process; nothing but values goes in and out."""
+    """Runs a worker on the event loop of its process; only values go in and out."""
 
     def __init__(self) -> None:
         self._opened = AsyncExitStack()
@@ -52,11 +52,11 @@ class WorkerHost:
         self._pieces: dict[int, asyncio.Task[Any]] = {}
 
     async def open(self, factory: WorkerFactory[Any, Any]) -> WorkResult:
-        """Make the worker."""
+        """Create the worker."""
         return await capture_result(self._open(factory))
 
     async def do(self, number: int, piece: object) -> WorkResult:
-        """`number` tells pieces apart that are under way."""
+        """Do one piece of work; `number` identifies it among those in progress."""
         assert self._worker is not None, "a place is opened first"
         task = asyncio.ensure_future(capture_result(self._worker(piece)))
         self._pieces[number] = task
@@ -66,12 +66,12 @@ class WorkerHost:
             del self._pieces[number]
 
     async def cancel(self, number: int) -> None:
-        """Nobody waits for this piece any more."""
+        """Cancel a piece that nobody waits for any more."""
         if task := self._pieces.get(number):
             task.cancel()
 
     async def question(self) -> WorkerQuestion:
-        """The next question, when there is one."""
+        """Wait for the next question."""
         return await self._questions.get()
 
     async def answer(self, number: int, answer: WorkResult) -> None:
@@ -80,7 +80,7 @@ class WorkerHost:
             waiting.set_result(answer)
 
     async def close(self) -> None:
-        """Cancel what is under way and close what the worker works with."""
+        """Cancel work in progress and close the worker's resources."""
         for task in self._pieces.values():
             task.cancel()
         await asyncio.gather(*self._pieces.values(), return_exceptions=True)
@@ -98,7 +98,9 @@ class WorkerHost:
 
 
 async def capture_result(doing: Any) -> WorkResult:
-    """What came of it, as a value that crosses the wire: of an error that cannot, its kind and its words."""
+    """Return the result as a value that can be sent; an error that cannot be pickled is replaced by its type and
+    message.
+    """
     try:
         return WorkResult(value=await doing)
     except Exception as error:
@@ -106,7 +108,7 @@ async def capture_result(doing: Any) -> WorkResult:
 
 
 def _sendable(error: Exception) -> Exception:
-    error.__cause__ = error.__context__ = None  # of a library that the other side may not have
+    error.__cause__ = error.__context__ = None  # from a library that the other side may not have
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own words, made a line above
     except Exception:
@@ -118,17 +120,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 CLOSING_S = 3.0
-"""How long a worker may take to close what it works with."""
+"""Seconds that a worker may take to close its resources."""
 MAX_REASON = 200
 VERSION_HINT = "Every machine of it needs this version of evalscribe and of Python."
 
 
 class WorkerDied(Exception):
-    """A worker is gone."""
+    """A worker's process has ended."""
 
 
 class RayPool(Generic[T, R]):
-    """A `ports.Crew`; its workers are started when they are first needed."""
+    """A `WorkerPool`; workers are started on first use."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class RayPool(Generic[T, R]):
         lanes: int,
         tries: int,
     ) -> None:
-        """`ready` joins the cluster and says how many processors it has."""
+        """Store the arguments; `ready` joins the cluster and returns its number of processors."""
         self._ready = ready
         self._factory = factory
         self._clerk = clerk or no_questions
@@ -163,7 +165,7 @@ class RayPool(Generic[T, R]):
         await asyncio.gather(*(station.close() for station in self._stations))
 
     async def _station(self) -> "RayWorker":
-        """The one with the fewest pieces; a dead one is replaced. Raises what making a worker raises."""
+        """Return the worker with the fewest pieces, replacing a dead one. Raises the errors of creating a worker."""
         async with self._starting:
             self._stations = [station for station in self._stations if not station.dead]
             wanted = min(self._lanes, await self._ready())
@@ -174,7 +176,7 @@ class RayPool(Generic[T, R]):
 
 
 class RayWorker:
-    """The near end of one worker."""
+    """The local side of one worker."""
 
     def __init__(self, factory: WorkerFactory[Any, Any], clerk: QuestionHandler) -> None:
         import ray
@@ -188,7 +190,7 @@ class RayWorker:
         self._line = asyncio.ensure_future(self._serve(clerk))
 
     async def do(self, piece: object) -> Any:
-        """Raises `WorkerDied`, and what the worker raises."""
+        """Do one piece of work. Raises `WorkerDied` and the worker's own errors."""
         number = next(self._numbers)
         self.pieces += 1
         try:
@@ -224,7 +226,7 @@ class RayWorker:
         opened.result()
 
     async def _serve(self, clerk: QuestionHandler) -> None:
-        """Answer the worker's questions, each as soon as its answer is known, while it lives."""
+        """Answer the worker's questions while it lives, each as soon as its answer is known."""
         answering: set[asyncio.Task[None]] = set()
         async with clerk() as ask:
             try:
@@ -246,7 +248,7 @@ class RayWorker:
             self._actor.answer.remote(number, answer)
 
     async def _call(self, reference: Any) -> Any:
-        """Raises `WorkerDied` where the worker is gone."""
+        """Wait for a remote call. Raises `WorkerDied` if the worker is gone."""
         from ray.exceptions import RayError, RayTaskError
 
         try:
@@ -262,22 +264,23 @@ _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
 
 MAX_TRIES = 3
-"""How often a piece is tried whose worker died."""
+"""Most attempts at a piece whose worker died."""
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
-"""Bytes of shared memory of a cluster of our own; no piece is larger than a few megabytes."""
+"""Shared memory of a local cluster, in bytes; no piece is larger than a few megabytes."""
 LOOPBACK = "127.0.0.1"
 MISSING_PACKAGE = "--engine ray needs the package ray: pip install 'evalscribe[ray]'"
 
 
 class RayEngine:
-    """A `ports.Engine`. Ray is started, or joined, when the first piece is handed out."""
+    """An `Engine` on Ray, which is started or joined with the first piece of work."""
 
     name = "ray"
 
     def __init__(self, lanes: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
-        """`address`: `HOST:PORT` of a cluster's head, from a machine of that cluster; None for one of our own.
+        """Check the address; `HOST:PORT` of a cluster's head, from a machine of that cluster, or None for a local
+        cluster.
 
-        Raises `UsageError` without the package, or for an address of another kind.
+        Raises `UsageError` if the package is missing or the address is of another kind.
         """
 
         if find_spec("ray") is None:
@@ -317,7 +320,7 @@ class RayEngine:
                 await asyncio.to_thread(ray.shutdown)
 
     async def _ready(self) -> int:
-        """Join the cluster, once; how many processors it has. Raises `UnavailableError`."""
+        """Join the cluster, once, and return its number of processors. Raises `UnavailableError`."""
         import ray
 
         if self._joined is None:
@@ -328,13 +331,13 @@ class RayEngine:
 
 
 def join_cluster(address: str | None) -> bool:
-    """Whether this process was in no cluster before. Not in the main thread, where Ray would take SIGTERM for itself.
+    """Join a cluster; return False if this process was in one before.
 
-    Raises `UnavailableError`.
+    Not called in the main thread, where Ray would handle SIGTERM itself. Raises `UnavailableError`.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
-        # Nobody else may use it; without this Ray writes a token into the home folder.
+        # Keeps others out; without this Ray writes a token into the home folder.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     import ray
@@ -355,7 +358,7 @@ def join_cluster(address: str | None) -> bool:
 
 
 def _signals_are_ours() -> None:
-    """Ray hears SIGTERM before Python does, and prints a page about it."""
+    """Keep our signal handlers: Ray handles SIGTERM before Python does, and prints a page about it."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             if handler := signal.getsignal(number):
@@ -363,7 +366,7 @@ def _signals_are_ours() -> None:
 
 
 def _silence() -> None:
-    """What Ray has to say of a worker that died, ten lines, is told by us in one; it has no switch for that."""
+    """Suppress Ray's ten lines about a dead worker, which we report in one; Ray has no switch for them."""
     from ray._private import worker
 
     if hasattr(worker, "print_to_stdstream"):

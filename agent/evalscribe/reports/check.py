@@ -165,8 +165,9 @@ class EvidenceFinder:
             await source.close()
 
     def _deployed(self, run_id: str) -> RunSource:
-        """Open the run at the deployment. The id comes from a report, so it is validated before it reaches the
-        source.
+        """Open the run at the deployment.
+
+        The id comes from a report, so it is validated first.
         """
         if not _RUN.fullmatch(run_id):
             raise UsageError("its run is no id of a deployment's")

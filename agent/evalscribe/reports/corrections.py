@@ -123,7 +123,7 @@ def _labels(
     if not any(_carried(old, state, now.eval, known) for old in before):
         held.pop(version.email, None)
         held[version.email] = _new(version, now, known, about)
-    elif all(label.label != now.classification for label in held.values()):  # a merge took the other of a person's two
+    elif all(label.label != now.classification for label in held.values()):  # a merge took the other label
         held |= {label.email: label for label in earlier if label.label == now.classification}
     return tuple(_now(label, now) for label in held.values())
 

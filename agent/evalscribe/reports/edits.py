@@ -47,7 +47,7 @@ def read_edited(current: str, last_written: str | None) -> EditedReport:
     report = written if current == last_written else parse(current, written)
     if (report.revision, report.run.id) == (written.revision, written.run.id):
         return EditedReport(current, report, written, last_written)
-    return EditedReport(current, parse(current), None, None)  # somebody else's analysis came in between
+    return EditedReport(current, parse(current), None, None)  # another analysis was written in between
 
 
 def same_text(text: str, other: str) -> bool:

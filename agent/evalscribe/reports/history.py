@@ -150,8 +150,9 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
 
 
 def comparable(report: PastReport, experiment: str) -> bool:
-    """Return True if the report covers the experiment; of several experiments, only the first one's failures are
-    listed.
+    """Return True if the report lists failures of the experiment.
+
+    A report on several experiments lists only those of the first.
     """
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
     said = report.analysis.run.experiment

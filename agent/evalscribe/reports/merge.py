@@ -109,7 +109,7 @@ def refuse_changed_facts(reading: EditedReport, new: Report) -> None:
 
 
 def _judges(reading: EditedReport) -> Iterator[tuple[str, int] | tuple[str, int, int]]:
-    """Find changed `Judge:` lines; the heading may be edited, that line may not."""
+    """Find changed `Judge:` lines, and judges missing from the front matter; only the heading may be edited."""
     written = {entry.paths: entry.judge for entry in reading.written.entries} if reading.written else {}
     for number, entry in enumerate(reading.current.entries, 1):
         if written.get(entry.paths, entry.judge) != entry.judge:

@@ -60,7 +60,7 @@ def compose_report(
     own_prompts: bool = False,
     cascade: CascadeSaving | None = None,
 ) -> Report:
-    """Compose the report of a run as if it were the first; `publish` carries over people's edits.
+    """Compose the report of a run as if it were the first; `merge_report` carries over people's edits.
 
     Args:
         run: The run.

@@ -163,7 +163,7 @@ def _link(where: PublishedReport) -> str:
 
 
 def _name(path: str) -> str:
-    """Return the file name if it can be typed as it is; omit it if it has unusual characters."""
+    """Return the file name if a shell takes it as it is, else the placeholder `REPORT`."""
     name = posixpath.basename(path)
     return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
 

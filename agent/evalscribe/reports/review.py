@@ -205,8 +205,9 @@ class _Reader:
         return self._placed(labels_of_versions(versions, lambda text: _readable(reading(text)), about))
 
     def copies(self) -> Iterator[str]:
-        """Yield judges' reports on runs that have an older report: labels copied from it do not count. Each is noted as
-        unread.
+        """Yield judges' reports on runs that have an older report, and note each as unread.
+
+        Labels copied from the older report do not count.
         """
         first: dict[str, str] = {}
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):

@@ -54,11 +54,11 @@ MAX_CONCURRENCY = 64
 
 
 RULES = "rules"
-"""The judge that asks no model."""
+"""Name of the judge that uses no model."""
 
 
 class Options(Frozen):
-    """What the caller asked for; None where it said nothing. A key is never an option, only a file that holds it."""
+    """The caller's options; None if unset. A key is never an option, only a file that contains it."""
 
     judge: str | None = None
     budget: float | None = None
@@ -69,23 +69,23 @@ class Options(Frozen):
     key_file: Path | None = None
     env_file: Path | None = None
     api_url: str | None = None
-    """Of GitHub."""
+    """Address of GitHub's API."""
     engine: str | None = None
     ray_address: str | None = None
     collection: str | None = None
-    """Id or name of the collection that is meant where none is named."""
+    """Id or name of the default collection."""
     via: str = "http"
-    """How a deployment is reached: `http` or `npx`."""
+    """Connection to a deployment: `http` or `npx`."""
     convex_dir: Path | None = None
-    """The folder in which `npx convex run` works."""
+    """Folder in which `npx convex run` works."""
     batch: bool = False
-    """Ask models through Message Batches: half the price, and an answer within a day."""
+    """Send model calls through Message Batches: half the price, and an answer within a day."""
     fresh: bool = False
     """Ignore stored answers."""
 
 
 class SettingRow(Frozen):
-    """A line of `doctor`: never a secret, only `set` or `missing`."""
+    """A line of `doctor`; a secret is only shown as `set` or `missing`."""
 
     name: str
     value: str
@@ -94,26 +94,26 @@ class SettingRow(Frozen):
 
 class Settings(Frozen):
     root: Path
-    """The workspace: the nearest folder upwards with evalscribe.toml or .git, else the working folder."""
+    """The workspace: the nearest parent folder with evalscribe.toml or .git, else the working folder."""
     judge: SettingValue[str | None]
-    """None: chosen by what keys there are."""
+    """None to choose by the available keys."""
     budget: SettingValue[float]
     """USD that one command may spend on models."""
     concurrency: SettingValue[int]
     max_tokens: SettingValue[int | None]
     context_tokens: SettingValue[int | None]
-    """How many tokens prompt and answer may have together, for models whose window cannot be known here."""
+    """Context window in tokens, prompt and answer together, for models with an unknown window."""
     engine: SettingValue[str]
-    """Where judges work: `local` or `ray`."""
+    """Engine that runs judges: `local` or `ray`."""
     ray_address: SettingValue[str | None]
-    """`HOST:PORT` of a Ray cluster's head; None for one of this machine."""
+    """`HOST:PORT` of a Ray cluster's head; None for a local cluster."""
     reports: SettingValue[Path]
     collection: SettingValue[str | None]
-    """Id or name of the collection that is meant where none is named."""
+    """Id or name of the default collection."""
     visualizer: SettingValue[str | None]
-    """Address of the page that shows runs, for links; never contacted."""
+    """Address of the page that shows runs, used for links only; never contacted."""
     cascade: CascadeTable = CascadeTable()
-    """What `--cascade` means here."""
+    """Configuration of `--cascade`."""
     places: SettingsSources
 
     @property
@@ -123,32 +123,32 @@ class Settings(Frozen):
 
     @property
     def store_place(self) -> Path | str:
-        """Where what is stored is: the folder, or the postgresql:// address of a database, with a password if need be.
+        """The location of the store: a folder, or the postgresql:// address of a database, possibly with a password.
 
-        Raises `UsageError` where the address can be none.
+        Raises `UsageError` if the address is invalid.
         """
         found = database.store_url(self.places)
         return found.value if found else self.store
 
     def convex(self) -> Access:
-        """The deployment and its key. Raises `AccessError` or `UsageError` saying what to set."""
+        """The deployment and its key. Raises `AccessError` or `UsageError` with the setting to change."""
         return access.convex_access(self.places)
 
     @property
     def names_convex(self) -> bool:
-        """Whether a deployment or a key for one is set, valid or not."""
+        """True if a deployment or a key for one is set, valid or not."""
         return access.names_deployment(self.places)
 
     def provider(self, name: str) -> Access | None:
-        """The host and key of `anthropic`, `openai` …; None without a key where one is needed.
+        """Return the host and key of a provider such as `anthropic`; None if a required key is missing.
 
-        Raises `UsageError` where the key would go to a host that a stranger could have named.
+        Raises `UsageError` if the key would go to a host that a stranger could have named.
         """
         return access.model_access(self.places, providers.PROVIDERS[name])
 
     @property
     def judge_name(self) -> str:
-        """`rules` or `provider/name`. Raises `UsageError` for anything else."""
+        """The judge: `rules` or `provider/name`. Raises `UsageError` for anything else."""
 
         name = self.judge.value or (DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES)
         provider, _, model = name.partition("/")
@@ -160,11 +160,11 @@ class Settings(Frozen):
         return name
 
     def github(self) -> Access:
-        """GitHub's API, with a token where one is set. Raises `UsageError` where a stranger could have named it."""
+        """GitHub's API, with a token if one is set. Raises `UsageError` if a stranger could have named the host."""
         return github.github_access(self.places)
 
     def describe(self) -> tuple[SettingRow, ...]:
-        """What is configured and where, for `doctor`."""
+        """Return the settings and their origins, for `doctor`."""
         named: dict[str, SettingValue[str]] = {
             "judge": _printed(self.judge, "by the keys that are set"),
             "budget": SettingValue(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
@@ -200,7 +200,9 @@ class Settings(Frozen):
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """Read every place once. Raises `UsageError` or `NotFoundError` naming the place and the setting, never a value."""
+    """Read every source once. Raises `UsageError` or `NotFoundError` naming the source and the setting, never a
+    value.
+    """
     root = workspace_root(cwd)
     config = load_config(root)
     places = _places(options, cwd, root, environ, config)
@@ -230,7 +232,7 @@ def workspace_root(cwd: Path) -> Path:
 
 
 def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
-    """Most trusted first. A file named with --env-file stands for all that would otherwise name a deployment."""
+    """Return the sources, most trusted first. `--env-file` replaces every other source that could name a deployment."""
     given = _given(options, cwd)
     if options.env_file:
         names = (*_OWN_NAMES, *providers.PROVIDER_NAMES, *github.GITHUB_NAMES)
@@ -303,7 +305,9 @@ def _number(
 
 
 def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
-    """A folder; one that only the workspace names is relative to it and stays inside, symbolic links followed."""
+    """Resolve the reports folder; one named only by the workspace is relative to it and must stay inside, links
+    followed.
+    """
     if found is None:
         found = SettingValue(value="reports", origin=DEFAULT)
     inside = found.origin.trust in (FOLDER, BUILT_IN)

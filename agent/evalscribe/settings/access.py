@@ -1,4 +1,4 @@
-"""Which key goes to which host: model providers, Convex and GitHub."""
+"""Decide which key may go to which host: model providers, Convex and GitHub."""
 
 import re
 from urllib.parse import urlsplit
@@ -20,13 +20,13 @@ from evalscribe.settings.config import (
 
 class Provider(Frozen):
     name: str
-    """As in `provider/name`."""
+    """Name in `provider/name`."""
     title: str
-    """As people write it."""
+    """Display name."""
     url: str
-    """The vendor's own address, without a slash at its end."""
+    """The vendor's own address, without a trailing slash."""
     compatible: bool = False
-    """Whether its address may be changed to a server that speaks the same protocol and needs no key."""
+    """True if the address may be set to a server that speaks the same protocol and needs no key."""
 
     @property
     def key_name(self) -> str:
@@ -43,7 +43,7 @@ OPENROUTER = Provider(name="openrouter", title="OpenRouter", url="https://openro
 GOOGLE = Provider(name="google", title="Google", url="https://generativelanguage.googleapis.com/v1beta/openai")
 PROVIDERS = {provider.name: provider for provider in (ANTHROPIC, OPENAI, OPENROUTER, GOOGLE)}
 PROVIDER_NAMES = tuple(name for provider in PROVIDERS.values() for name in (provider.key_name, provider.url_name))
-"""Of the environment."""
+"""Names of environment variables."""
 
 
 DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
@@ -69,7 +69,7 @@ class Access(Frozen):
     """A host and the key that may be sent to it."""
 
     url: str
-    """Without a slash at its end."""
+    """Address without a trailing slash."""
     url_origin: Origin
     key: SecretStr | None = None
     key_origin: Origin | None = None
@@ -86,15 +86,15 @@ class _Key(Frozen):
 
     @property
     def deployment(self) -> str | None:
-        """The address of the deployment that the key itself names."""
+        """The deployment address contained in the key."""
         named = _NAMED.fullmatch(self.secret.get_secret_value())
         return f"https://{named[1]}.convex.cloud" if named else None
 
 
 def model_access(places: SettingsSources, provider: Provider) -> Access | None:
-    """None without a key, but for a compatible server that needs none.
+    """Return a provider's host and key; None without a key, unless a compatible server needs none.
 
-    Raises `UsageError` where a less trusted place names the host.
+    Raises `UsageError` if a less trusted source names the host.
     """
     key, host = find_setting(places, provider.key_name), find_setting(places, provider.url_name)
     url = host_url(host, provider.url_name) if host else provider.url
@@ -109,7 +109,12 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
 
 
 def convex_access(places: SettingsSources) -> Access:
-    """The deployment and its key. Raises `AccessError` where nothing is set, `UsageError` where they do not fit."""
+    """Return the deployment and its key.
+
+    Raises:
+        AccessError: Nothing is set.
+        UsageError: Deployment and key do not match.
+    """
     key, host = _convex_key(places), find_setting(places, DEPLOYMENT_NAME)
     if key is None:
         if host is None:
@@ -122,7 +127,7 @@ def convex_access(places: SettingsSources) -> Access:
 
 
 def host_url(value: SettingValue[str], name: str) -> str:
-    """An http address without login, query and final slash. Raises `UsageError` naming setting and place."""
+    """Return an http address without login, query and trailing slash. Raises `UsageError` naming setting and source."""
     try:
         parts = urlsplit(value.value)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -134,7 +139,7 @@ def host_url(value: SettingValue[str], name: str) -> str:
 
 
 def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> None:
-    """Raises `UsageError` where a less trusted place than the key's names the host."""
+    """Check the host's origin. Raises `UsageError` if a less trusted source than the key's names the host."""
     if host_origin.trust < key_origin.trust:
         raise UsageError(
             f"{host} comes from {host_origin.where} but {key} from {key_origin.where}: the key is not sent there\n"
@@ -164,7 +169,7 @@ def _nothing_set(places: SettingsSources) -> str:
 
 
 def _convex_key(places: SettingsSources) -> _Key | None:
-    """The key of the most trusted place that has one; within a place a deploy key comes first, as for `npx convex`."""
+    """Return the key of the most trusted source; within a source a deploy key comes first, as for `npx convex`."""
     for place in places:
         for name in (*DEPLOY_KEYS, SELF_HOSTED_KEY):
             found = place.get(name)
@@ -174,12 +179,12 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """Return the message of a placeholder that asks somebody to set the key; empty for a real key."""
+    """Return the message of a placeholder that asks the user to set the key; empty for a real key."""
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
 def names_deployment(places: SettingsSources) -> bool:
-    """Whether any setting names a deployment or a key for one, valid or not."""
+    """Return True if any setting names a deployment or a key for one, valid or not."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
     return find_setting(places, DEPLOYMENT_NAME) is not None or any(key and key.value != _IGNORED for key in keys)
@@ -223,21 +228,21 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
 
 
 def _is_pair(places: SettingsSources, origin: Origin) -> bool:
-    """Whether that place has a self-hosted key of its own, so that its address was never meant for another key."""
+    """Return True if that source has its own self-hosted key, so that its address is not for another key."""
     return any(place.origin == origin and place.get(SELF_HOSTED_KEY) for place in places)
 
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 GITHUB_API_NAME = "GITHUB_API_URL"
-"""Set by Actions, too."""
+"""Also set by GitHub Actions."""
 GITHUB_NAMES = (*GITHUB_TOKENS, GITHUB_API_NAME)
 GITHUB_API = "https://api.github.com"
 
 
 def github_access(places: SettingsSources) -> Access:
-    """The API and, where one is set, its token.
+    """Return GitHub's API and the token, if one is set.
 
-    Raises `UsageError` where files of the folder would send a token from elsewhere to an API that they name.
+    Raises `UsageError` if files of the folder would send a token from elsewhere to a host that they name.
     """
     token, named = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
     url = host_url(named, GITHUB_API_NAME) if named else GITHUB_API

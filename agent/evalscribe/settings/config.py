@@ -1,4 +1,4 @@
-"""Where settings come from: command line, environment, .env files and evalscribe.toml."""
+"""Sources of settings: command line, environment, .env files and evalscribe.toml."""
 
 import io
 import re
@@ -15,14 +15,14 @@ from evalscribe.model.cascade import Tag
 
 T = TypeVar("T")
 COMMAND_LINE, ENVIRONMENT, FOLDER = 3, 2, 1
-"""How far a place is trusted to say where a key goes. Files of the folder may be a stranger's."""
+"""Trust in a source to decide where a key goes. Files of the folder may be a stranger's."""
 BUILT_IN = 4
 ENV_FILES = (".env.local", ".env")
 MAX_FILE_BYTES = 1024 * 1024
 
 
 class Origin(Frozen):
-    """Where a value came from, as `doctor` prints it: `environment`, `.env.local`, `default`."""
+    """Source of a value, as `doctor` prints it: `environment`, `.env.local`, `default`."""
 
     where: str
     trust: int
@@ -37,7 +37,7 @@ DEFAULT = Origin(where="default", trust=BUILT_IN)
 
 
 class SettingsSource(Frozen):
-    """Settings by the name they have in the environment. Held as secrets, since some are."""
+    """Settings by environment variable name. Stored as secrets, since some are."""
 
     origin: Origin
     settings: dict[str, SecretStr]
@@ -51,19 +51,19 @@ SettingsSources = tuple[SettingsSource, ...]
 
 
 def find_setting(places: SettingsSources, *names: str) -> SettingValue[str] | None:
-    """The first value in the most trusted place that has one of the names."""
+    """Return the first value, most trusted source first, that has one of the names."""
     return next((found for place in places for name in names if (found := place.get(name))), None)
 
 
 def settings_source(where: str, trust: int, settings: Mapping[str, str | None], names: Iterable[str]) -> SettingsSource:
-    """The named settings only; an empty value is no value."""
+    """Return only the named settings; an empty value counts as unset."""
     kept = {name: (settings.get(name) or "").strip() for name in names}
     origin = Origin(where=where, trust=trust)
     return SettingsSource(origin=origin, settings={name: SecretStr(value) for name, value in kept.items() if value})
 
 
 def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> SettingsSource:
-    """A file of `NAME=value` lines. Nothing in it is expanded: `$OTHER_KEY` in a host's address would send that key."""
+    """Read a file of `NAME=value` lines. Nothing is expanded: `$OTHER_KEY` in a host's address would send that key."""
     from dotenv import dotenv_values
 
     return settings_source(
@@ -72,7 +72,7 @@ def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> S
 
 
 def read_settings_file(path: Path) -> str:
-    """A small text file. Raises `NotFoundError` or `UsageError`, never with its content."""
+    """Read a small text file. Raises `NotFoundError` or `UsageError`, never quoting its content."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UsageError(f"{path} is too large for a file of settings")
@@ -107,7 +107,7 @@ class CascadeTable(Frozen):
     """In order: of several tags of one failure the first decides. None: those that come with evalscribe."""
 
     def issues(self) -> tuple[Tag, ...]:
-        """The tags that are configured."""
+        """Return the configured tags."""
         return tuple(Tag(name=name, about=tag.about, rubric=tag.rubric) for name, tag in (self.tags or {}).items())
 
 
@@ -150,7 +150,7 @@ class ConfigFile(Frozen):
     cascade: CascadeTable = CascadeTable()
 
     def named(self) -> dict[str, str | None]:
-        """The settings by the names that they have in the environment."""
+        """Return the settings by environment variable name."""
         settings = {
             "EVALSCRIBE_JUDGE": self.judge,
             "EVALSCRIBE_BUDGET": self.budget,
@@ -169,7 +169,7 @@ class ConfigFile(Frozen):
 
 
 def load_config(root: Path) -> ConfigFile:
-    """The workspace's evalscribe.toml, or what holds without one. Raises `UsageError` naming line and key."""
+    """Load the workspace's evalscribe.toml, or the defaults without one. Raises `UsageError` naming line and key."""
     path = root / CONFIG_NAME
     if not path.is_file():
         return ConfigFile()
@@ -185,7 +185,7 @@ def load_config(root: Path) -> ConfigFile:
 
 
 def _first(error: ValidationError, text: str) -> str:
-    """The first problem, with the line of its key; the value is not printed, for it may be a misplaced key."""
+    """Describe the first problem with the line of its key; the value is omitted, because it may be a misplaced key."""
     problem = error.errors(include_input=False, include_url=False)[0]
     keys = [str(part) for part in problem["loc"] if part != "[key]"]
     reason = "is no setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
@@ -193,7 +193,7 @@ def _first(error: ValidationError, text: str) -> str:
 
 
 def _line_of(keys: list[str], text: str) -> int:
-    """The line that holds the last key, below its table's heading where there is one."""
+    """Return the line of the last key, below its table's heading if there is one."""
     lines, at = text.splitlines(), 0
     for key in keys:
         word = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?\s*[\].=]")

@@ -1,7 +1,7 @@
-"""Where the store is: a folder, or a database on a server, and with whose password.
+"""Locate the store: a folder, or a database on a server, and its password.
 
-A password goes only to a host from the same place as the password or from a more trusted one. Libpq takes it from the
-address, else from PGPASSWORD or ~/.pgpass, which are the user's: an address that only files of the folder name gets
+A password goes only to a host from the same source as the password or from a more trusted one. Libpq takes it from the
+address, else from PGPASSWORD or ~/.pgpass, which are the user's: an address named only by files of the folder gets
 none of these.
 """
 
@@ -13,16 +13,16 @@ from evalscribe.settings.config import FOLDER, SettingsSources, SettingValue, fi
 URL_NAME = "EVALSCRIBE_STORE_URL"
 SCHEMES = ("postgresql", "postgres")
 PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
-"""Others could name files and services of the user's."""
+"""Allowed parameters; others could name files and services of the user's."""
 NO_FILE = "/dev/null/none"
-"""Libpq passes quietly over a file that cannot be."""
+"""A path that cannot exist; libpq ignores a missing file."""
 _IN_GIT = "evalscribe.toml"
 
 
 def store_url(places: SettingsSources) -> SettingValue[str] | None:
-    """The address of the store's database, as libpq may have it; None where the store is a folder.
+    """Return the address of the store's database for libpq; None if the store is a folder.
 
-    Raises `UsageError` naming the place, never the address.
+    Raises `UsageError` naming the source, never the address.
     """
     found = find_setting(places, URL_NAME)
     if found is None:
@@ -35,7 +35,7 @@ def store_url(places: SettingsSources) -> SettingValue[str] | None:
 
 
 def without_password(address: str) -> str:
-    """As it may be shown."""
+    """Return the address without its password, for display."""
     parts = urlsplit(address)
     login, at, host = parts.netloc.rpartition("@")
     return urlunsplit((parts.scheme, f"{login.partition(':')[0]}{at}{host}", parts.path, "", ""))
@@ -58,7 +58,9 @@ def _checked(address: str, where: str) -> str:
 
 
 def _on_its_own(address: str) -> str:
-    """With no password that libpq would add to it from the environment or the user's home."""
+    """Return the address with settings that stop libpq from adding a password from the environment or the home
+    folder.
+    """
     parts = urlsplit(address)
     password = [] if parts.password else [("password", "")]
     query = urlencode([*parse_qsl(parts.query), *password, ("passfile", NO_FILE)], quote_via=quote)

@@ -14,7 +14,7 @@ CONNECTION_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_C
 
 @contextmanager
 def explain_connection_errors() -> Iterator[None]:
-    """Around the making of a client. Raises `UsageError` where it cannot be made as these variables are set."""
+    """Convert errors while creating a client. Raises `UsageError` if environment variables prevent it."""
     try:
         yield
     except (OSError, ValueError, ImportError) as error:

@@ -117,7 +117,7 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
 
 
 def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
-    for _ in range(len(spans)):  # A hostile file's spans may stand in a circle.
+    for _ in range(len(spans)):  # A hostile file's spans may form a cycle.
         if id not in spans:
             return
         yield spans[id]
