@@ -1,4 +1,4 @@
-"""The command line: parse, call one use case, render. Nothing heavy is imported until a command runs."""
+"""The command line: parse, call one use case, render. Heavy modules are imported only when a command runs."""
 
 import os
 import signal
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
-# By name: once the command `gc` is loaded, `gc` here is the module of that command.
+# Import by name: once the command `gc` is loaded, `gc` here is that command's module.
 from gc import freeze, set_threshold
 from typing import Any
 
 STOPPED = (130, 143)
-"""Exit codes of Ctrl-C and SIGTERM, after which nobody wants to wait."""
+"""Exit codes of Ctrl-C and SIGTERM, after which the process ends without cleanup."""
 SPELT = {"--fail-on-gate=true": "--fail-on-gate", "--fail-on-gate=false": "--no-fail-on-gate"}
-"""A flag that scripts of CI also set to a value."""
+"""A flag that CI scripts also set to a value."""
 EXAMPLES = """\
 evalscribe tells you why a model failed an eval run, and whose fault it was. Ways to begin:
 
@@ -30,34 +30,36 @@ def main() -> None:
     """The `evalscribe` command."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
-    # Thousands of failures are millions of objects that live on: to look through all of them for garbage as often as
-    # Python does by default takes a third of the time.
+    # Thousands of failures are millions of long-lived objects: collecting garbage as often as Python does by default
+    # takes a third of the time.
     set_threshold(20_000, 20, 5)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
-        # Evidence holds any character; a terminal of the C locale must not end the command.
+        # Evidence contains any character; a terminal of the C locale must not end the command.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     code = run(sys.argv[1:])
     if code in STOPPED:
-        # Python takes a second to clear away the libraries; all that is finished is on disk.
+        # Python takes a second to unload the libraries; everything finished is on disk.
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(code)
-    # On its way out Python looks through all objects for garbage several times: 0.4 of 3 s of CPU for an analysis.
+    # At exit Python collects garbage several times: 0.4 of 3 s of CPU for an analysis.
     freeze()
     sys.exit(code)
 
 
 def _open_streams() -> None:
-    """A stream that was closed before we began reads nothing and forgets all, and no file takes its number."""
+    """Replace streams that were closed before the start by empty ones, so that no file gets their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open as long as we run)
 
 
 def _stop(number: int, _frame: object) -> None:
-    """Until a use case listens for signals itself, and for those that never do: nothing needs an orderly end while
-    libraries are loaded, and transactions that are not committed never were."""
+    """End immediately on a signal that no use case handles: loading libraries needs no cleanup, and uncommitted
+    transactions
+    are rolled back.
+    """
     os.write(sys.stderr.fileno(), b"evalscribe: stopped; what was not finished is as it was before.\n")
     os._exit(128 + number)
 

@@ -106,14 +106,14 @@ def analyze(
 
 
 def _a_person_waits() -> bool:
-    """Whether this is a terminal and no machine's."""
+    """Return True in a terminal that is not a CI job's."""
 
     return in_terminal() and not os.environ.get("CI")
 
 
 def _discussed(done: "AnalysisResult", given: "Options") -> int:
-    """The closing question is followed by a prompt; what the analysis spent is out of the same budget."""
+    """Start the discussion after the closing question; it shares the budget of the analysis."""
     from evalscribe.cli.discuss import run_session
 
-    once = given.model_copy(update={"batch": False, "fresh": False})  # an answer that a person waits for
+    once = given.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
     return run_session(once, str(done.path), spent=done.analysis.usage)

@@ -1,4 +1,4 @@
-"""`evalscribe apply REPORT R3 --repo DIR`: show a proposed change, and commit it after a yes."""
+"""`evalscribe apply REPORT R3 --repo DIR`: show a proposed change, and commit it once approved."""
 
 import re
 import signal
@@ -31,7 +31,7 @@ _LINE = re.compile(r"\r?\n")
 
 
 class RunCoroutine(Protocol):
-    """Runs one coroutine to its end: an event loop of its own, or the one of a session."""
+    """Runs a coroutine to completion, in its own event loop or that of a session."""
 
     def __call__(self, main: Coroutine[Any, Any, T], /) -> T: ...
 
@@ -46,21 +46,21 @@ def apply_recommendation(
     yes: bool = False,
     shared: Workspace | None = None,
 ) -> int:
-    """Propose, show, ask, commit. The exit code is 0 if it was done, refused by a person, or only shown.
+    """Propose, show, ask, commit. Returns 0 if the change was committed, declined, or only shown.
 
     Args:
-        options: Who proposes, and where the report is.
+        options: Options with the proposing model and the reports folder.
         repo: The eval suite's repository, or a folder of it.
-        report: As `reading.found` takes it.
-        id: Of the recommendation.
-        run: Runs what has to be awaited.
-        yes: Whether a person has agreed already.
-        shared: A workspace of the caller, who closes it and tells what its models spent.
+        report: Report name as in `find_report`.
+        id: Id of the recommendation.
+        run: Runs coroutines.
+        yes: True if the user has already agreed.
+        shared: The caller's workspace; the caller closes it and reports its usage.
 
     Raises:
         EvalscribeError: Nothing can be proposed or committed.
-        UsageError: `yes` on a terminal, where a person can be asked; or a yes that can only be meant for another
-            patch, which was shown before.
+        UsageError: `yes` in a terminal, where the user can be asked; or an approval that can only refer to a different
+            patch, shown before.
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
@@ -91,9 +91,9 @@ def apply_recommendation(
 async def _offered(
     workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool
 ) -> tuple[PatchOffer | AppliedPatch, bool]:
-    """What is proposed, after it was shown; whether another patch was shown before.
+    """Show and return the proposal, with True if another patch was shown before.
 
-    An own workspace is closed before a person is asked, who may take long.
+    A workspace opened here is closed before the user is asked, because the answer may take long.
     """
     async with AsyncExitStack() as opened:
         if owned:
@@ -133,7 +133,7 @@ def _question(offer: PatchOffer, repo: Path) -> str:
 
 
 def ask_consent(question: str) -> bool:
-    """Whether a person said yes: the whole word or its letter, and nothing else."""
+    """Return True for `yes` or `y`, and nothing else."""
     with _interruptible():
         _drop_what_was_typed()
         try:
@@ -151,8 +151,8 @@ def ask_consent(question: str) -> bool:
 
 
 def _drop_what_was_typed() -> None:
-    """Before the question was there nothing can be an answer to it."""
-    with suppress(ImportError, OSError, ValueError):  # no such system, no terminal
+    """Discard earlier input: it cannot be an answer to the question."""
+    with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
         import termios
 
         with suppress(termios.error):
@@ -184,7 +184,7 @@ def _command(options: Options, repo: Path, offer: PatchOffer) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """While a person is asked nothing is under way: signals end the question, and with it the command."""
+    """Let signals interrupt the question and the command; no work is in progress meanwhile."""
     before: dict[signal.Signals, Any] = {}
     handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {
         signal.SIGINT: signal.default_int_handler,

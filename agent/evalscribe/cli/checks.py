@@ -1,4 +1,4 @@
-"""Check what is configured, reachable and missing."""
+"""Check settings, keys and services."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
@@ -20,7 +20,7 @@ State = Literal["ok", "not set", "NOT OK"]
 
 
 class NotConfigured(Frozen):
-    """Nothing is configured, so there is nothing to try."""
+    """Result of a check if nothing is configured that could be tried."""
 
     detail: str
 
@@ -29,7 +29,7 @@ Attempt = Callable[[], Awaitable[str | NotConfigured]]
 
 
 class Check(Frozen):
-    """One thing that was to be tried."""
+    """Result of one check."""
 
     name: str
     state: State
@@ -39,7 +39,7 @@ class Check(Frozen):
 
 
 _FIRST_TO_FIX = (UsageError.exit_code, AccessError.exit_code, UnavailableError.exit_code)
-"""In this order, because a service behind a wrong setting or key cannot be reached either."""
+"""Order of priority: a service behind a wrong setting or key cannot be reached either."""
 
 
 def exit_code(checks: Iterable[Check]) -> int:
@@ -49,7 +49,7 @@ def exit_code(checks: Iterable[Check]) -> int:
 
 
 async def run_checks(attempts: Mapping[str, Attempt]) -> tuple[Check, ...]:
-    """How each attempt went: what it says, or the error that ended it."""
+    """Run every attempt and return its message, or the error that ended it."""
     return tuple([await _tried(name, attempt) for name, attempt in attempts.items()])
 
 
@@ -65,9 +65,9 @@ async def _tried(name: str, attempt: Attempt) -> Check:
 
 
 def list_checks(workspace: Workspace) -> dict[str, Attempt]:
-    """What is tried, by what each is about; nothing of it is paid for.
+    """Return the checks by subject; none of them costs money.
 
-    Of the providers: those that can be asked, and the one whose model judges by default.
+    Providers are included if they can be checked, or if they serve the default judge.
     """
     settings = workspace.settings
     asked = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}

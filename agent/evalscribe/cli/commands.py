@@ -1,4 +1,4 @@
-"""Every command by its name, with the module that is imported when it runs."""
+"""Register every command with the module that is imported when it runs."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -12,12 +12,12 @@ from evalscribe import __version__
 
 
 class CommandEntry(NamedTuple):
-    """Where a command is, and its line in the list of all commands."""
+    """Location of a command, and its line in the list of all commands."""
 
     module: str
-    """Below `evalscribe.cli`."""
+    """Module below `evalscribe.cli`."""
     name: str
-    """A function, or `app` for a group of commands."""
+    """Name of a function, or `app` for a group of commands."""
     help: str
 
 
@@ -56,7 +56,7 @@ COMMANDS = {
 
 
 class Commands(Mapping[str, Any]):
-    """Parsers of commands by name. The module of a command is imported when its parser is asked for."""
+    """Command parsers by name. A command's module is imported when its parser is requested."""
 
     def __getitem__(self, name: str) -> Any:
         entry = COMMANDS[name]
@@ -77,7 +77,7 @@ class Commands(Mapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """All commands. Listing them imports none."""
+    """The group of all commands. Listing them imports none."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

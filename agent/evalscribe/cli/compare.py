@@ -92,7 +92,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
 
 
 def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
-    """The page, or the document alone, and where it is."""
+    """Print the page, or only the document, and its location."""
     programs = as_json or as_csv
     if as_json:
         print_json(done.found)

@@ -240,7 +240,7 @@ def upload_csv(
 
 
 def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool, form: str) -> int:
-    """Exit code 65 where the file was not read to its end."""
+    """Upload items; return 65 if the file was not read to its end."""
     from evalscribe.experiments.datasets import upload_items, upload_problems
     from evalscribe.store.lookup import find_dataset
 
@@ -256,7 +256,7 @@ def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool
 
 @contextmanager
 def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
-    """What a file is called, and how to read it, as often as wanted; `-` is standard input, copied to a file."""
+    """Yield the file's name and a function that opens it, repeatably; standard input (`-`) is copied to a file."""
 
     from evalscribe.sources.items import open_csv, open_items
 
@@ -275,7 +275,7 @@ def _is_text(done: "AddedItem") -> bool:
 
 
 def _delimiter(text: str) -> str:
-    """Raises `UsageError` for what cannot stand between cells."""
+    """Return the cell delimiter. Raises `UsageError` if it is invalid."""
 
     one = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):

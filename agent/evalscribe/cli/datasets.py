@@ -122,7 +122,7 @@ def export(
 
 
 def line(version: "DatasetVersion") -> str:
-    """`version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
+    """Format a version: `version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
 
     told = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
     return f"{told}  {one_line(version.description)}".rstrip()

@@ -44,15 +44,15 @@ def run_session(
     as_json: bool = False,
     spent: CostSummary | None = None,
 ) -> int:
-    """Answer until there is no further question. The exit code is 69 if a question of a program got no answer.
+    """Answer questions until there are no more. Returns 69 if a question from a pipe or option got no answer.
 
     Args:
-        options: Who answers, and within which budget.
-        report: As `reading.found` takes it.
+        options: Options with the model and the budget.
+        report: Report name as in `find_report`.
         ask: The questions; None to read them from the terminal or a pipe.
-        repo: The eval suite's repository, for recommendations that are to be implemented.
-        as_json: Whether each answer is printed as one JSON document.
-        spent: What the same command spent before, out of the same budget.
+        repo: The eval suite's repository, for implementing recommendations.
+        as_json: True to print each answer as one JSON document.
+        spent: Usage of the same command so far, from the same budget.
 
     Raises:
         EvalscribeError: No question can be answered.
@@ -84,13 +84,13 @@ def _left(budget: Budget, spent: CostSummary) -> Budget:
 
 
 class _Answering:
-    """SIGTERM stops what is under way as Ctrl-C does, so that what it cost is counted; else it ends at once."""
+    """Runs an answer; SIGTERM cancels it like Ctrl-C, so that its cost is counted, and otherwise ends the process."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
 
     def run(self, runner: asyncio.Runner, main: Coroutine[Any, Any, T], /) -> T:
-        """Raises `TerminatedError` after SIGTERM."""
+        """Run a coroutine. Raises `TerminatedError` after SIGTERM."""
         try:
             return runner.run(self._watched(main))
         except asyncio.CancelledError:
@@ -121,7 +121,7 @@ class _Talk:
         self._answered = True
 
     def run(self, lines: Iterable[str]) -> bool:
-        """Whether every question got a whole answer."""
+        """Answer all lines; return True if every answer was complete."""
         for line in lines:
             if ends_discussion(line):
                 break
@@ -144,20 +144,19 @@ class _Talk:
             _close(answer)
 
     def _stopped(self) -> None:
-        """Ctrl-C stops the answer; at the prompt, or where there is none, it ends the discussion."""
+        """Handle Ctrl-C: cancel the answer; at the prompt, or without one, end the discussion."""
         output.say("\n[stopped]")
         if not output.in_terminal():
             raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
-        """Raises `OSError` where nobody reads any more: then nothing more is paid for."""
+        """Print a piece of the answer. Raises `OSError` if the reader is gone, so that nothing more is paid for."""
         if not self._as_json:
             sys.stdout.write(visible(piece))
             sys.stdout.flush()
 
     def _implement(self, ids: tuple[str, ...]) -> None:
-        """The same as the command, one recommendation after the other; what goes wrong ends no discussion in a
-        terminal."""
+        """Run `apply` for each recommendation; in a terminal, an error does not end the discussion."""
         if self._as_json:
             raise UsageError("--json answers questions only; for a change use `evalscribe apply`. Nothing was changed.")
         repo = self._repo or _asked_for_repo()
@@ -190,7 +189,7 @@ class _Talk:
 
 
 def _close(answer: DiscussionAnswer) -> None:
-    """What there is to say of an answer that was shown already."""
+    """Print the remaining notes on an answer that was already shown."""
     if answer.text and not answer.text.endswith("\n"):
         output.say()
     if answer.broken_off:
@@ -201,7 +200,7 @@ def _close(answer: DiscussionAnswer) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """What a person types, up to an empty line or the end; or each line of a pipe."""
+    """Yield typed lines up to an empty line or the end, or every line of a pipe."""
     with suppress(AttributeError):
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not output.in_terminal():
@@ -226,7 +225,7 @@ def _asked_for_repo() -> Path | None:
 
 @contextmanager
 def _signals(answering: _Answering) -> Iterator[None]:
-    """Ctrl-C becomes `KeyboardInterrupt`, at the prompt and while an answer is written; SIGTERM ends the discussion."""
+    """Raise `KeyboardInterrupt` on Ctrl-C, at the prompt and during an answer; end the discussion on SIGTERM."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
         signal.SIGTERM: signal.signal(signal.SIGTERM, answering.terminate),

@@ -1,4 +1,4 @@
-"""How a command ends: every error becomes one or two lines on standard error, and one exit code."""
+"""End a command: every error becomes one or two lines on standard error, and one exit code."""
 
 import os
 import sys
@@ -15,9 +15,9 @@ NOWHERE = "the working folder is not there any more: change into one that is"
 
 
 def exit_code(command: Callable[[], object]) -> int:
-    """Run a command and say how it ended. The only place that decides exit codes.
+    """Run a command and return its exit code. The only place that decides exit codes.
 
-    That the reader of its output went away, as `head` does, is no error.
+    A closed output pipe, as after `head`, is not an error.
     """
     code: object = None
     try:
@@ -31,7 +31,7 @@ def exit_code(command: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted; what is finished is kept.", InterruptError.exit_code)
     except (BrokenPipeError, SystemExit):
-        # Click turns the one into the other, and nothing else here raises it.
+        # Click converts one into the other, and nothing else here raises it.
         _mute()
     except OSError as error:
         if error.errno in DISK_FULL:
@@ -55,13 +55,13 @@ def _read_clock() -> None:
 
 
 def _command(error: typer.TyperException) -> str:
-    """The command that was typed wrongly, as far as it is known."""
+    """Return the command that was typed wrongly, as far as known."""
     context = getattr(error, "ctx", None)
     return "evalscribe" if context is None else " ".join(("evalscribe", *context.command_path.split()[1:]))
 
 
 def _is_somewhere() -> bool:
-    """Whether the working folder is still there."""
+    """Return True if the working folder still exists."""
     try:
         return bool(os.getcwd())
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def _mute() -> None:
 
 
 def _full(error: OSError) -> int:
-    """Of standard output too, so nothing more goes there."""
+    """Report a full disk; standard output may be affected too, so nothing more is printed there."""
     _mute()
     where = f" for {error.filename}" if error.filename else ""
     return _say(f"{error.strerror}{where}: make room and try again.", UnavailableError.exit_code)
@@ -100,7 +100,7 @@ def _damage() -> EvalscribeError | None:
 
 
 def _bug() -> int:
-    """An error that nobody foresaw: the traceback goes into a file, redacted, and its path to the user."""
+    """Report an unexpected error: write the redacted traceback to a file and print its path."""
     from evalscribe.redaction.redact import redact
 
     text = redact(traceback.format_exc())

@@ -65,13 +65,13 @@ MaxTokens = options.MaxTokens
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
-"""Bytes of the whole file; GitHub drops one of more than 1 MiB altogether."""
+"""Most bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
 LEAST = 20_000
-"""Bytes that are left for a run whatever else is in the file, as long as it stays below GitHub's own limit."""
+"""Bytes reserved for a run, whatever else is in the file, within GitHub's own limit."""
 
 
 def append_step_summary(workspace: "Workspace", run: "ExperimentRun", report: "RunReport") -> None:
-    """Nothing without such a file. One that cannot be written is told, and changes nothing else."""
+    """Append the run to the step summary, if there is one. A write error is only reported."""
 
     named = os.environ.get(VARIABLE)
     if not named:
@@ -97,13 +97,13 @@ PASSED = 0
 GATE_FAILED = 2
 RUN_FAILED = 3
 TIMED_OUT = 4
-"""Exit codes of everything that waits for a run or tells its gate."""
+"""Exit codes of all commands that wait for a run or report its gate (also the constants above)."""
 
 
 def end_by_run(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool) -> tuple[int, str]:
-    """With which exit code a command ends by how a run ended, and a line that says how.
+    """Return the exit code for a run's end, and a line that describes it.
 
-    A run that has not ended is one that was waited for in vain.
+    A run that has not ended counts as timed out.
     """
     from evalscribe.experiments.gate import headline
 
@@ -126,9 +126,11 @@ def print_run_result(
     clauses: bool = False,
     within: "Callable[[RunReport], BaseModel] | None" = None,
 ) -> int:
-    """What there is to say of a run that was waited for: one line, with every clause of its gate if wanted, or the
-    report as JSON (`within`: the document that it is a part of); and in GitHub Actions the step's summary. The exit
-    code, which a reader that went away (`head`, `grep -q`) does not change."""
+    """Print the result of a run: one line, the gate's clauses if requested, or the report as JSON (`within` is the
+    enclosing
+    document); in GitHub Actions also the step summary. Returns the exit code, also if the reader (`head`, `grep -q`) is
+    gone.
+    """
     from evalscribe.experiments.results import report_run
     from evalscribe.experiments.run_text import gate_lines
 
@@ -158,7 +160,7 @@ def await_end(
 ) -> int:
     """Wait for the run and return the exit code of its gate. Ctrl-C ends the waiting, not the run.
 
-    `within` is passed on to `print_run_result`.
+    `within` is passed to `print_run_result`.
     """
     from evalscribe.cli.progress import RunDisplay
     from evalscribe.experiments.control import wait_for_run
@@ -262,20 +264,20 @@ def print_started(
     fail_on_gate: bool | None,
     form: str,
 ) -> int:
-    """What is said of a run whose worker was just started: its id, and with `wait` how it ended."""
+    """Print the id of a run whose worker was just started, and with `wait` its result."""
 
     if not wait:
         print_id(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
         return 0
     if form == "table":
         output.say(told, file=sys.stderr)
-        with suppress(BrokenPipeError):  # how it ends still makes the exit code
+        with suppress(BrokenPipeError):  # the result still determines the exit code
             print(run.id, flush=True)
     return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
 def _own_prompts(workspace: "Workspace", run: "ExperimentRun") -> list[str]:
-    """The folder may be another's: whose words a judge is asked by is told."""
+    """Return notes on prompt templates that the workspace overrides: the folder may be someone else's."""
     from evalscribe.experiments.lookup import version_of_run
     from evalscribe.experiments.scorers.stored import own_prompts
 
@@ -300,7 +302,7 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 
 
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Ctrl-C, SIGTERM and SIGHUP cancel it; it ends its children, which takes it two seconds at most."""
+    """Run until Ctrl-C, SIGTERM or SIGHUP cancels it; it ends its child processes within two seconds."""
 
     async def watched() -> T:
         task = asyncio.current_task()

@@ -131,7 +131,7 @@ def update(
 
 
 def _asked(options: dict[str, Any]) -> "ExperimentOptions":
-    """What these options say, by the names of the parameters above."""
+    """Convert the options to `ExperimentOptions`, by parameter name."""
     from evalscribe.experiments.definitions import ExperimentOptions, TargetOptions
 
     target = {name: options[name] for name in TargetOptions.model_fields if name in options}

@@ -73,7 +73,7 @@ def explore(
 
 
 def print_exploration(done: Explored, *, as_json: bool) -> int:
-    """The page, or the document alone, and where it is."""
+    """Print the page, or only the document, and its location."""
     out = sys.stderr if as_json else sys.stdout
     if done.found is None:
         if as_json:

@@ -33,7 +33,7 @@ MOST_LEFT = 12
 
 
 def print_imports(done: ImportedAll, *, as_json: bool, dry_run: bool) -> int:
-    """Print it; the exit code is that of a file that could not be read to its end."""
+    """Print the result; return the exit code, which reports a file that was not read to its end."""
     if as_json:
         output.print_json(done)
     for line in () if as_json else _lines(done, dry_run=dry_run):
@@ -58,7 +58,7 @@ def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
 
 
 def run_line(run: Run) -> str:
-    """A run on one line, with its counts."""
+    """Format a run on one line, with its counts."""
     counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
     rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
     model = "/".join(model_folder(run.provider, run.model))
@@ -74,7 +74,7 @@ def _came_in(one: FileImport, *, dry_run: bool) -> str:
 
 
 def collection_line(one: Collection | CollectionSummary) -> str:
-    """A collection's name, and its id where that is another."""
+    """Format a collection's name, with its id if that differs."""
     name, id = one_line(one.name), one_line(one.id)
     return name if name == id else f"{name} (id {id})"
 

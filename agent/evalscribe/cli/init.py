@@ -19,53 +19,53 @@ from evalscribe.ids import Frozen
 from evalscribe.prompts.templates import Prompts, shipped_folder
 
 SERVER = "evalscribe"
-"""What editors call the MCP server."""
+"""Name of the MCP server in editors."""
 OWN_NAME = "evalscribe"
 WORKSPACE = "${workspaceFolder}"
-"""As Cursor and VS Code write it. Claude Code starts servers in the workspace."""
+"""Workspace variable of Cursor and VS Code. Claude Code starts servers in the workspace."""
 
 
 class StarterFile(Frozen):
     name: str
-    """Relative to the workspace, with slashes."""
+    """Path relative to the workspace, with slashes."""
     text: str
     needed: str = ""
-    """What a file of this name that is there already must have, to be put in by hand."""
+    """Text that an existing file of this name needs; the user adds it."""
     told_by: str = OWN_NAME
-    """The word by which one sees that it has it."""
+    """Word that shows that the file has it."""
 
 
 class PlacedFile(Frozen):
-    """What became of one file."""
+    """Result for one file."""
 
     name: str
     state: Literal["written", "unchanged", "kept"]
     add: str = ""
-    """To be added to a file that was kept."""
+    """Text to add to an existing file."""
 
 
 class InitResult(Frozen):
-    """A workspace that has all its files."""
+    """A workspace with all its files."""
 
     folder: Path
     command: str
-    """What starts evalscribe: a name to be found on the PATH, or a path relative to the workspace."""
+    """Command that starts evalscribe: a name on the PATH, or a path relative to the workspace."""
     files: tuple[PlacedFile, ...]
 
 
 def write_starter_files(
     folder: Path, *, claude: bool = False, cursor: bool = False, vscode: bool = False
 ) -> InitResult:
-    """Write the files of a workspace that are not there.
+    """Write the missing files of a workspace.
 
     Args:
-        folder: The workspace; made with its first file.
-        claude: Whether to write files for Claude Code.
-        cursor: Whether to write files for Cursor.
-        vscode: Whether to write files for VS Code.
+        folder: The workspace; created with its first file.
+        claude: True to write files for Claude Code.
+        cursor: True to write files for Cursor.
+        vscode: True to write files for VS Code.
 
     Raises:
-        DataError: The folder, or one of the files, cannot be made; nothing was written.
+        DataError: The folder or a file cannot be created; nothing was written.
     """
     files = NewFiles(folder)
     command = _command(files.root)
@@ -76,7 +76,9 @@ def write_starter_files(
 
 
 def _command(folder: Path) -> str:
-    """How editors start this evalscribe: by its path in a virtual environment of the workspace, else by its name."""
+    """Return the command for editors: a path if evalscribe is in a virtual environment of the workspace, else the
+    name.
+    """
     script = shutil.which(OWN_NAME, path=str(Path(sys.executable).parent))
     if script and os.path.commonpath([folder, os.path.abspath(script)]) == str(folder):
         return Path(os.path.relpath(script, folder)).as_posix()
@@ -92,12 +94,12 @@ def _place(files: NewFiles, file: StarterFile) -> Iterator[PlacedFile]:
     else:
         lacks = file.told_by.encode() not in (held or b"")
         yield PlacedFile(name=file.name, state="kept", add=file.needed if lacks else "")
-        if lacks and file.name == "AGENTS.md":  # too long to be put in by hand
+        if lacks and file.name == "AGENTS.md":  # too long to add by hand
             yield from _place(files, file.model_copy(update={"name": _beside(file.name), "needed": ""}))
 
 
 def _all(folder: str, command: str, *, claude: bool, cursor: bool, vscode: bool) -> Iterator[StarterFile]:
-    """`folder`: name of the workspace's folder, of which the project's name is made."""
+    """Yield all files; the project's name is derived from `folder`, the name of the workspace's folder."""
     prompts = Prompts()
     yield from _for_people(folder, prompts)
     agents = f"Before you use evalscribe, read {_beside('AGENTS.md')}."
@@ -129,14 +131,16 @@ def _for_claude(command: str) -> Iterator[StarterFile]:
 
 
 def _skills() -> Mapping[str, str]:
-    """The text of every file of the skills that come with the package, by its path below their folder."""
+    """Return the files of the shipped skills, by path below their folder."""
     top = shipped_folder("skills")
     found = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in found}
 
 
 def _server(command: str, workspace: str | None = None) -> dict[str, object]:
-    """`workspace`: what the editor puts in its place; None if it starts servers there."""
+    """Return the server's configuration; `workspace` is the editor's variable, None if servers start in the
+    workspace.
+    """
     if workspace is None:
         return {"command": command, "args": ["mcp"]}
     command = f"{workspace}/{command}" if "/" in command else command
@@ -149,7 +153,7 @@ def _servers(name: str, key: str, server: Mapping[str, object]) -> StarterFile:
 
 
 def _project(folder: str) -> str:
-    """A name that a Python project may have, and that is not ours: it depends on us."""
+    """Return a valid Python project name other than ours, because the project depends on evalscribe."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-").lower() or "evals"
     return f"{name}-workspace" if name == OWN_NAME else name
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
-    """Every result, of a cascade with who decided it, then totals; as JSON one array, the totals on standard error.
+    """Print every result, in a cascade with its judge, then totals; as JSON one array, with totals on standard error.
 
-    Gives the exit code: a script must see that nothing at all could be judged.
+    Returns the exit code, which reports if nothing could be judged.
     """
     if as_json:
         print_json(RootModel[tuple[Judgement, ...]](found.results))
@@ -45,7 +45,7 @@ def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False)
 
 
 def _decider(result: Judgement) -> str:
-    """`judge: anthropic/claude-opus-5-5 with polite@2`."""
+    """Name the judge of a result: `judge: anthropic/claude-opus-5-5 with polite@2`."""
     return one_line(f"{result.stage}: {result.judge} with {result.rubric_id}@{result.rubric_version}")
 
 
@@ -58,13 +58,13 @@ def print_totals(found: Judgements, file: TextIO) -> None:
 
 
 def print_spent(spent: Mapping[str, Usage]) -> None:
-    """Also of what ended early."""
+    """Print the usage, including that of a command that ended early."""
     if (told := spent_text(spent)) != "nothing":
         say(f"Spent: {told}", file=sys.stderr)
 
 
 def spent_text(usages: Mapping[str, Usage]) -> str:
-    """`judge 4 calls $0.12`; `nothing` where nobody was asked."""
+    """Format usage: `judge 4 calls $0.12`; `nothing` if no model was called."""
     rows = [
         StageUsage(stage=stage, **{name: getattr(usage, name) for name in StageUsage.model_fields if name != "stage"})
         for stage, usage in usages.items()
@@ -163,7 +163,7 @@ def judge(
 
 
 def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
-    """The rubric and the subjects. Raises `UsageError` where one is missing."""
+    """Return the rubric and the subjects. Raises `UsageError` if one is missing."""
 
     if rubric is None and not names:
         raise UsageError("judge by which rubric? `evalscribe rubric list` shows what there is")

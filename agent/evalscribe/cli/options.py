@@ -1,4 +1,4 @@
-"""Options that several commands share, and times as people write them."""
+"""Define options shared by several commands, and parse times."""
 
 import re
 from datetime import UTC, date, datetime
@@ -92,7 +92,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 
 def checked_date(text: str | None) -> str | None:
-    """The date as given. Raises `UsageError` for what is no date."""
+    """Return the date unchanged. Raises `UsageError` if it is invalid."""
 
     try:
         return None if text is None else date.fromisoformat(text).isoformat()
@@ -107,7 +107,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def seconds(text: str) -> float:
-    """`15m`, `1h30m`, `90s`, `500ms`; a number alone is seconds. Raises `UsageError`."""
+    """Parse a duration: `15m`, `1h30m`, `90s`, `500ms`; a bare number is seconds. Raises `UsageError`."""
 
     given = text.strip().lower()
     if _NUMBER.fullmatch(given):
@@ -118,7 +118,7 @@ def seconds(text: str) -> float:
 
 
 def moment(text: str, option: str) -> str:
-    """ISO 8601 in UTC, as the store has it; what names no zone is UTC. Raises `UsageError` naming the option."""
+    """Return a time as ISO 8601 in UTC, the default zone. Raises `UsageError` naming the option."""
 
     try:
         found = datetime.fromisoformat(text.strip())

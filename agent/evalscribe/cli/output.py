@@ -1,4 +1,4 @@
-"""Print results on standard output, or write lines into a file. Every command loads this, so it loads little."""
+"""Print results on standard output, or write lines to a file. Every command loads this module, so it imports little."""
 
 import gzip
 import os
@@ -31,18 +31,18 @@ CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-"""The last words of an analysis, as the people who asked for it want them."""
+"""Closing words of an analysis, as requested by its users."""
 
 
 def in_terminal() -> bool:
-    """Whether a person can be asked."""
+    """Return True if a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def print_analysis(
     outcome: "AnalysisResult | AnalysisPlan | NothingFailed", run: str, *, as_json: bool, quiet: bool
 ) -> None:
-    """`run` is RUN as the user gave it. What a person has to know is on standard error where programs read."""
+    """Print an analysis; `run` is RUN as given by the user. Notes go to standard error if programs read the output."""
     from evalscribe.analysis.estimates import AnalysisPlan, NothingFailed
 
     if isinstance(outcome, AnalysisPlan):
@@ -59,7 +59,7 @@ def print_analysis(
 
 
 def _analyzed(done: "AnalysisResult", run: str) -> None:
-    """The analysis, where it is, how to go on, and the closing question."""
+    """Print the analysis, its location, the next steps, and the closing question."""
     page(done.text)
     say()
     for note in done.notes:
@@ -74,7 +74,7 @@ def _analyzed(done: "AnalysisResult", run: str) -> None:
 
 
 def usage_line(stages: "Sequence[StageUsage]") -> str:
-    """`tag 4 calls $0.01, judge 2 calls $0.20`; tokens where nothing has a price."""
+    """Format usage: `tag 4 calls $0.01, judge 2 calls $0.20`; in tokens if no model has a price."""
     return ", ".join(f"{one.stage} {one.calls} call{'s' if one.calls != 1 else ''} {_price(one)}" for one in stages)
 
 
@@ -85,7 +85,7 @@ def _price(usage: "UsageSummary") -> str:
 def _how_to_go_on(done: "AnalysisResult", run: str) -> str:
 
     example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
-    explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may hold what a shell would run
+    explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may contain shell syntax
     line = f"Go on: `{explain}`, or correct a label in the report and run this again"
     if done.unclassified:
         line += f"; {len(done.unclassified)} could not be judged: run this again"
@@ -106,7 +106,7 @@ def _planned(plan: "AnalysisPlan") -> None:
 
 
 def page(markdown: str) -> None:
-    """A report: as markdown, and laid out where there is a terminal."""
+    """Print a report as markdown, laid out in a terminal."""
     text = body(markdown)
     if not sys.stdout.isatty():
         say(text)
@@ -117,7 +117,7 @@ def page(markdown: str) -> None:
 
 
 def body(markdown: str) -> str:
-    """A report without its front matter, which is for programs."""
+    """Return a report without its front matter, which is for programs."""
     if not markdown.startswith("---\n"):
         return markdown.rstrip("\n")
     return markdown.partition("\n---\n")[2].strip("\n")
@@ -131,7 +131,7 @@ def print_explanation(explained: "ExplainedFailure", *, as_json: bool) -> None:
 
 
 def print_reports(listed: "Sequence[ListedReport]") -> None:
-    """A line per report."""
+    """Print one line per report."""
     for one in listed:
         say(f"{one.name}  {_in_short(one)}")
     if not listed:
@@ -156,8 +156,8 @@ def document(said: "Analysis", *, as_json: bool) -> None:
 
 
 def print_checks(rows: "Iterable[SettingRow]", checks: "Iterable[Check]") -> None:
-    """Settings with their origin, then what was tried; what a check tells is not said twice."""
-    from evalscribe.redaction.redact import redact  # a host or an error may quote what was set
+    """Print settings with their origin, then the checks, without repeating settings that a check mentions."""
+    from evalscribe.redaction.redact import redact  # a host or an error may quote a setting
 
     checks = tuple(checks)
     told = {check.detail for check in checks}
@@ -220,7 +220,7 @@ def _print(lines: Iterable[str], file: TextIO) -> int:
 
 
 def _is_written_into(output: Path) -> bool:
-    """A pipe or a device, such as /dev/stdout: no file shall take its place."""
+    """Return True for a pipe or a device, such as /dev/stdout, which must not be replaced by a file."""
     return output.absolute().parent in DEVICES or (output.exists() and not output.is_file())
 
 
@@ -231,7 +231,7 @@ def _packing(whole: BinaryIO) -> gzip.GzipFile:
 
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
-    """A file beside the wanted one, which takes its place when all is in it."""
+    """Write to a temporary file beside the target, and rename it when complete."""
     with NamedTemporaryFile(dir=output.absolute().parent, prefix=".part-", delete=False) as raw:
         part = Path(raw.name)
     try:

@@ -25,7 +25,7 @@ from evalscribe.text import one_line, pluralise
 
 
 class Bar:
-    """What displays of all that takes long share; `quiet` tells nothing."""
+    """Base of all progress displays; `quiet` prints nothing."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
         self._console = console(sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
@@ -44,7 +44,7 @@ class Bar:
 
 
 class Display(Bar):
-    """Tells of an analysis on standard error; `quiet` tells nothing. Plain lines where there is no terminal."""
+    """Progress of an analysis on standard error; `quiet` prints nothing. Plain lines outside a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(
@@ -97,7 +97,7 @@ def _verdict(verdict: Verdict | Unclassified) -> Text:
 
 
 class ImportDisplay(Bar):
-    """Tells of an import on standard error; `quiet` tells nothing."""
+    """Progress of an import on standard error; `quiet` prints nothing."""
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(
@@ -125,7 +125,7 @@ class RunDisplay(Bar):
         self._task = self._bar.add_task("", total=None)
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """How many tries are done, and how many of them did not pass."""
+        """Show how many trials are done, and how many of them did not pass."""
         done = sum(tally.values())
         others = done - tally.get("passed", 0)
         told = f"{run.state}, {others:,} not passed" if others else run.state

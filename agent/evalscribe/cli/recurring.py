@@ -64,7 +64,7 @@ NONE_AT_ALL = "No earlier report names a failing eval."
 
 
 def print_recurring(found: RecurringEvals, *, as_json: bool) -> None:
-    """A paragraph for each eval that a model failed."""
+    """Print a paragraph for each eval that a model failed."""
     if as_json:
         print_json(found)
     else:
@@ -72,7 +72,7 @@ def print_recurring(found: RecurringEvals, *, as_json: bool) -> None:
 
 
 def print_shared_failures(found: SharedFailures, least: int, *, as_json: bool) -> None:
-    """A paragraph for each eval that several models fail in the same way."""
+    """Print a paragraph for each eval that several models fail in the same way."""
     if as_json:
         print_json(found)
     else:
@@ -93,7 +93,7 @@ def _row(row: RecurringRow) -> Iterator[str]:
 
 
 def _when(row: RecurringRow) -> str:
-    """`once, 2026-10-12`, or how often and from when to when."""
+    """Format the dates: `once, 2026-10-12`, or the number of times with first and last date."""
     first, last = row.first.date or "undated", row.last.date or "undated"
     return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
 

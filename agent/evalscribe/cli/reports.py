@@ -34,7 +34,7 @@ _PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST = 32 * 1024 * 1024
-"""Bytes of an event file; a larger one is not read."""
+"""Most bytes of an event file; a larger one is not read."""
 
 
 def print_check(
@@ -46,18 +46,18 @@ def print_check(
     fetch: bool,
     comments: bool,
 ) -> int:
-    """Check the named reports, or all, print what was found, and return the exit code.
+    """Check the named reports, or all, print the problems, and return the exit code.
 
     Args:
-        options: Where the reports and the evidence are.
-        names: Of reports; none for all.
-        output: One of FORMATS; None for the one that fits where the command runs.
+        options: Options with the locations of reports and evidence.
+        names: Report names; empty for all.
+        output: One of FORMATS; None to choose by environment.
         evidence: Snapshot folders to compare quotations with.
-        fetch: Whether missing evidence is fetched from the deployment.
-        comments: Whether the pull request is told in a comment.
+        fetch: True to fetch missing evidence from the deployment.
+        comments: True to comment on the pull request.
 
     Raises:
-        UsageError: The format is not known.
+        UsageError: The format is unknown.
     """
     job = actions(os.environ, Path.cwd())
     output = output or ("github" if job else "text")
@@ -83,14 +83,14 @@ def _print(found: CheckResult, output: str) -> None:
 
 
 def _comment(found: CheckResult, job: "Actions | None", settings: Settings, output: str) -> str:
-    """What the pull request is told. Where it cannot be, that is said, and what it would have been."""
+    """Comment on the pull request; if that fails, return the reason and the comment."""
     body = check_comment(found, _changed(found, job))
     told = _told(body, job, settings)
     aside = sys.stderr if output == "json" else None
     text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
     finish.command(notice(text) if output == "github" else f"notice: {text}", aside)
     for line in body.splitlines() if told.url is None else ():
-        finish.say(f"  | {line}", file=aside)  # no line of a log that begins like this is a command
+        finish.say(f"  | {line}", file=aside)  # prevents that a runner takes a line of the log for a command
     return body
 
 
@@ -110,21 +110,21 @@ def _told(body: str, job: "Actions | None", settings: Settings) -> CommentOutcom
 
 
 class Actions(Frozen):
-    """What a GitHub Actions runner says about its job; nothing of it is a setting of ours."""
+    """Facts about the current job from a GitHub Actions runner; none of them is a setting."""
 
     workspace: Path
     """The root of the checked out repository."""
     remote_url: str | None = None
-    """Of the repository that the workflow runs in; of a pull request the one that it is made to."""
+    """The repository that the workflow runs in; for a pull request, its target."""
     pull_request: int | None = None
     base: str | None = None
-    """The commit that the pull request is made against."""
+    """The commit that the pull request is based on."""
     summary: Path | None = None
-    """The file that the step's summary is appended to."""
+    """File of the step summary."""
 
 
 def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
-    """None outside a runner. What cannot be read is left out."""
+    """Read the runner's environment; None outside a runner. Unreadable facts are omitted."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return None
     pull = _members(_event(environ.get("GITHUB_EVENT_PATH")).get("pull_request"))

@@ -86,7 +86,9 @@ def _in_short(rubrics: "Sequence[ListedRubric]") -> list[str]:
 
 
 def _state(one: "ListedRubric") -> str:
-    """`version 2, shipped file, which differs: `evalscribe rubric create failure` makes version 3`."""
+    """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubric create failure` makes
+    version 3`.
+    """
     stored = f"version {one.version}" if one.version else "not stored yet"
     file = f"{one.file} file" if one.file else "no file"
     if one.problem:

@@ -1,6 +1,6 @@
-"""`evalscribe reports summary|failures|wait|ci|export`: what runs of experiments came to.
+"""`evalscribe reports summary|failures|wait|ci|export` for runs of experiments.
 
-They stand beside `reports list|show|check|parse`, which are about reports of analyses.
+They share the group with `reports list|show|check|parse`, which are about reports of analyses.
 """
 
 import sys

@@ -27,7 +27,7 @@ def _report() -> dict[str, Any]:
 
 
 def _rubric() -> dict[str, Any]:
-    """With the meta-schema of its `output_schema` in it."""
+    """Return the rubric's schema with the meta-schema of its `output_schema`."""
 
     return file_schema()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
-"""Characters of a config in a table."""
+"""Most characters of a config in a table."""
 
 
 @app.command(short_help="Make a scorer or its next version; its id is printed.")
@@ -137,7 +137,7 @@ def _line(one: "ScorerInfo") -> str:
 
 
 def _keys(one: "ScorerInfo") -> str:
-    """Required ones first, with a star."""
+    """Format config keys, required ones first and starred."""
     keys = [key for key in one.config_schema.get("properties", {}) if key not in one.required]
     return ", ".join([*(f"{key}*" for key in one.required), *keys])
 

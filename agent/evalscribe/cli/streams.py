@@ -38,7 +38,7 @@ def in_ci() -> bool:
 
 
 def in_log() -> bool:
-    """Whether standard output is not a regular file, so that a runner may read it."""
+    """Return True unless standard output is a regular file: otherwise a runner may read it."""
     return not _is_file(sys.stdout)
 
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 QUERY_FORMATS = ("table", "csv", "json")
 WHOLE = 64
-"""Characters of a word, an id for one, that is never cut; without a terminal, of any cell in a table."""
+"""Length of a word, such as an id, that is never cut; outside a terminal, the width of any cell in a table."""
 LEAST = 16
-"""Characters of a cell of several words where there is no room for more."""
+"""Width of a cell of several words if there is no room for more."""
 GAP = "  "
 
 
 def print_rows(answer: "QueryResult", form: str) -> None:
-    """What was left out is told on standard error, or in the JSON."""
+    """Print rows; omissions are reported on standard error, or in the JSON."""
     if form == "json":
         output.print_json(answer)
         return
@@ -68,8 +68,8 @@ def _write_csv(answer: "QueryResult") -> None:
         writer.writerow("" if cell is None else _text(cell) for cell in row)
 
 
-# rich.table is not used here: the 10,000 rows that a query may give take it 6.7 s of CPU with six columns, and this
-# 0.1 s. It would also pad lines of piped output, and cut ids in a terminal that `fit_widths` keeps whole.
+# rich.table is not used here: for the 10,000 rows of the largest query with six columns it takes 6.7 s of CPU, and this
+# 0.1 s. It would also pad lines of piped output, and cut ids in a terminal that `fit_widths` leaves whole.
 def write_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows as a table. The first row holds the column names."""
     room = get_terminal_size().columns if sys.stdout.isatty() else None
@@ -80,7 +80,7 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """The widths of columns in so much room: words are whole, and what is left goes to those that want least first."""
+    """Return column widths that fit into `room`: words stay whole, and the rest goes to the smallest columns first."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(_least, column)) for column in columns]
     wants = [max(map(len, column)) - width for column, width in zip(columns, widths, strict=True)]
@@ -127,7 +127,7 @@ T = TypeVar("T", bound="BaseModel")
 
 
 def validate_format(form: str) -> str:
-    """Raises `UsageError` for a format that there is not."""
+    """Check the format's name. Raises `UsageError` for an unknown one."""
 
     if form not in LIST_FORMATS:
         raise UsageError(f"--format {form!r} is none of {', '.join(LIST_FORMATS)}")
@@ -137,7 +137,7 @@ def validate_format(form: str) -> str:
 def print_list(
     rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str, none: str
 ) -> None:
-    """A table with these heads, one JSON array, or one JSON document a line. `none`: said in place of no rows."""
+    """Print a table with these heads, a JSON array, or JSON lines. `none` is printed if there are no rows."""
 
     if validate_format(form) == "jsonl":
         for row in rows:
@@ -153,7 +153,7 @@ def print_list(
 
 
 def print_document(row: "BaseModel", told: Callable[[], Iterable[str]], form: str) -> None:
-    """One noun: as lines for people, or as JSON."""
+    """Print one object as lines for people, or as JSON."""
 
     if validate_format(form) == "table":
         for line in told():
@@ -163,7 +163,9 @@ def print_document(row: "BaseModel", told: Callable[[], Iterable[str]], form: st
 
 
 def print_id(id: str, row: "BaseModel", told: str, form: str) -> None:
-    """What a command made: its id alone on standard output, for the next command; the words on standard error."""
+    """Print a created object: its id alone on standard output, for the next command; the description on standard
+    error.
+    """
 
     if validate_format(form) == "table":
         output.say(told, file=sys.stderr)

@@ -13,7 +13,7 @@ from evalscribe.cli.streams import escaped, unescaped
 
 
 def console(file: TextIO, **options: Any) -> Console:
-    """`options` are those of `rich.console.Console`."""
+    """Return an escaping console; `options` are those of `rich.console.Console`."""
     return _Console(file=unescaped(file), **options)
 
 
@@ -26,7 +26,7 @@ class _Console(Console):
 
 
 class WholeWords(TableElement):
-    """A table whose cells are broken where they are too long, not cut: a name has to be readable in 80 columns."""
+    """A table that wraps long cells instead of cutting them: a name has to be readable in 80 columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Quiet:
-    """Hears how it goes, and tells nobody."""
+    """A progress watcher that prints nothing."""
 
     def begins(self, _name: str) -> None: ...
     def imported(self, _evals: int, _progress: float) -> None: ...

@@ -24,7 +24,7 @@ ABOUT = ("model", "input_tokens", "output_tokens", "cost_usd", "created_at")
 
 
 def submission_dict(done: SubmittedRequests) -> dict[str, Any]:
-    """What `submit_llm_requests` gives back."""
+    """Return the result of `submit_llm_requests`."""
     return {
         "result_set_id": done.result_set.id,
         "name": done.result_set.name,
@@ -46,7 +46,7 @@ def result_dict(result: Result) -> dict[str, Any]:
 
 
 def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "DataFrame":
-    """A row for each result. Raises `UsageError` without pandas."""
+    """Return one row per result. Raises `UsageError` without pandas."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -63,7 +63,7 @@ _ORDER = ("id", "user_metadata", "output", "error", *ABOUT)
 
 
 def _place(column: str) -> int:
-    """Columns of a group stay in the order in which they come."""
+    """Return the sort key of a column; columns of a group stay in their original order."""
     return _ORDER.index(column.partition(".")[0])
 
 
@@ -82,7 +82,7 @@ def _cells(result: Result, *, include_incomplete: bool) -> Iterator[tuple[str, A
 
 
 class RequestProgress:
-    """On standard error. `rich` is loaded only where somebody looks."""
+    """A progress bar on standard error. `rich` is loaded only if the bar is visible."""
 
     def __init__(self) -> None:
         self._errors = 0
@@ -114,7 +114,7 @@ class RequestProgress:
             self._shown.update(self._task, advance=1, told=self._told())
 
     def ended(self, done: SubmittedRequests) -> None:
-        """The last line, which stays."""
+        """Print the last line, which stays."""
         if self._shown:
             self._shown.console.print(_ended(done, self._last_error), markup=False, highlight=False)
 
@@ -124,7 +124,7 @@ class RequestProgress:
 
 
 def _shown() -> "Progress | None":
-    """None where nobody looks; a notebook can only show a bar with ipywidgets."""
+    """Return a bar; None if it would not be visible. A notebook needs ipywidgets for it."""
     in_notebook = "ipykernel" in sys.modules
     if not (sys.stderr.isatty() or (in_notebook and find_spec("ipywidgets"))):
         return None
@@ -146,7 +146,7 @@ def _ended(done: SubmittedRequests, last_error: str) -> str:
 
 
 def _price(usage: Usage) -> str:
-    """Tokens where the model has no price."""
+    """Format the cost, in tokens if the model has no price."""
     return dollars(usage.cost_usd) if usage.cost_usd else f"{usage.input_tokens + usage.output_tokens:,} tokens"
 
 
@@ -157,7 +157,7 @@ def _usage(result: Result) -> Usage:
 def submit_requests(
     service: BaseLLMService, workspace: Workspace, collection_id: str | None, fields: dict[str, Any], lanes: int | None
 ) -> dict[str, Any]:
-    """`fields` are those of a `RequestOptions`; `lanes`: requests at a time."""
+    """Submit requests; `fields` are those of `RequestOptions`, `lanes` is the concurrency."""
     if fields["model"] is None:
         raise UsageError(f"model_string is missing: give provider/model, such as {EXAMPLE}")
     if lanes is not None and lanes < 1:

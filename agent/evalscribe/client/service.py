@@ -26,11 +26,11 @@ LastCall = Callable[[], Awaitable[None]]
 
 CLOSED = "this service is closed: make a new one"
 LAST_S = 10.0
-"""How long the end of the thread is waited for."""
+"""Seconds to wait for the end of the thread."""
 
 
 class Background:
-    """Started with its first work; a program may end without stopping it."""
+    """An event loop in a daemon thread, started with its first work; a program may exit without stopping it."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -39,7 +39,7 @@ class Background:
         self._last: Future[LastCall] = Future()
 
     async def run(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
-        """The result of `work`; cancelling this cancels it. Raises `UsageError` once stopped."""
+        """Run `work` in the thread; cancelling this cancels it. Raises `UsageError` once stopped."""
         try:
             loop = self._started()
         except UsageError:
@@ -54,9 +54,9 @@ class Background:
             raise
 
     def wait(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
-        """As `run`, where nothing can be awaited: a loop that runs here stands still meanwhile.
+        """Run `work` like `run`, but blocking; an event loop in the calling thread stands still meanwhile.
 
-        Whatever interrupts the waiting ends the work before it is raised.
+        An interruption cancels the work before it is raised.
         """
         try:
             loop = self._started()
@@ -75,7 +75,7 @@ class Background:
             raise
 
     def stop(self, last: LastCall) -> None:
-        """Cancel what runs, do `last` where anything was ever done, and end the thread. A second time does nothing."""
+        """Cancel running work, do `last` if anything was ever done, and end the thread. Idempotent."""
         with self._changing:
             if self._last.done():
                 return
@@ -114,7 +114,7 @@ async def _serve(started: Future[asyncio.AbstractEventLoop], last: Future[LastCa
 
 
 def _cancelled() -> bool:
-    """Whether it is this task that somebody wants to end."""
+    """Return True if the current task itself is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -193,7 +193,7 @@ class BaseLLMService:
 
 
 class _Served:
-    """A model whose calls are made in the service's own loop. It keeps the service alive."""
+    """A model whose calls run in the service's own loop. It keeps the service alive."""
 
     def __init__(self, service: BaseLLMService, model: Model) -> None:
         self.id = model.id
@@ -208,7 +208,7 @@ class _Served:
         self._model.forget(request)
 
     async def close(self) -> None:
-        """Its connections are the service's."""
+        """Do nothing: its connections belong to the service."""
 
 
 def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":

@@ -62,7 +62,7 @@ class Trees:
 
         Raises `DataError` if both sides changed a file.
         """
-        common = self.git.ask("merge-base", ours, theirs) or self.git.run("mktree").text  # the id of a missing file
+        common = self.git.ask("merge-base", ours, theirs) or self.git.run("mktree").text  # the empty tree
         commits = ("--end-of-options", common, ours, theirs)
         return self._written(("read-tree", "-i", "-m", "--aggressive", *commits), theirs, files)
 

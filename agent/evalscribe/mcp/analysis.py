@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from evalscribe.settings import Options
 
 MOST_CHARACTERS = 40_000
-"""Of the findings in one answer."""
+"""Most characters of findings in one answer."""
 Rubric = Annotated[
     str | None,
     Field(description="Judge failures by this rubric, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
@@ -167,9 +167,9 @@ async def _analysed(
 
 @asynccontextmanager
 async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
-    """With its own checkpoints: calls that run at once, or were stopped a moment ago, must not wait for each other's.
+    """Open a workspace with its own checkpoints: concurrent or just cancelled calls must not wait for each other.
 
-    The store knows what is left to do, so checkpoints are of no use afterwards.
+    The store records the remaining work, so the checkpoints are useless afterwards.
     """
 
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:

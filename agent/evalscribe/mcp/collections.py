@@ -130,7 +130,7 @@ def _answer(done: "ImportedAll", *, written: bool) -> ImportResult:
 
 
 MOST_ITEMS = 400
-"""Of an eval's table of contents."""
+"""Most items in an eval's table of contents."""
 
 
 class CollectionLine(Frozen):
@@ -319,7 +319,7 @@ def _line(collection: Collection, runs: Sequence[Run]) -> CollectionLine:
 TIMEOUT_S = 20.0
 LONGEST_CELL = 2_000
 MOST_CHARACTERS = 40_000
-"""Of all rows together."""
+"""Most characters of all rows together."""
 MARK = "… [cut: {left:,} characters more]"
 
 
@@ -463,7 +463,7 @@ class QueryTools:
 
 
 def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonValue, ...], ...], int]:
-    """As many rows as fit, and how many of their cells were cut."""
+    """Return as many rows as fit, and the number of cut cells."""
     kept = list[tuple[JsonValue, ...]]()
     size = cells = 0
     for row in rows:
@@ -477,7 +477,7 @@ def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonVal
 
 
 def _cell(value: JsonValue) -> JsonValue:
-    """A structure that is too long becomes text."""
+    """Return the cell; a structure that is too long becomes text."""
     text = value if isinstance(value, str) else _spelled(value)
     if len(text) <= LONGEST_CELL:
         return value

@@ -1,4 +1,4 @@
-"""Open the workspace that the server works in, within what an agent may read."""
+"""Open the server's workspace, limited to what an agent may read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,10 +25,10 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True)
 class ServerWorkspace:
-    """A workspace as the server was told of it. Settings are read anew for every call."""
+    """The server's workspace. Settings are read again for every call."""
 
     collection: str | None = None
-    """The collection that is meant where a call names none."""
+    """Collection for calls that name none."""
 
     def settings(self, options: "Options | None" = None) -> "Settings":
 
@@ -44,7 +44,7 @@ class ServerWorkspace:
 
     @contextmanager
     def stored(self) -> Iterator["Workspace"]:
-        """The workspace, to be read. Raises `NotFoundError` where nothing was stored yet: reading makes no store."""
+        """Open the workspace for reading. Raises `NotFoundError` if there is no store: reading creates none."""
 
         with Workspace() as workspace:
             if not workspace.has_store:
@@ -53,7 +53,7 @@ class ServerWorkspace:
 
     @contextmanager
     def experiments(self, options: "Options | None" = None) -> Iterator["Workspace"]:
-        """The workspace, to work with experiments. Raises `NotFoundError` where nothing was stored yet."""
+        """Open the workspace for experiments. Raises `NotFoundError` if there is no store."""
 
         with Workspace(options) as workspace:
             if not workspace.has_store:
@@ -61,22 +61,24 @@ class ServerWorkspace:
             yield workspace
 
     def require_sample(self) -> None:
-        """Raises `NotFoundError` where it has not been made yet."""
+        """Check that the sample exists. Raises `NotFoundError` otherwise."""
         with self.experiments() as workspace:
             if workspace.store.experiments.experiment(SAMPLE) is None:
                 raise NotFoundError(NO_SAMPLE)
 
     @contextmanager
     def collection_of(self, named: str | None) -> Iterator[tuple["Workspace", "Collection"]]:
-        """The collection of that id or name; else the server's, the configured one or the only one there is."""
+        """Open a collection by id or name; else the server's, the configured one or the only one."""
         from evalscribe.collections.choice import choose_collection
 
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
-        """The name of a run, where it is one that may be read. Raises `UsageError` for files that are not brought in
-        yet, and for paths outside the workspace."""
+        """Return the run's name if it may be read.
+
+        Raises `UsageError` for files that were not imported, and for paths outside the workspace.
+        """
         path = self._path(name)
         if path is None:
             return name
@@ -85,7 +87,7 @@ class ServerWorkspace:
         return self.inside(name)
 
     def inside(self, name: str) -> str:
-        """A path of the workspace. Raises `NotFoundError` or `UsageError`."""
+        """Return a path inside the workspace. Raises `NotFoundError` or `UsageError`."""
         path = self._path(name)
         if path is None:
             raise NotFoundError(f"there is no file {name!r} in {self.settings().root}")
@@ -96,7 +98,7 @@ class ServerWorkspace:
 
     @staticmethod
     def _path(name: str) -> Path | None:
-        """None for what is no path that exists."""
+        """Return the path; None if it does not exist or is not a path."""
         try:
             return Path(name) if name != SAMPLE and Path(name).exists() else None
         except (OSError, ValueError):

@@ -197,7 +197,7 @@ class DatasetTools:
 
 
 def _held(datasets: "Datasets", one: "Dataset", version: str | None) -> tuple[str, Iterator[Item]]:
-    """The latest version, where one was published; else the draft."""
+    """Return the latest version, or the draft if none is published."""
 
     if version == DRAFT or (version is None and not datasets.versions(one.id)):
         return DRAFT, datasets.draft(one.id)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 MOST_CHARACTERS = 40_000
-"""Of the tries of one answer."""
+"""Most characters of the trials in one answer."""
 MOST_OF_CHANGES = {"regressed": 16_000, "fixed": 8_000, "flaky": 6_000}
-"""Characters."""
+"""Most characters by kind of change."""
 MOST_NAMED = 50
 Wanted = Literal["not passed", "failed", "error", "unscored", "all"]
 
@@ -174,7 +174,7 @@ VERDICTS: "dict[Wanted, tuple[ItemVerdict, ...]]" = {
 
 
 async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
-    """Raises `UnavailableError` where nobody works on the run any more."""
+    """Wait for the run. Raises `UnavailableError` if its worker is gone."""
     from evalscribe.experiments.control import wait_for_run
     from evalscribe.experiments.lookup import run_named
 
@@ -183,7 +183,7 @@ async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: P
 
 
 def run_status(run: "ExperimentRun", report: RunReport) -> str:
-    """In a sentence, with what to do next."""
+    """Describe a run's status and the next step in one sentence."""
 
     why = replace_commands(report.summary.reason or "")
     if report.gate is None:
@@ -201,7 +201,7 @@ def _in_full(run: "ExperimentRun", report: RunReport) -> dict[str, object]:
 
 
 def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
-    """With lists that are cut, and what was left out."""
+    """Shorten the report's lists, and say what was omitted."""
     found, notes = report.summary, []
     cut: dict[str, object] = {"reason": found.reason and replace_commands(found.reason)}
     for name, there in (("flaky", found.flaky), ("splits", found.splits)):
@@ -421,7 +421,7 @@ async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: Prog
 
 
 def _plan(workspace: "Workspace", run: "ExperimentRun", version: "ExperimentVersion", asked: _Asked) -> RunStarted:
-    """What would be started. Raises `UsageError` where it is to be started and nothing may be spent on its models."""
+    """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
     from evalscribe.experiments.lookup import experiment_of
     from evalscribe.experiments.results import dataset_line, models_asked, target_line
     from evalscribe.experiments.scorers.stored import own_prompts
@@ -453,7 +453,7 @@ def _what_to_say(models: Sequence[str]) -> str:
 async def _on_its_way(
     place: ServerWorkspace, run: "ExperimentRun", answer: RunStarted, asked: _Asked, told: ProgressReporter
 ) -> RunStarted:
-    """Waited for, where that is wanted."""
+    """Wait for the run, if requested."""
     from evalscribe.experiments.lookup import run_named
     from evalscribe.experiments.results import report_run
 

@@ -188,7 +188,7 @@ def _run_line(one: "ListedRun") -> ExperimentRunLine:
 
 
 def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion") -> ExperimentDetails:
-    """Without its runs."""
+    """Return the details of an experiment, without its runs."""
     from evalscribe.experiments.results import binding_line, dataset_line, models_asked, target_line
 
     return ExperimentDetails(

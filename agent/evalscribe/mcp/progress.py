@@ -22,13 +22,15 @@ ThreadResult = TypeVar("ThreadResult")
 
 
 async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
-    """What a function gives that does not await. Cancelled, it runs on and nobody hears of it."""
+    """Run a blocking function in a thread. On cancellation it continues and its result is ignored."""
     return await asyncio.wrap_future(_started(work))
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
-    """What a use case gives, in an event loop of its own. Cancelling this cancels it and waits until it has stopped,
-    or until this is cancelled again."""
+    """Run a coroutine in its own event loop and thread. Cancelling this cancels it and waits until it has stopped, or
+    until
+    this is cancelled again.
+    """
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
     async def main() -> ThreadResult:
@@ -43,20 +45,20 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
         loop, task = await asyncio.wrap_future(running)
-        with suppress(RuntimeError):  # it has ended just now
+        with suppress(RuntimeError):  # it has just ended
             loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([ended])
         raise
 
 
 def ignore_outcome(ended: "asyncio.Future[Any]") -> None:
-    """Nobody may be left to hear how it ended: that is no error of its own."""
+    """Retrieve the outcome of abandoned work, so that it is not reported as an error."""
     if not ended.cancelled():
         ended.exception()
 
 
 def _started(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
-    """A program may end without its thread: whatever was finished is stored."""
+    """Start a daemon thread: the program may exit without it, and finished work is stored."""
     done: Future[ThreadResult] = Future()
     done.set_running_or_notify_cancel()
     threading.Thread(target=_settle, args=(done, work), name="evalscribe", daemon=True).start()
@@ -66,19 +68,19 @@ def _started(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
 def _settle(done: Future[ThreadResult], work: Callable[[], ThreadResult]) -> None:
     try:
         done.set_result(work())
-    except BaseException as error:  # whoever waits is told, whatever it was
+    except BaseException as error:  # passed on to the waiting caller, whatever it is
         done.set_exception(error)
 
 
 T = TypeVar("T")
 PAUSE_S = 0.1
-"""Between two messages."""
+"""Seconds between two messages."""
 MOST_LINES = 20
 LONGEST = 300
 
 
 class ProgressReporter:
-    """Hears of the work in its own thread; what it hears goes to the client, and its notes into the answer."""
+    """Receives progress in the worker's thread and passes it to the client; notes go into the answer."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -87,7 +89,7 @@ class ProgressReporter:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know."""
+        """Notes for the user."""
         return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
 
     def say(self, line: str) -> None:
@@ -113,7 +115,7 @@ class ProgressReporter:
         self._tell(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} tries done")
 
     async def pass_on(self, ctx: Context) -> None:
-        """Without end: the newest of what was heard meanwhile. How many steps there will be, nobody knows."""
+        """Send the latest progress repeatedly, forever. The total number of steps is unknown."""
         step = 0
         while True:
             line = await self._heard.get()
@@ -125,7 +127,7 @@ class ProgressReporter:
             await asyncio.sleep(PAUSE_S)
 
     def _tell(self, line: str) -> None:
-        with suppress(RuntimeError):  # the client is gone, and the loop with it
+        with suppress(RuntimeError):  # the client and its event loop are gone
             self._loop.call_soon_threadsafe(self._heard.put_nowait, _short(line))
 
 
@@ -134,8 +136,10 @@ async def with_progress(
     work: Callable[[ProgressReporter], Coroutine[Any, Any, T]],
     turn: AbstractAsyncContextManager[object] | None = None,
 ) -> T:
-    """What a use case gives; the client hears how it goes, and may stop it. Work that has a turn keeps it until it has
-    really stopped, which whoever stopped it does not wait for."""
+    """Run a use case, reporting progress to the client, which may cancel it. Work with a turn holds it until it has
+    really
+    stopped; a cancelling client does not wait for that.
+    """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Models = Annotated[list[str] | None, Field(description="Only these models, as `provider/model`. Default: all.")]
 MOST_CHARACTERS = 60_000
-"""Of the answers of one call."""
+"""Most characters of the answers in one call."""
 
 
 class ReportLine(Frozen):
@@ -233,7 +233,7 @@ def _action(one: "RecordedAction") -> str:
 
 
 def _bounded(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
-    """As many as fit into one answer; at least one."""
+    """Return as many lines as fit into one answer; at least one."""
     sizes = [len(line.model_dump_json()) for line in lines]
     fitting = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
     return tuple(lines[: next(fitting, 1)])

@@ -31,9 +31,9 @@ PAGES = {
     "review": "how people correct reports",
     "sdk": "questions over a collection from a script",
 }
-"""Pages that help whoever works with these tools."""
+"""Pages for users of these tools."""
 MOST_LISTED = 1000
-"""Reports."""
+"""Most reports listed."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class WorkspaceResources:
         try:
             names = sorted(file.name for file in self.place.library().all())
         except EvalscribeError:
-            return []  # whoever reads one is told why
+            return []  # the reason is shown when the report is read
         return [Listed(uri=f"report://{name}", name=name, mime_type=MARKDOWN) for name in names[:MOST_LISTED]]
 
     def _sql(self) -> str:

@@ -1,4 +1,4 @@
-"""The server: every tool, resource and prompt in one list each."""
+"""The server, with the lists of all tools, resources and prompts."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ Cite evals by id and items by their mark, and tell your user what is uncertain o
 
 
 class Server(MCPServer[None]):
-    """Its reports are listed as they are at the moment."""
+    """The MCP server; it lists the current reports."""
 
     def __init__(self, place: ServerWorkspace) -> None:
         self._resources = WorkspaceResources(place)
@@ -122,7 +122,7 @@ def prompts(place: ServerWorkspace) -> Iterator[Prompt]:
 
 
 def run(place: ServerWorkspace) -> None:
-    """Serve standard input and output until the input ends. What is logged goes to standard error."""
+    """Serve standard input and output until the input ends. Logs go to standard error."""
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
     run_until_signal(Server(place).run_stdio_async())

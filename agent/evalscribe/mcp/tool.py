@@ -103,7 +103,7 @@ class JudgeOptions(Frozen):
 
     @property
     def only_plans(self) -> bool:
-        """A model is named and nothing may be spent: what it would take is told."""
+        """Return True if a model is named without a budget: only the estimate is returned."""
         return not self.by_rules and not self.budget_usd
 
     def options(self, reports: Path | None = None) -> "Options":
@@ -113,7 +113,7 @@ class JudgeOptions(Frozen):
 
 
 def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, found: "Settings") -> JudgeOptions:
-    """Raises `UsageError` where nobody is named to spend it, and for more than the workspace's budget."""
+    """Return the judge's options. Raises `UsageError` for a budget without a judge, or above the workspace's budget."""
     asked = JudgeOptions(judge=judge or RULES, budget_usd=budget_usd, max_tokens=max_tokens)
     if asked.by_rules and budget_usd:
         raise UsageError("budget_usd is for a model: name one in `judge`, such as anthropic/claude-opus-5-5")
@@ -122,7 +122,7 @@ def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, 
 
 
 def require_within(budget_usd: float, found: "Settings") -> None:
-    """Raises `UsageError` for more than the workspace's budget."""
+    """Check the budget. Raises `UsageError` if it exceeds the workspace's."""
     most = found.budget.value
     if budget_usd > most:
         raise UsageError(
@@ -150,7 +150,7 @@ class TextPage(Frozen):
 
 
 def text_page(text: str, offset: int, characters: int) -> TextPage:
-    """Ends at a line's end where there is one in the last tenth."""
+    """Return a page of the text, ending at a line's end if one is in the last tenth."""
     end = min(len(text), offset + characters)
     if end < len(text):
         line = text.rfind("\n", offset + characters * 9 // 10, end)
@@ -160,13 +160,13 @@ def text_page(text: str, offset: int, characters: int) -> TextPage:
 
 
 def page_of(rows: Sequence[T], offset: int, limit: int) -> tuple[tuple[T, ...], int | None]:
-    """A piece of a list, and where the next one begins."""
+    """Return a part of a list, and the offset of the next one."""
     end = offset + limit
     return tuple(rows[offset:end]), end if end < len(rows) else None
 
 
 def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
-    """The first of them that fit into one answer; at least one."""
+    """Return the first lines that fit into one answer; at least one."""
     kept, size = list[M](), 0
     for line in lines:
         size += len(line.model_dump_json())
@@ -177,20 +177,20 @@ def first_fitting(lines: Iterable[M], most_characters: int) -> tuple[M, ...]:
 
 
 def excerpt(value: JsonValue, most_characters: int) -> str:
-    """Text as it is, everything else as JSON; what is cut says by how much."""
+    """Return text unchanged and other values as JSON, cut with a note on the omitted length."""
     text = visible(value if isinstance(value, str) else canonical_json(value))
     left = len(text) - most_characters
     return text if left <= 0 else f"{text[:most_characters]}… [cut: {left:,} characters more]"
 
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-"""Changes nothing, costs nothing, asks nobody."""
+"""Changes nothing, costs nothing, calls no service."""
 WORKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
-"""May write reports or the store, ask a model or a deployment; nothing is ever taken away."""
+"""May write reports or the store, call a model or a deployment; never deletes anything."""
 STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """May write the store."""
 STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
-"""May run the user's own code; called again, it does so again."""
+"""May run the user's own code; repeated calls run it again."""
 BUG = "this is a bug of evalscribe, and was logged on the server's standard error. Another call may work."
 INSTEAD = {
     r"import FILE": "import_file with write=true",
@@ -204,14 +204,14 @@ INSTEAD = {
     r"experiments runs resume( [^`]+)?": "resume_experiment_run",
     r"datasets versions list NAME": "get_dataset",
 }
-"""What people are told to run after `evalscribe`, as tools."""
+"""Tools that replace the commands which messages recommend after `evalscribe`."""
 ARGUMENTS = {r"--budget(?: USD)?(?![\w-])": "`budget_usd`", r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`"}
-"""Options that every tool has under another name."""
+"""Options that tools have under another name."""
 log = logging.getLogger("evalscribe.mcp")
 
 
 class _Tool(Tool):
-    """One whose wrong arguments are told in one line."""
+    """A tool that reports wrong arguments in one line."""
 
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
         try:
@@ -224,7 +224,9 @@ class _Tool(Tool):
 
 
 def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
-    """Named, described and typed as the function is; one that does not await runs in a thread."""
+    """Create a tool named, described and typed like the function; a function that is not a coroutine runs in a
+    thread.
+    """
     returns = get_type_hints(function, include_extras=True)["return"]
 
     @wraps(function)
@@ -253,8 +255,10 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
 
 
 def describe_error(error: EvalscribeError, arguments: Iterable[str] = ()) -> str:
-    """What happened and what to do next, without secrets and without what cannot be seen. Options of the command line
-    are told as the arguments of this tool, commands as tools."""
+    """Describe an error and the next step, without secrets and invisible characters. Command line options are replaced
+    by
+    this tool's arguments, commands by tools.
+    """
     said = visible(redact(str(error))).encode("utf-8", "replace").decode()
     said = replace_commands(said)
     for name in arguments:
@@ -263,7 +267,7 @@ def describe_error(error: EvalscribeError, arguments: Iterable[str] = ()) -> str
 
 
 def replace_commands(text: str) -> str:
-    """Commands that people are told to run are told as tools."""
+    """Replace recommended commands by tools."""
     for command, instead in INSTEAD.items():
         text = re.sub(f"`(evalscribe )?{command}`", instead, text)
     for option, argument in ARGUMENTS.items():
@@ -272,14 +276,16 @@ def replace_commands(text: str) -> str:
 
 
 def _result(found: BaseModel) -> CallToolResult:
-    """The same twice, as the protocol asks for: for clients that read text only, without white space."""
+    """Return the result twice, as the protocol requires: structured, and as compact JSON for clients that read only
+    text.
+    """
     text = found.model_dump_json()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
 
 
 def _closed(made: Tool) -> Tool:
-    """An argument that nobody declared is an error, not nothing: it was meant."""
-    arguments = made.fn_metadata.arg_model  # made for this tool alone
+    """Refuse undeclared arguments instead of ignoring them."""
+    arguments = made.fn_metadata.arg_model  # created for this tool alone
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
     made.parameters = arguments.model_json_schema(by_alias=True)

@@ -1,4 +1,4 @@
-"""What a reader would take for a citation, wherever it comes from."""
+"""Resolve the citations in an answer, and neutralise text that looks like one."""
 
 import re
 import unicodedata
@@ -19,15 +19,15 @@ BARE = rf"(?:{_PLACES})\s*\Z"
 """A role that nothing follows."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
-"""Whatever a reader would take for a citation begins like this; whether it is one is decided when it is whole."""
+"""Start of anything that looks like a citation; whether it is one is decided when it is complete."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
-"""After a bracket: too little to tell whether it begins a citation."""
+"""Text after a bracket that is too short to tell if it begins a citation."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
 OPENING = re.compile(f"[{_OPENERS}]")
-"""What could be read as the bracket that opens a citation."""
+"""Characters that look like the opening bracket of a citation."""
 _BRACKET = re.compile(rf"[{_OPENERS}\]]")
 _REACH = 61
-"""Characters in which a citation has begun, if it ever does."""
+"""Most characters until a citation is recognisable as one."""
 _ALIKE = {
     "a": "аαɑᴀ",
     "c": "сϲᴄ",
@@ -54,20 +54,20 @@ _BLANK = re.compile(r"[^\S\n\t]")
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that nothing is seen of."""
+"""Invisible letters and marks."""
 
 
 def seen(piece: str) -> str:
-    """The piece as it is seen: what is invisible could stand inside a forged citation and keep it from being one."""
+    """Return the visible text: invisible characters could hide a forged citation from the parser."""
     if piece.isascii() and piece.isprintable():
         return piece
     return _UNSEEN.sub("", _BLANK.sub(" ", visible(piece.replace("\r", ""))))
 
 
 def forged(words: str, at: int = 0) -> bool:
-    """Whether the opening bracket there seems to begin a citation and begins none: some of it is of another script.
+    """Return True if the bracket at this place looks like a citation but is none, because it mixes scripts.
 
-    Every citation that is shown has a number or is one of the report.
+    Every citation that is shown has a number or refers to the report.
     """
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
@@ -83,7 +83,7 @@ def _digit(character: str) -> str:
 
 
 def inert(words: str) -> str:
-    """Quoted words that neither begin a citation of their own nor close the bracket in which they are shown."""
+    """Escape quoted words so that they neither begin a citation nor close the bracket around them."""
     depth = 0
 
     def harmless(bracket: re.Match[str]) -> str:
@@ -110,11 +110,11 @@ HELP = """\
 - `[report:<RANGE>text</RANGE>]` cites what the report says.
 What stands between <RANGE> and </RANGE> is compared with that very document: copy it exactly and in whole words, leave
 nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
-"""How to cite, as the model is told."""
+"""Instructions on citations for the model."""
 LONGEST = 6_000
-"""Characters of one citation; what is longer is none."""
+"""Most characters of one citation; anything longer is not one."""
 SHOWN = 160
-"""Characters of a quotation that are shown."""
+"""Most characters of a quotation that are shown."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
@@ -127,10 +127,10 @@ _NOTHING = Subject.of("nothing", [])
 
 
 class AnswerResolver:
-    """Takes an answer in pieces and gives it back with every citation resolved."""
+    """Resolves the citations of an answer that arrives in pieces."""
 
     def __init__(self, dossier: ReportEvidence, at_hand: Callable[[], int | None]) -> None:
-        """`at_hand`: the finding that is meant where a citation has no number."""
+        """Store the arguments; `at_hand` returns the finding to assume for a citation without a number."""
         self.citations: list[AnswerCitation] = []
         self._dossier = dossier
         self._at_hand = at_hand
@@ -139,20 +139,20 @@ class AnswerResolver:
 
     @property
     def text(self) -> str:
-        """What was given back so far."""
+        """The text returned so far."""
         return self._shown.getvalue()
 
     def feed(self, piece: str) -> str:
-        """What can be shown now."""
+        """Add a piece of the answer and return the text that can be shown now."""
         self._held += seen(piece)
         return self._given(self._settled(last=False))
 
     def end(self) -> str:
-        """What was held back: a citation without its end is none."""
+        """Return the text held back: an incomplete citation is none."""
         return self._given(self._settled(last=True))
 
     def say(self, words: str) -> str:
-        """Words of ours among those of the answer."""
+        """Insert our own words into the answer."""
         return self._given(words)
 
     def _given(self, shown: str) -> str:
@@ -179,7 +179,7 @@ class AnswerResolver:
         return shown
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
-        """Where the citation ends; None where its end is not there yet, or never will be."""
+        """Return the end of the citation; None if it is not there yet, or never will be."""
         names, rest = self._names(start), self._held[start.end() :]
         if not last and any(name.startswith(rest) for name in names):
             return None
@@ -196,12 +196,12 @@ class AnswerResolver:
         return None
 
     def _cut_off(self) -> int:
-        """Where a citation without end is taken to end, so that no more of the answer is lost in it."""
+        """Return where an unclosed citation is assumed to end, so that little of the answer is lost."""
         end = _BREAKS.search(self._held)
         return end.start() if end else len(self._held)
 
     def _names(self, start: re.Match[str]) -> list[str]:
-        """What may stand there: the path of a document may hold brackets itself."""
+        """Return the names that may occur there: a document's path may itself contain brackets."""
         subject = self._subject(start[1], self._held[start.end() :])
         return [item.mark for item in subject.items] if subject else []
 
@@ -217,7 +217,7 @@ class AnswerResolver:
         return int(number) if number else self._at_hand()
 
     def _resolved(self, whole: str, at: int) -> str:
-        """A bracket as it is shown, from offset `at` of the answer; a separate one for each citation in it."""
+        """Render a bracket from offset `at` of the answer, with a separate bracket for each citation."""
         inner = whole.removeprefix("[")
         if not whole.endswith("]"):
             return self._one(inner, at, closed=False)
@@ -256,7 +256,7 @@ class AnswerResolver:
 
 
 def _parts(inner: str) -> list[str]:
-    """The citations of one bracket, where each has the number of a finding."""
+    """Split a bracket into citations if each has a finding's number."""
     masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
     parts, begin = [], 0
     for comma in _NEXT.finditer(masked):
@@ -266,13 +266,13 @@ def _parts(inner: str) -> list[str]:
 
 
 def _with_range(rest: str) -> str:
-    """The bracket in the grammar of `judging.marks`: plain quotation marks become its own."""
+    """Convert the bracket to the grammar of `judging.citations`: plain quotation marks become `<RANGE>`."""
     plain = None if "<RANGE>" in rest else _PLAIN_QUOTE.search(rest)
     return f"[{rest[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{rest}]"
 
 
 def _left(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
-    """Whether there is more in a bracket than its citations: nothing passes beside one."""
+    """Return True if a bracket contains more than its citations; nothing else may pass unchecked."""
     for citation in reversed(citations):
         bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
     return bool(bracket.strip(" ,;[]\n"))
@@ -298,17 +298,17 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 
 def _really(target: CitationTarget, subject: Subject) -> str:
-    """What really stands there, on one line."""
+    """Return the actual text at that place, on one line."""
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), SHOWN)
 
 
 def _in_marks(words: str) -> str:
-    """Quoted so that one sees where the words end: what holds quotation marks stands as a code span."""
+    """Quote words so that their end is visible; text with quotation marks becomes a code span."""
     return code(inert(words)) if '"' in words else f'"{inert(words)}"'
 
 
 def _written(n: int | None, rest: str) -> str:
-    """A citation that does not hold, in the answer's own words."""
+    """Render an unverified citation in the answer's own words."""
     words = inert(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
     return f"[{_numbered(n)}{words}] (unverified)"
 

@@ -31,14 +31,14 @@ BROKEN_OFF = "[broken off]"
 
 
 class Exchange:
-    """One question with everything that followed from it."""
+    """One question and the turns that followed."""
 
     def __init__(self, question: str) -> None:
         self.question = question
         self.answer = ""
-        """Empty until it is done."""
+        """Empty until the answer is complete."""
         self.turns: list[Message] = []
-        """What followed the question, in full; empty where only the answer is remembered."""
+        """All turns after the question; empty once only the answer is remembered."""
 
     def messages(self) -> list[Message]:
         asked = Message(role="user", text=self.question)
@@ -53,7 +53,7 @@ class Exchange:
 
 class DiscussionHistory:
     def __init__(self, opening: str, room: int) -> None:
-        """`opening` stands before the first question, `room` is for it and all messages, in tokens."""
+        """Start a conversation; `opening` precedes the first question, `room` limits it and all messages, in tokens."""
         self._opening = opening
         self._room = room
         self._past: list[Exchange] = []
@@ -66,13 +66,15 @@ class DiscussionHistory:
         return Exchange(question)
 
     def reopen(self, opening: str) -> None:
-        """Begin with another opening: what was read before is forgotten, what was said is not."""
+        """Replace the opening: evidence read before is dropped, questions and answers stay."""
         self._opening = opening
         for exchange in self._past:
             exchange.turns = []
 
     def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
-        """What was broken off before a word was said is forgotten; of other broken answers the words are kept."""
+        """Finish an exchange. One interrupted before any text is dropped; of other interrupted ones the text is
+        preserved.
+        """
         if not answer.strip():
             return
         if not whole:
@@ -81,7 +83,7 @@ class DiscussionHistory:
         self._past.append(exchange)
 
     def messages(self, exchange: Exchange) -> tuple[Message, ...]:
-        """All that is remembered, and the question that is being answered."""
+        """Return all remembered messages and the current question."""
         self._make_room(exchange.tokens)
         first, *others = [message for one in (*self._past, exchange) for message in one.messages()]
         return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
@@ -114,7 +116,7 @@ class Find(ToolFields):
 
 
 def _of_finding(tool: Tool) -> Tool:
-    """A tool over the evidence of one failure, with the failure's number as another argument."""
+    """Return a tool over one failure's evidence, with the finding's number as an additional argument."""
     schema = tool.input_schema
     fields = {"finding": _NUMBER, **schema["properties"]}
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
@@ -126,15 +128,15 @@ _EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
 class DiscussionTools:
-    """Answers are delimited data."""
+    """Tools over the report and its evidence. Answers are delimited as data."""
 
     def __init__(self, dossier: ReportEvidence) -> None:
         self.at_hand: int | None = next(iter(dossier.topics)) if len(dossier.topics) == 1 else None
-        """The finding that was read last, or the only one."""
+        """The finding read last, or the only one."""
         self._dossier = dossier
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Never raises: what is wrong with a call is its result."""
+        """Answer a call. Never raises: an invalid call gets an error as its result."""
         if call.name in _EVIDENCE:
             return self._of_evidence(call)
         if call.name not in OWN:
@@ -193,7 +195,7 @@ LIKELY_TURNS = 3
 LIKELY_READING = 2_000
 LIKELY_ANSWER = 400
 REPORT_SHARE = 3
-"""The report is shown whole at first where it takes no more than one part in so many of the window."""
+"""The report is shown whole if it takes at most one part in this many of the context window."""
 GAVE_UP = {
     "refusal": "the model refused to answer",
     "context_exceeded": "the discussion is too long for the model; begin a new one",
@@ -201,14 +203,14 @@ GAVE_UP = {
 
 
 class DiscussionLimits(TurnBounds):
-    """What one question may take at most."""
+    """Limits of one question."""
 
     answer_tokens: int = 4_000
     seconds: float = 300.0
 
 
 class ModelDiscussion:
-    """Questions and answers about one report, each in the light of those before it."""
+    """A conversation about one report."""
 
     def __init__(
         self,
@@ -219,7 +221,9 @@ class ModelDiscussion:
         *,
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """`cost` prices one call in dollars. Raises `UsageError` for a broken template."""
+        """Load the templates; `cost` returns the price of one call in USD. Raises `UsageError` for a broken
+        template.
+        """
         self._model = model
         self._prompts = prompts
         self._dossier = dossier
@@ -235,22 +239,24 @@ class ModelDiscussion:
         self._history = DiscussionHistory(self._opening(), room * 9 // 10)
 
     def about(self, dossier: ReportEvidence) -> None:
-        """Go on about the report as it is now."""
+        """Continue with the current version of the report."""
         self._dossier = dossier
         self._tools = DiscussionTools(dossier)
         self._history.reopen(self._opening())
 
     def estimate(self) -> Estimate:
-        """What the next question is likely to take."""
+        """Estimate the usage of the next question."""
         first = estimate_tokens(self._system) + estimate_tokens(canonical_json(TOOLS)) + self._history.tokens
         return estimate_conversation(
             first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_ANSWER
         )
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
-        """What concerns this question only is told in the answer; raises `EvalscribeError` for what concerns all.
+        """Answer a question.
 
-        Cancelled, what was shown of the answer is part of the discussion all the same.
+        A problem with this question is stated in the answer; raises `EvalscribeError` if no question can be answered.
+        On
+        cancellation, the text already shown stays part of the conversation.
         """
         asked = _AskedQuestion(
             self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
@@ -282,7 +288,7 @@ class ModelDiscussion:
         return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
 
     def _opening(self) -> str:
-        """The report as data, whole where it has room, and what evidence there is."""
+        """Render the report as data, whole if it fits, and list the available evidence."""
         lines = self._dossier.text.split("\n")
         room = self._model.context_tokens // REPORT_SHARE
         shown, used = 0, 0
@@ -302,7 +308,7 @@ class ModelDiscussion:
 
 
 class _AskedQuestion:
-    """One question on its way to an answer."""
+    """One question in progress."""
 
     def __init__(
         self,
@@ -323,11 +329,11 @@ class _AskedQuestion:
 
     @property
     def written(self) -> str:
-        """The answer in the model's own words, as far as it came."""
+        """The answer so far, in the model's own words."""
         return self._written.getvalue()
 
     async def run(self, request: Callable[[Exchange], Request]) -> str | None:
-        """Why there is no whole answer; None where there is."""
+        """Run the exchange; return the reason if the answer is incomplete, else None."""
         while not self._turns.last:
             self._part()
             try:
@@ -345,7 +351,7 @@ class _AskedQuestion:
         return self._turns.usage
 
     def flush(self) -> None:
-        """Show what was held back."""
+        """Show text that was held back."""
         self._show(self.resolver.end())
 
     def _hear(self, piece: str) -> None:
@@ -357,13 +363,13 @@ class _AskedQuestion:
             self._on_text(words)
 
     def _part(self) -> None:
-        """What is said before and after reading are two paragraphs."""
+        """Start a new paragraph for text that follows a tool call."""
         if self.written and not self.written.endswith("\n\n"):
             self._written.write("\n\n")
             self._show(self.resolver.say("\n\n"))
 
     def _take(self, reply: Reply) -> tuple[bool, str | None]:
-        """Whether the question is done with, and why without an answer."""
+        """Process a reply. Returns True if the question is finished, and the reason if it has no answer."""
         if reply.stop in GAVE_UP:
             return True, GAVE_UP[reply.stop]
         if reply.stop == "max_tokens":

@@ -19,22 +19,22 @@ from evalscribe.text import path as printed_path
 
 
 class AnswerCitation(Frozen):
-    """One citation of an answer, and whether it holds."""
+    """One citation of an answer, and whether it is verified."""
 
     finding: int | None
-    """Number of the finding whose evidence it is of; None for the report itself, or where none was named."""
+    """Number of the finding that is cited; None for the report itself, or if no number was given."""
     citation: ResolvedCitation
-    """Its offsets count the characters of `DiscussionAnswer.text`."""
+    """Its offsets are characters in `DiscussionAnswer.text`."""
 
 
 class DiscussionAnswer(Frozen):
     question: str
     text: str
-    """As it was shown: every citation with the place where it really stands, or marked as unverified."""
+    """The answer as shown: every citation with its verified location, or marked as unverified."""
     citations: tuple[AnswerCitation, ...] = ()
     usage: Usage = Usage()
     broken_off: str | None = None
-    """Why the answer is not whole, or not there; None where it is."""
+    """Reason for an incomplete or missing answer; None if it is complete."""
 
     @property
     def unverified(self) -> int:
@@ -42,23 +42,23 @@ class DiscussionAnswer(Frozen):
 
 
 REPORT = "report"
-"""Mark of the report in citations."""
+"""Mark that cites the report."""
 MOST_KEPT = 64
-"""Findings whose evidence is held in memory at a time."""
+"""Most findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
-"""Findings that are looked at to tell whose evidence is missing."""
+"""Most findings that are checked for missing evidence."""
 
 
 class EvidenceMissing(Exception):
-    """There is no evidence of a finding here; says why and how to get it."""
+    """A finding's evidence is not available; the message gives the reason and how to get it."""
 
 
 class NumberedFinding(Frozen):
-    """One numbered finding: an eval, or a group that one verdict answers for."""
+    """One numbered finding: an eval, or a group with a single verdict."""
 
     n: int
     findings: tuple[FindingSummary, ...]
-    """Its members, in the order of the report; all say the same."""
+    """Its members in the order of the report; all have the same verdict."""
 
     @property
     def first(self) -> FindingSummary:
@@ -74,10 +74,10 @@ class NumberedFinding(Frozen):
 
 
 class ReportEvidence:
-    """Evidence is read from the store when it is first asked for."""
+    """A report with its evidence, which is loaded from the store on first use."""
 
     def __init__(self, name: str, text: str, said: Analysis, store: Store) -> None:
-        """`name` of the report, its `text`, and what it says."""
+        """Store the arguments: name, text and parsed content of the report."""
         self.name = name
         self.text = text
         self.said = said
@@ -89,7 +89,7 @@ class ReportEvidence:
         self._subjects: dict[int, Subject] = {}
 
     def evidence(self, n: int) -> Evidence:
-        """Raises `EvidenceMissing`."""
+        """Return a finding's evidence. Raises `EvidenceMissing`."""
         if n not in self._evidence:
             self._forget()
             self._evidence[n] = self._found(n)
@@ -99,7 +99,7 @@ class ReportEvidence:
         return found
 
     def known(self) -> Iterator[tuple[int, Evidence]]:
-        """The evidence of every finding that the store has it of, by number."""
+        """Yield the available evidence of every finding, by number."""
         for n in self.topics:
             try:
                 yield n, self.evidence(n)
@@ -107,15 +107,15 @@ class ReportEvidence:
                 continue
 
     def missing(self) -> tuple[tuple[int, str], ...]:
-        """Findings without evidence here, and why; only the first ones are looked at."""
+        """Return findings with missing evidence and the reason; only the first `MOST_LOOKED_AT` are checked."""
         return tuple((n, reason) for n in islice(self.topics, MOST_LOOKED_AT) if (reason := self._reason(n)))
 
     def toolbox(self, n: int) -> EvidenceTools:
-        """Raises `EvidenceMissing`."""
+        """Return the tools over a finding's evidence. Raises `EvidenceMissing`."""
         return EvidenceTools(self.evidence(n), self.fence)
 
     def subject(self, n: int | None) -> Subject | None:
-        """What citations of a finding are resolved against, of the report for None; None where nothing is known."""
+        """Return the subject that citations of a finding refer to, the report for None; None if it is not available."""
         if n is None:
             return self._report
         try:
@@ -131,7 +131,7 @@ class ReportEvidence:
 
     @cached_property
     def run(self) -> Run | None:
-        """The stored run that the report is about; a report that people wrote may name only the start of its id."""
+        """The stored run of the report; a report that people wrote may abbreviate its id."""
         named = self.said.run.id
         if not named:
             return None
@@ -146,14 +146,14 @@ class ReportEvidence:
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
-        """Failed evals by path as it is printed, and by bare name where one eval has it."""
+        """Failed evals by printed path, and by bare name if it is unique."""
         failures = self.run.failures if self.run else ()
         names = [one_line(eval.name) for eval in failures]
         bare = {name: eval for name, eval in zip(names, failures, strict=True) if names.count(name) == 1}
         return bare | {printed_path(eval.path): eval for eval in failures}
 
     def _forget(self) -> None:
-        """Make room for other evidence."""
+        """Free memory for other evidence."""
         if len(self._evidence) >= MOST_KEPT:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
@@ -184,13 +184,13 @@ class ReportEvidence:
 
 
 def how_to_get(dossier: ReportEvidence) -> str:
-    """The command that reads a run's evidence into the store; the run may be reachable by its URL only."""
+    """Return the command that loads a run's evidence into the store; the run may be reachable only by its URL."""
     named = dossier.said.run.url or dossier.said.run.id or "RUN"
     return f"`evalscribe analyze {one_line(named)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
 
 
 def _topics(said: Analysis) -> Iterator[NumberedFinding]:
-    """By the numbers of the report; by position where a report that people wrote has none, or one twice for others."""
+    """Yield findings by number; by position if a report that people wrote has none, or uses a number twice."""
     groups: dict[int, list[FindingSummary]] = {}
     numbered = all(finding.n is not None for finding in said.findings) and _unambiguous(said)
     for position, finding in enumerate(said.findings, 1):
@@ -199,7 +199,7 @@ def _topics(said: Analysis) -> Iterator[NumberedFinding]:
 
 
 def _unambiguous(said: Analysis) -> bool:
-    """Whether findings of one number are members of one group."""
+    """Return True if findings with the same number always belong to one group."""
     groups: dict[int | None, set[str | None]] = {}
     for finding in said.findings:
         groups.setdefault(finding.n, set()).add(finding.group or finding.eval)
@@ -207,30 +207,30 @@ def _unambiguous(said: Analysis) -> bool:
 
 
 AROUND = 2
-"""Lines of context on each side, and how far apart words may stand to be found together."""
+"""Lines of context on each side, and the largest distance between words of one hit."""
 MAX_HITS = 2_000
-"""Places that are weighed; the report's come first."""
+"""Most hits that are ranked; the report's come first."""
 
 
 class SearchHit(Frozen):
-    """A line that holds one of the words at least, and the others near it."""
+    """A line with at least one of the words, and the others nearby."""
 
     finding: int | None
     """None for the report."""
     place: str
-    """The report's name, or `role path`."""
+    """The report's name, or role and path of a document."""
     line: int
-    """From 1."""
+    """Line number, from 1."""
     first: int
     """Number of the first of `lines`."""
     lines: tuple[str, ...]
-    """The line with those around it."""
+    """The line with its context."""
     together: bool
-    """Whether the line holds all words itself."""
+    """True if the line itself contains all words."""
 
 
 def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """The best places that hold all words, capitals or not; two of one text are never shown with common lines."""
+    """Return the best hits that contain all words, ignoring case; hits in one text never overlap."""
     wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
     found = list(islice(_hits(dossier, wanted), MAX_HITS)) if wanted else []
     best: list[SearchHit] = []

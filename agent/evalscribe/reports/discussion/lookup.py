@@ -20,7 +20,7 @@ from evalscribe.text import cut, printable
 
 MOST_HITS = 10
 WIDTH = 200
-"""Characters of one line of evidence that are shown."""
+"""Most characters of a line of evidence that are shown."""
 HELP = """\
 4                    finding 4 as the report has it, and the lines that it quotes, with those around them
 category/name        the same, by the name of the eval
@@ -32,7 +32,7 @@ q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
-"""A search for it would find anything."""
+"""Punctuation, which a search would find everywhere."""
 
 
 class LookupDiscussion:
@@ -51,7 +51,7 @@ class LookupDiscussion:
         yield from _apart(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
-        """What the question names, else where all of its words stand, else what one of them names."""
+        """Return what the question names, else hits with all of its words, else findings that one of them names."""
         asked = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
         return (
@@ -69,7 +69,7 @@ class LookupDiscussion:
         ]
 
     def _alike(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
-        """The findings of a step, label or kind that is among the words, a line each."""
+        """Return the findings whose step, label or kind is among the words, a line each."""
         wanted = [word.casefold() for word in words]
         alike = [topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in wanted)]
         lines = [f"{topic.n}. {topic.title}: {_label(topic.first)}, {topic.first.step or 'no step'}" for topic in alike]
@@ -80,7 +80,7 @@ class LookupDiscussion:
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
     def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
-        """What the names are of: numbers, ids of recommendations, paths of evals or their last parts."""
+        """Yield what the names refer to: finding numbers, recommendation ids, eval paths or their last parts."""
         seen = set()
         for name in names:
             found = self._recommendation_called(name) or self._topic_called(name)
@@ -129,7 +129,7 @@ class LookupDiscussion:
 
 
 def _apart(answers: Iterable[Iterable[str]]) -> list[str]:
-    """All lines, an empty one between two answers."""
+    """Return all lines, with an empty one between two answers."""
     return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
 
 
@@ -139,7 +139,7 @@ def _kinds(topic: NumberedFinding) -> set[str]:
 
 
 def _told(topic: NumberedFinding) -> Iterator[str]:
-    """What the report says of a finding."""
+    """Yield the report's lines on a finding."""
     first = topic.first
     yield f"{topic.n}. {topic.title}: {_label(first)}"
     facts = {"Step": first.step, "Error": first.error, "Cause": first.cause, "Judge": _judge(first)}
@@ -162,7 +162,7 @@ def _judge(finding: FindingSummary) -> str | None:
 
 
 def _quoted(citation: CitationSummary) -> Iterator[str]:
-    """A quotation as the report has it."""
+    """Yield the lines of a quotation as printed in the report."""
     mark = "" if citation.status == "verified" else f" ({citation.status})"
     yield from ("", f"{_place(citation)}{mark}")
     for number, line in enumerate(citation.text.split("\n"), citation.first):
@@ -200,9 +200,9 @@ _ENDS = frozenset(("q", "quit", "exit"))
 
 
 def recommendations_to_apply(line: str) -> tuple[str, ...]:
-    """Ids of the recommendations that a person asks to have implemented: `please implement R2 and R3`.
+    """Return the ids of recommendations that a person asks to have implemented: `please implement R2 and R3`.
 
-    Only a whole line that says nothing else: what is asked in passing is a question.
+    Only a line that consists of nothing else counts; anything more is a question.
     """
     found = _IMPLEMENT.fullmatch(line)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", found[1], re.IGNORECASE))) if found else ()

@@ -1,4 +1,4 @@
-"""Apply a model's edits to the files of a commit, or say why they cannot be applied."""
+"""Apply a model's edits to the files of a commit, or explain why they cannot be applied."""
 
 import configparser
 import re
@@ -21,7 +21,7 @@ Tables = Mapping[str, object]
 
 
 def beyond_tools(path: str, before: str, after: str) -> bool:
-    """Whether more changes than the tables of such tools, or the file cannot be read before or after."""
+    """Return True if more changes than the tables of such tools, or the file cannot be parsed before or after."""
     name = path.rpartition("/")[2].casefold()
     read = _toml if name == "pyproject.toml" else _ini if name in ("setup.cfg", "tox.ini") else None
     if read is None:
@@ -48,25 +48,25 @@ def _ini(text: str) -> Tables:
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000
-"""Characters that all edits may write together."""
+"""Most characters that all edits may write together."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Blanks in a row that a line may have; more move what follows out of sight."""
+"""Most consecutive blanks in a line; more would move what follows out of sight."""
 
 ReadFileText = Callable[[str], str | None]
-"""The text of a file by its path; None where there is none or it is no text."""
+"""Returns the text of a file by its path; None if it does not exist or is not text."""
 
 
 class EditRefusal(Frozen):
-    """Why edits are no patch."""
+    """The reason why edits do not form a patch."""
 
     problems: tuple[str, ...]
     forbidden: bool = False
-    """Whether something is touched that the recommendation does not concern."""
+    """True if an edit touches something that the recommendation does not concern."""
 
 
 def apply_edits(edits: Sequence[Edit], scope: PatchScope, read: ReadFileText) -> tuple[FileChange, ...] | EditRefusal:
-    """What the edits make of the files, by path; all of them or none."""
+    """Apply all edits or none; return the changed files by path."""
     forbidden = dict.fromkeys(f"{e.path!r} is {why}" for e in edits if (why := scope.refusal(e.path)) is not None)
     if forbidden:
         return EditRefusal(problems=tuple(forbidden), forbidden=True)
@@ -97,13 +97,15 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
 
 
 def _unseen(text: str) -> Counter[str]:
-    """The characters that nobody would see in a diff, or that end a line for some programs only."""
+    """Count characters that are invisible in a diff, or that only some programs treat as line ends."""
     return Counter(one for one in text.replace("\r\n", "\n") if one not in "\n\t" and is_unseen(one))
 
 
 def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, known: Container[str]) -> str | None:
-    """Change the file's text in `files`; what is wrong with the edit otherwise. A file that is `known` and cannot be
-    read is no text, or too large."""
+    """Change the file's text in `files`, or return what is wrong with the edit. A `known` file that cannot be read is
+    not text
+    or is too large.
+    """
     there = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:
         if there or (there is None and edit.path in known):
@@ -121,7 +123,7 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, known: Contain
 
 
 def _with_ends_of(text: str, piece: str) -> str:
-    """The piece with the line ends of the text, which is read without carriage returns."""
+    """Convert the piece to the line ends of the text, which was shown to the model without carriage returns."""
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
@@ -144,28 +146,28 @@ def _flaw(change: FileChange) -> str | None:
 
 
 LARGEST = 400_000
-"""Characters of one file that is shown or changed."""
+"""Most characters of a file that is shown or changed."""
 MOST_SEARCHED = 400
-"""Files that one search goes through."""
+"""Most files that one search reads."""
 
 
 class CommitFiles:
-    """Read when they are first asked for; nothing outside `paths` can be."""
+    """The files of a commit, read on demand; nothing outside `paths` is accessible."""
 
     def __init__(self, paths: Sequence[str], read: ReadFileText) -> None:
-        """`paths` in the order in which they are listed and searched."""
+        """Store the arguments; `paths` gives the order of listing and searching."""
         self.paths = tuple(path for path in paths if not holds_secrets(path))
         self._known = frozenset(self.paths)
         self._read = read
         self._texts: dict[str, str | None] = {}
 
     def raw(self, path: str) -> str | None:
-        """The file's own text, for edits; None for what is too large or no text."""
+        """Return the file's original text, for edits; None if it is too large or not text."""
         text = self._read(path) if path in self._known else None
         return text if text is not None and len(text) <= LARGEST and "\0" not in text else None
 
     def text(self, path: str) -> str | None:
-        """What is shown of the file."""
+        """Return the file's text as shown to the model."""
         if path not in self._texts:
             raw = self.raw(path)
             self._texts[path] = None if raw is None else redact(raw.replace("\r\n", "\n"))
@@ -176,7 +178,7 @@ class CommitFiles:
         return tuple(path for path in self.paths if not folder or path.startswith(f"{folder}/"))
 
     def hits(self, words: str, paths: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-        """Path, number and text of each line that holds the words, capitals or not."""
+        """Yield path, number and text of each line that contains the words, ignoring case."""
         for path, _ in zip(paths, range(MOST_SEARCHED), strict=False):
             for number, line in enumerate((self.text(path) or "").split("\n"), 1):
                 if words.casefold() in line.casefold():

@@ -36,17 +36,17 @@ from evalscribe.reports.propose.scope import PatchScope
 
 FOLDER = "propose"
 SHOWN_FILES = 8_000
-"""Tokens of the files that are shown at once; the others are read with tools."""
+"""Tokens of file text shown at once; the model reads other files with tools."""
 MOST_SHOWN = 40
 MOST_NAMED = 100
 
 
 class ConcernedFinding(Frozen):
-    """One finding that the recommendation is about."""
+    """One finding that the recommendation concerns."""
 
     entry: ReportEntry
     packed: PackedEvidence | None = None
-    """None where its evidence is not in the store, or others were enough."""
+    """None if its evidence is not in the store, or other findings' evidence was sufficient."""
 
 
 def fence_of(
@@ -109,7 +109,7 @@ def _excerpts(concerns: Iterable[ConcernedFinding], fence: Delimiter) -> Iterabl
 
 
 def _shown(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
-    """The first of the files that may be changed, with their whole text as far as they are short."""
+    """Return the first files that may be changed, with their whole text if they are short."""
     room = SHOWN_FILES
     found = []
     for path in scope.files[:MOST_SHOWN]:
@@ -180,11 +180,11 @@ TOOLS = tuple(tool_of(name, fields) for name, fields in NAMES.items())
 
 
 class ToolMisuse(Exception):
-    """A call that cannot be answered; the model is told why."""
+    """A tool call that cannot be answered; the model is sent the reason."""
 
 
 def fields_of(call: ToolCall) -> BaseModel:
-    """The call's fields. Raises `ToolMisuse`."""
+    """Parse the call's fields. Raises `ToolMisuse`."""
     if call.name not in NAMES:
         raise ToolMisuse(f"There is no tool {quote_json(call.name[:80])}; there are {', '.join(NAMES)}.")
     try:
@@ -194,7 +194,7 @@ def fields_of(call: ToolCall) -> BaseModel:
 
 
 class PatchTools:
-    """The reading tools over one commit's files. Answers are delimited data."""
+    """The reading tools over one commit's files. Answers are delimited as data."""
 
     def __init__(self, files: CommitFiles, scope: PatchScope, fence: Delimiter) -> None:
         self._files = files
@@ -202,7 +202,7 @@ class PatchTools:
         self._fence = fence
 
     def answer(self, call: ToolCall, asked: BaseModel) -> ToolResult:
-        """Never raises: what is wrong with a call is its result."""
+        """Answer a call. Never raises: an invalid call gets an error as its result."""
         try:
             about, lines = self._run(asked)
         except ToolMisuse as misused:
@@ -262,20 +262,20 @@ CUT_OFF = "Your last answer was cut off because it was too long. Think less, and
 
 
 class ProposalLimits(TurnBounds):
-    """What one proposal may take at most."""
+    """Limits of one proposal."""
 
     turns: int = 16
     answer_tokens: int = 16_000
     seconds: float = 600.0
     nudges: int = 2
     broken: int = 2
-    """Patches that do not apply and are sent back."""
+    """Most patches that do not apply and are sent back."""
     forbidden: int = 1
-    """Patches that touch what the recommendation does not concern and are sent back."""
+    """Most patches that touch unrelated files and are sent back."""
 
 
 class PatchConversation:
-    """One conversation; used once."""
+    """One conversation with the model; used once."""
 
     def __init__(
         self,
@@ -299,8 +299,12 @@ class PatchConversation:
         self._forbidden = 0
 
     async def run(self) -> Proposal:
-        """Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where it cannot be
-        asked."""
+        """Run the conversation.
+
+        Raises:
+            DataError: The model produces no patch that applies.
+            UnavailableError: The model does not answer.
+        """
         while not self._turns.last:
             request = self._opening.model_copy(update={"messages": tuple(self._messages)})
             try:
@@ -363,7 +367,7 @@ class PatchConversation:
         return ToolResult(call_id=call.id, text=text, is_error=True)
 
     def _given_up(self, reason: str) -> DataError:
-        """What was answered led nowhere: who asks again is to be answered anew."""
+        """Return the error and drop the cached answers, so that a later request gets new ones."""
         self._turns.forget()
         return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 
@@ -382,7 +386,7 @@ EFFORT: Effort = "high"
 
 
 class Proposer:
-    """One recommendation, the files of one commit, and whom to ask."""
+    """Proposes a patch for one recommendation, over the files of one commit, with one model."""
 
     def __init__(
         self,
@@ -412,13 +416,18 @@ class Proposer:
 
     @property
     def key(self) -> str:
-        """Content id of the question. What is known of an equal one is taken where it still applies to the files."""
+        """Return the content id of the question. A cached answer with this id is used if it still applies to the
+        files.
+        """
         return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: Store, *, fresh: bool = False) -> Proposal:
-        """What was proposed before, unless `fresh`, or what the model proposes now.
+        """Return the cached proposal, unless `fresh`, or ask the model.
 
-        Raises `DataError` where the model comes to no patch that applies, `UnavailableError` where none answers."""
+        Raises:
+            DataError: The model produces no patch that applies.
+            UnavailableError: The model does not answer.
+        """
         known = None if fresh else store.proposal(self.key)
         if known is not None and not isinstance(self._changes(known), EditRefusal):
             return known
@@ -434,7 +443,7 @@ class Proposer:
         return proposal
 
     def patch(self, proposal: Proposal, *, run: str, recommendation: str, base: str) -> Patch:
-        """The proposal against the files of the commit `base`, which this was made with."""
+        """Build the patch against the files of the commit `base`, which this object was created with."""
         made = self._changes(proposal)
         if isinstance(made, EditRefusal):
             raise DataError(f"the proposal does not apply: {'; '.join(made.problems)}. Nothing was changed.")

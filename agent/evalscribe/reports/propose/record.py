@@ -16,21 +16,21 @@ MOST_EVALS = 8
 MOST_BRANCHES = 50
 LONGEST_TEXT = 160
 SHORT = 10
-"""Characters of a commit's id that people read."""
+"""Length of a shortened commit id."""
 _ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
-"""What hosting sites act on in a message: issues to close, people to notify, links."""
+"""Text in a message that hosting sites act on: issues to close, people to notify, links."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def branch_names(recommendation: str, run: str) -> Iterator[str]:
-    """Names for the branch, the first free one of which is taken."""
+    """Yield candidate branch names; the first free one is used."""
     name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
     yield name
     yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
 
 
 def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
-    """The commit's message: no word of it closes an issue, skips a check or calls a person."""
+    """Return the commit message, in which nothing closes an issue, skips a check or notifies a person."""
     lines = [
         _harmless(patch.summary),
         "",
@@ -47,7 +47,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 
 def is_of(tip: BranchTip, recommendation: str, run: str) -> bool:
-    """Whether a commit says that it is this recommendation's."""
+    """Return True if a commit names this recommendation as its own."""
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -61,7 +61,7 @@ def _harmless(text: str) -> str:
 
 
 def action_text(recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str) -> str:
-    """The line under `Actions taken`."""
+    """Return the line for `Actions taken`."""
     said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
@@ -71,16 +71,16 @@ def action_text(recommendation: Recommendation, files: Sequence[str], commit: st
 
 
 def committed_line(text: str, recommendation: str) -> str | None:
-    """The line of a report that says that this recommendation was committed; None where there is none."""
+    """Return the report's line that records this recommendation as committed; None if there is none."""
     wanted = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
     lines = parse(text).actions_taken.split("\n")
     return next((line for line in lines if wanted.fullmatch(line.strip())), None)
 
 
 def with_action(text: str, line: str) -> str:
-    """The report's text with one line more under `Actions taken`, and nothing else changed.
+    """Add one line under `Actions taken` and change nothing else.
 
-    Raises `DataError` where the report cannot be read, before or after.
+    Raises `DataError` if the report cannot be read, before or after.
     """
     before = parse(text)
     written = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
@@ -90,8 +90,10 @@ def with_action(text: str, line: str) -> str:
 
 
 def _pages(text: str, line: str) -> Iterator[str]:
-    """With the line behind what people wrote in the section; else above it, if what they wrote swallows what follows,
-    such as a comment without an end."""
+    """Yield candidate pages: with the line after people's text in the section, and above it, in case that text swallows
+    what
+    follows, such as an unclosed comment.
+    """
     end = "\r\n" if "\r\n" in text else "\n"
     head, kept, rest = _split(text)
     below = f"{end}{rest}" if rest else ""
@@ -104,15 +106,17 @@ def _pages(text: str, line: str) -> Iterator[str]:
 
 
 def _stands(page: str, line: str, before: Report) -> bool:
-    """Whether the line is an item that readers see, and the rest of the report what it was."""
+    """Return True if the line is a visible item and the rest of the report is unchanged."""
     if replaced(parse(page), actions_taken=before.actions_taken) != before:
         return False
     return any(item.source == line for block in blocks.read(page) for item in block.items)
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """The text up to and with the heading's line, which is made where it is not there; what people wrote below it; and
-    what follows from the next heading on."""
+    """Split the text into the part up to the heading, which is added if missing; people's text below it; and the rest
+    from
+    the next heading on.
+    """
     end = "\r\n" if "\r\n" in text else "\n"
     headings = [one for one in blocks.read(text) if one.kind == "heading" and one.level <= 2]
     heading = next((one for one in headings if one.text.strip().casefold() == notes.ACTIONS_HEADING.casefold()), None)

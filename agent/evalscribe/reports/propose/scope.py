@@ -1,4 +1,4 @@
-"""Which files a patch may change: those of the recommendation, and never protected ones."""
+"""Decide which files a patch may change: those of the recommendation, and never protected ones."""
 
 import re
 import unicodedata
@@ -41,20 +41,20 @@ LOCK_FILES = re.compile(
 SECRETS = re.compile(
     r"\.env(?:\..*)?|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519).*|.+\.(?:pem|key|p12|pfx|jks)"
 )
-"""Files that hold keys; neither changed nor shown to a model."""
+"""Files that contain keys; neither changed nor shown to a model."""
 _IGNORED_BY_FILE_SYSTEMS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
 _UNSEEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _EMPTY_LETTERS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""What counts as a letter or a mark, and shows nothing."""
+"""Unicode letters and marks that are invisible."""
 _DRIVE_OR_STREAM = re.compile(r"[:\\\x00-\x1f\x7f]")
 _SHORT_GIT = re.compile(r"git~\d+")
 LONGEST = 400
 
 
 def protected_reason(path: str) -> str | None:
-    """Why this path may not be touched, in a phrase that continues "it is"; None where nothing speaks against it."""
+    """Return why a path is protected, as a phrase that continues "it is"; None if it is not."""
     parts = path.split("/")
     if not path or len(path) > LONGEST or _DRIVE_OR_STREAM.search(path) or path != unicodedata.normalize("NFC", path):
         return "no plain path with `/` below the repository's root"
@@ -66,17 +66,17 @@ def protected_reason(path: str) -> str | None:
 
 
 def is_unseen(character: str) -> bool:
-    """Whether a person sees nothing of it, or takes it for something else."""
+    """Return True if a character is invisible or looks like another."""
     return unicodedata.category(character) in _UNSEEN_CATEGORIES or bool(_EMPTY_LETTERS.match(character))
 
 
 def holds_secrets(path: str) -> bool:
-    """Whether a file of this name is there to hold keys."""
+    """Return True if a file of this name is meant to contain keys."""
     return bool(SECRETS.fullmatch(spelling(PurePosixPath(path).name)))
 
 
 def spelling(name: str) -> str:
-    """What file systems that ignore case and Unicode's forms take a name for."""
+    """Return the name as file systems that ignore case and Unicode forms compare it."""
     plain = _IGNORED_BY_FILE_SYSTEMS.sub("", unicodedata.normalize("NFKC", name))
     return plain.casefold().rstrip(" .")
 
@@ -97,22 +97,22 @@ def _reserved(parts: list[str]) -> str | None:
 OUTPUTS = frozenset(
     ("output", "outputs", "results", "runs", "logs", "transcripts", "reports", "generations", "completions", "samples")
 )
-"""Names of folders that hold what models wrote; a category or an eval may be called so all the same."""
+"""Names of folders with model outputs; a category or an eval may have the same name."""
 
 Parts = tuple[str, ...]
-"""Of a path."""
+"""Parts of a path."""
 
 
 def parts_of(eval: str) -> Parts:
-    """An eval's path without its trial, in its parts."""
+    """Return the parts of an eval's path without its trial."""
     return _parts(re.sub(r"#\d+$", "", eval))
 
 
 class EvalFolders:
-    """Which folders and files of a repository are called like evals.
+    """Folders and files of a repository that are named like evals.
 
-    Of evals whose names end alike the one with the longest name is meant. A name without a category is a word like any
-    other: it counts where it stands in one place only.
+    Of evals whose names have the same end, the longest match counts. A name without a category is ambiguous: it counts
+    only if it occurs in a single place.
     """
 
     def __init__(self, files: Sequence[str], own: Iterable[Parts], others: Iterable[Parts]) -> None:
@@ -123,17 +123,17 @@ class EvalFolders:
         self._own -= self._unclear(files)
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Of the evals that are meant, and of others."""
+        """Return the folders of the concerned evals, and those of others."""
         called = [(folder, name) for folder in self._folders if (name := self._eval(_parts(folder)))]
         own = tuple(folder for folder, name in called if name in self._own)
         return own, tuple(folder for folder, name in called if name not in self._own)
 
     def means(self, file: str) -> bool:
-        """Whether a file, its endings aside, is called like an eval that is meant."""
+        """Return True if a file, without its suffixes, is named like a concerned eval."""
         return self._eval(_stem(file)) in self._own
 
     def _eval(self, parts: Parts) -> Parts | None:
-        """What a path ends with, below no folder for outputs."""
+        """Return the eval that a path ends with, unless it is below a folder for outputs."""
         for length in self._lengths:
             if parts[-length:] in self._known and not OUTPUTS & {part.casefold() for part in parts[:-length]}:
                 return parts[-length:]
@@ -149,7 +149,7 @@ class EvalFolders:
 
 
 class FolderIndex:
-    """Which of some folders a path lies in; the innermost counts."""
+    """Finds the innermost of some folders that contains a path."""
 
     def __init__(self, folders: Sequence[str], foreign: Sequence[str]) -> None:
         self._folders = frozenset(folders)
@@ -163,7 +163,7 @@ class FolderIndex:
         return self._innermost(path) in self._foreign
 
     def is_output(self, path: str) -> bool:
-        """Whether it lies in a folder of outputs directly below its eval's."""
+        """Return True if the path is in a folder of outputs directly below its eval's folder."""
         below = path.removeprefix(f"{self.folder(path)}/").split("/")
         return len(below) > 1 and below[0].casefold() in OUTPUTS
 
@@ -197,27 +197,27 @@ TOOL_CONFIGURATION = re.compile(
     r"|\.?ktlint.*|detekt\.ya?ml|analysis_options\.ya?ml|\.credo\.exs|\.formatter\.exs",
     re.IGNORECASE,
 )
-"""Names under which linters, type checkers and formatters look for their settings."""
+"""File names in which linters, type checkers and formatters look for settings."""
 
 
 class PatchScope(Frozen):
-    """What one proposal may touch."""
+    """Paths that one proposal may touch."""
 
     files: tuple[str, ...]
-    """Existing files that may be changed, the tools' settings first."""
+    """Existing files that may be changed, tool settings first."""
     folders: tuple[str, ...]
-    """Folders of the evals, in which new files may be made."""
+    """Folders of the evals, in which new files may be created."""
     foreign: tuple[str, ...] = ()
     """Folders of other evals."""
     there: frozenset[str] = frozenset()
-    """Every path of the repository, and every folder."""
+    """Every path and every folder of the repository."""
     closed: tuple[str, ...] = ()
-    """Links and submodules: nothing is made at or below them."""
+    """Links and submodules: nothing may be created at or below them."""
     within: str = ""
-    """The folder that `--repo` names, relative to the repository's root; empty for the root."""
+    """The folder named by `--repo`, relative to the repository's root; empty for the root."""
 
     def refusal(self, path: str) -> str | None:
-        """Why this file may be neither changed nor made, in a phrase that continues "it is"."""
+        """Return why a file may be neither changed nor created, as a phrase that continues "it is"."""
         if path in self.files:
             return None
         reason = protected_reason(path)
@@ -234,7 +234,7 @@ class PatchScope(Frozen):
         return None if self.owns(path) else "not what the recommendation concerns"
 
     def owns(self, path: str) -> bool:
-        """Whether it lies in the folder of an eval, and not among its outputs."""
+        """Return True if the path is in the folder of an eval, but not among its outputs."""
         inside = FolderIndex(self.folders, self.foreign)
         return inside.folder(path) is not None and not inside.is_output(path)
 
@@ -253,9 +253,16 @@ def patch_scope(
     within: str = "",
     others: Iterable[str] = (),
 ) -> PatchScope:
-    """`files` and `links` are the repository's, `documents` the findings' graders, tasks, references and gap notes.
+    """Compute the scope of a recommendation.
 
-    `others` are evals that the recommendation is not about.
+    Args:
+        files: Files of the repository.
+        group: Kind of the recommendation.
+        evals: Evals that it concerns.
+        documents: The findings' graders, tasks, references and gap notes.
+        links: Links and submodules of the repository.
+        within: The folder named by `--repo`.
+        others: Evals that it does not concern.
     """
     own = [path for path in files if not within or path.startswith(f"{within}/")]
     named = EvalFolders(own, map(parts_of, evals), map(parts_of, others))
@@ -283,7 +290,7 @@ def _belongs(path: str, named: EvalFolders, inside: FolderIndex) -> bool:
 
 
 def _documented(files: Sequence[str], documents: Iterable[Document], above: Iterable[str]) -> Iterable[str]:
-    """Files that a document's path can only mean, read from the top or from a folder above an eval."""
+    """Return files that a document's path identifies uniquely, relative to the root or a folder above an eval."""
     there = frozenset(files)
     tops = {"", *above}
     for document in documents:
@@ -293,7 +300,7 @@ def _documented(files: Sequence[str], documents: Iterable[Document], above: Iter
 
 
 def _configures(path: str, above: frozenset[str]) -> bool:
-    """Whether this is configuration of a tool at the top or in a folder above an eval."""
+    """Return True if this is a tool's configuration at the root or in a folder above an eval."""
     folder, _, name = path.rpartition("/")
     return folder in above and TOOL_CONFIGURATION.fullmatch(name) is not None
 
@@ -303,5 +310,5 @@ def _spelt(path: str) -> str:
 
 
 def _new_parts(path: str, there: frozenset[str]) -> Iterable[str]:
-    """The path and those of its folders that are not there."""
+    """Return the path and those of its folders that do not exist."""
     return (part for part in (path, *parents(path)) if part not in there)
