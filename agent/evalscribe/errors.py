@@ -21,8 +21,9 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 
 class EvalscribeError(Exception):
-    """Base of all errors. The message has one or two lines: what happened, to what, and what to do next; never a
-    secret.
+    """Base of all errors.
+
+    The message has one or two lines: what happened, to what, and what to do next; never a secret.
     """
 
     exit_code = 70

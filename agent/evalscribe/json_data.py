@@ -14,8 +14,9 @@ MAX_INDEX_DIGITS = 9
 
 
 def get_member(value: JsonValue, name: str) -> JsonValue:
-    """Return an object's member by name, or a list's item by index from 0. Raises `LookupError` if it does not
-    exist.
+    """Return an object's member by name, or a list's item by index from 0.
+
+    Raises `LookupError` if it does not exist.
     """
     if isinstance(value, dict):
         return value[name]

@@ -14,8 +14,7 @@ NAME_LIMIT = 240
 URL_LIMIT = 2000
 HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_(?!\w)", re.IGNORECASE)
 """Characters that GitHub could interpret as markup. GitHub looks for mentions and links after it has removed
-backslashes,
-so only a code span is safe.
+backslashes, so only a code span is safe.
 """
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")

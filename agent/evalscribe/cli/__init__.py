@@ -57,8 +57,7 @@ def _open_streams() -> None:
 
 def _stop(number: int, _frame: object) -> None:
     """End immediately on a signal that no use case handles: loading libraries needs no cleanup, and uncommitted
-    transactions
-    are rolled back.
+    transactions are rolled back.
     """
     os.write(sys.stderr.fileno(), b"evalscribe: stopped; what was not finished is as it was before.\n")
     os._exit(128 + number)

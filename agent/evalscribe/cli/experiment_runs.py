@@ -127,9 +127,8 @@ def print_run_result(
     within: "Callable[[RunReport], BaseModel] | None" = None,
 ) -> int:
     """Print the result of a run: one line, the gate's clauses if requested, or the report as JSON (`within` is the
-    enclosing
-    document); in GitHub Actions also the step summary. Returns the exit code, also if the reader (`head`, `grep -q`) is
-    gone.
+    enclosing document); in GitHub Actions also the step summary. Returns the exit code, also if the reader (`head`,
+    `grep -q`) is gone.
     """
     from evalscribe.experiments.results import report_run
     from evalscribe.experiments.run_text import gate_lines

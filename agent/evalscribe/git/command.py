@@ -38,8 +38,7 @@ REPOSITORY_VARIABLES = (
     "GIT_ICASE_PATHSPECS",
 )
 """Variables that point git at a repository (see `git rev-parse --local-env-vars`). A hook that runs evalscribe sets
-them
-for its own repository.
+them for its own repository.
 
 The last three change how git interprets path names.
 """
@@ -191,8 +190,7 @@ QUIET = (
     *("-c", "http.lowSpeedTime=60"),
 )
 """Options for commands that work on commits. Hooks are off, because they check the folder's checked-out files rather
-than
-what is committed and pushed here, and may change them; an index of our own must leave no files beside the user's;
+than what is committed and pushed here, and may change them; an index of our own must leave no files beside the user's;
 replaced commits are ignored, because others have the originals; and a silent server times out.
 """
 

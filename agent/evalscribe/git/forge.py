@@ -130,8 +130,9 @@ class _Response(RequestsResponse):
     """A response whose body is limited to `LARGEST` bytes."""
 
     def read(self) -> str:
-        """Return the body. Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than
-        once.
+        """Return the body.
+
+        Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than once.
         """
         if "," in self.headers.get("content-encoding", ""):
             raise requests.exceptions.ContentDecodingError("compressed more than once")

@@ -128,8 +128,9 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """Return the named remote, else that of the branch's upstream, `origin`, or the only one. Raises
-        `UsageError`.
+        """Return the named remote, else that of the branch's upstream, `origin`, or the only one.
+
+        Raises `UsageError`.
         """
         names = (self.git.ask("remote") or "").splitlines()
         if name is not None and name not in names:

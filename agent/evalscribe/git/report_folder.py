@@ -229,8 +229,9 @@ class NewFiles:
                 raise DataError(f"{target} is a folder and would have to be a file; nothing was written")
 
     def held(self, name: str) -> bytes | None:
-        """Return a file's content, only the beginning if it is large; None if it does not exist. A link counts as a
-        file.
+        """Return a file's content, only the beginning if it is large; None if it does not exist.
+
+        A link counts as a file.
         """
         target = self.root / name
         if not os.path.lexists(target):
@@ -244,8 +245,9 @@ class NewFiles:
             return b""
 
     def create(self, name: str, text: str) -> bool:
-        """Create a file; False if it was created elsewhere meanwhile. Raises `AccessError`, `UnavailableError`,
-        `DataError`.
+        """Create a file; False if it was created elsewhere meanwhile.
+
+        Raises `AccessError`, `UnavailableError`, `DataError`.
         """
         target = self.root / name
         try:

@@ -27,9 +27,9 @@ async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
-    """Run a coroutine in its own event loop and thread. Cancelling this cancels it and waits until it has stopped, or
-    until
-    this is cancelled again.
+    """Run a coroutine in its own event loop and thread.
+
+    Cancelling this cancels it and waits until it has stopped, or until this is cancelled again.
     """
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
@@ -136,9 +136,9 @@ async def with_progress(
     work: Callable[[ProgressReporter], Coroutine[Any, Any, T]],
     turn: AbstractAsyncContextManager[object] | None = None,
 ) -> T:
-    """Run a use case, reporting progress to the client, which may cancel it. Work with a turn holds it until it has
-    really
-    stopped; a cancelling client does not wait for that.
+    """Run a use case, reporting progress to the client, which may cancel it.
+
+    Work with a turn holds it until it has really stopped; a cancelling client does not wait for that.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

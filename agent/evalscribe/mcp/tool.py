@@ -255,9 +255,9 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
 
 
 def describe_error(error: EvalscribeError, arguments: Iterable[str] = ()) -> str:
-    """Describe an error and the next step, without secrets and invisible characters. Command line options are replaced
-    by
-    this tool's arguments, commands by tools.
+    """Describe an error and the next step, without secrets and invisible characters.
+
+    Command line options are replaced by this tool's arguments, commands by tools.
     """
     said = visible(redact(str(error))).encode("utf-8", "replace").decode()
     said = replace_commands(said)

@@ -220,7 +220,7 @@ class Shape(NamedTuple):
     """The literal prefix; empty for the patterns of `_OTHERS`."""
     body: str
     random: bool
-    """Whether the text after the prefix must look random."""
+    """True if the text after the prefix must look random."""
 
 
 class Key(NamedTuple):

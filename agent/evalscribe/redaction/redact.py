@@ -35,7 +35,7 @@ class Hints(NamedTuple):
     passes: tuple[RedactionPass, ...] = ()
     """The passes that found something in the text."""
     named: bool = False
-    """Whether the text, if it is JSON, may have a member whose name makes its value a secret."""
+    """True if the text, if it is JSON, may have a member whose name makes its value a secret."""
 
 
 NO_HINTS = Hints()

@@ -11,8 +11,9 @@ LOCAL, RAY = "local", "ray"
 
 
 def open_engine(settings: Settings, name: str | None = None) -> Engine:
-    """Open the named engine, or the configured one. Raises `UsageError` if it does not exist or its package is
-    missing.
+    """Open the named engine, or the configured one.
+
+    Raises `UsageError` if it does not exist or its package is missing.
     """
     chosen = name or settings.engine.value
     lanes = settings.concurrency.value

@@ -52,8 +52,9 @@ class RunEvidence:
     """The evidence of one run."""
 
     def __init__(self, run: Run, source: RunSource | None, store: Store | None) -> None:
-        """Store the arguments. Evidence missing from the store is read from the source and, with a store, saved
-        there.
+        """Store the arguments.
+
+        Evidence missing from the store is read from the source and, with a store, saved there.
         """
         self.run = run
         self._source = source

@@ -96,8 +96,7 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
 
 def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: str | None) -> bool:
     """Return True if the main branch got another version of the report since the run's branch left it, by a squashed
-    merge
-    or an edit. The commit is then a merge, because the pull request would conflict otherwise.
+    merge or an edit. The commit is then a merge, because the pull request would conflict otherwise.
     """
     left = repository.common(tip, main)
     return on_main is not None and on_main != (repository.read(left, ours.path) if left else None)

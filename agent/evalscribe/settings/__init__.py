@@ -200,8 +200,9 @@ class Settings(Frozen):
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """Read every source once. Raises `UsageError` or `NotFoundError` naming the source and the setting, never a
-    value.
+    """Read every source once.
+
+    Raises `UsageError` or `NotFoundError` naming the source and the setting, never a value.
     """
     root = workspace_root(cwd)
     config = load_config(root)

@@ -91,9 +91,9 @@ class TagTable(Frozen):
     """`[cascade.tags.NAME]`."""
 
     about: TableText
-    """What the tag means, for the model that tags."""
+    """Meaning of the tag, for the model that tags."""
     rubric: TableText
-    """Which rubric the expensive model then uses: `NAME` or `NAME@VERSION`."""
+    """Rubric for the expensive model: `NAME` or `NAME@VERSION`."""
 
 
 class CascadeTable(Frozen):
@@ -102,7 +102,7 @@ class CascadeTable(Frozen):
     judge: TableText = "anthropic/claude-opus-5-5"
     """The expensive model, `provider/name`."""
     rules: Annotated[bool, Field(strict=True)] = True
-    """Whether the rules decide first what they are sure of (analyses only)."""
+    """True to let the rules decide first where they are certain (analyses only)."""
     tags: dict[TagName, TagTable] | None = None
     """In order: of several tags of one failure the first decides. None: those that come with evalscribe."""
 

@@ -45,7 +45,7 @@ class AnswerLimits:
     lines: int = 0
     """For an answer that is read line by line."""
     json_lines: bool = False
-    """Whether every answer is read line by line; otherwise only server-sent events are."""
+    """True to read every answer line by line; otherwise only server-sent events are."""
 
 
 MODEL_ANSWER = AnswerLimits(whole=8 * MIB, lines=32 * MIB)

@@ -304,8 +304,9 @@ class ConvexHttp:
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
-        """Call a function (see `ConvexFunctions`). At most `concurrency` calls run at once; one time limit covers all
-        retries.
+        """Call a function (see `ConvexFunctions`).
+
+        At most `concurrency` calls run at once; one time limit covers all retries.
         """
         body: dict[str, object] = {"path": path, "args": args, "format": "json"}
         async with self._slots:

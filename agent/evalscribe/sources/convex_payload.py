@@ -339,8 +339,9 @@ def _apart(eval: Eval, taken: set[str]) -> Eval:
 
 
 def _printed(category: str, name: str) -> str:
-    """Return the eval's path as reports print it. Evals with equal printed paths become trials, so every path is
-    unique.
+    """Return the eval's path as reports print it.
+
+    Evals with equal printed paths become trials, so every path is unique.
     """
     return prose.path(f"{category}/{name}")
 
@@ -473,8 +474,9 @@ class PayloadReader(Protocol):
         """Return the run and its failed evals. Raises `EvalscribeError`."""
 
     async def debug(self, eval_id: str) -> object:
-        """Return the details of one eval. Raises `EvalPayloadError`, or `EvalscribeError` if the problem affects all
-        evals.
+        """Return the details of one eval.
+
+        Raises `EvalPayloadError`, or `EvalscribeError` if the problem affects all evals.
         """
 
     async def close(self) -> None: ...

@@ -121,8 +121,9 @@ def open_records(path: Path, overrides: RunOverrides) -> Records:
 
 
 def run_files(path: Path) -> tuple[Path, ...]:
-    """Return every file below a folder, sorted by name, skipping links and hidden files. A snapshot counts as one
-    entry.
+    """Return every file below a folder, sorted by name, skipping links and hidden files.
+
+    A snapshot counts as one entry.
 
     Raises:
         AccessError: A folder may not be read.

@@ -334,9 +334,9 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
 
 
 class _Attachments:
-    """Long texts that are stored apart and referred to. Beyond `MAX_MEMBER_BYTES` inserted characters, which only a
-    hostile
-    file reaches, references stay unresolved.
+    """Long texts that are stored apart and referred to.
+
+    Beyond `MAX_MEMBER_BYTES` inserted characters, which only a hostile file reaches, references stay unresolved.
     """
 
     def __init__(self, texts: Mapping[str, object]) -> None:

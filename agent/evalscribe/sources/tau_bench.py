@@ -32,8 +32,9 @@ _Message = Mapping[str, JsonValue]
 
 
 def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
-    """Add tool calls written as text, keeping the number of messages. Unchanged if any message already has tool
-    calls.
+    """Add tool calls written as text, keeping the number of messages.
+
+    Unchanged if any message already has tool calls.
     """
     given = [message if isinstance(message, dict) else {} for message in messages]
     if any(message.get("tool_calls") for message in given):

@@ -72,8 +72,9 @@ class DiscussionHistory:
             exchange.turns = []
 
     def end(self, exchange: Exchange, answer: str, *, whole: bool) -> None:
-        """Finish an exchange. One interrupted before any text is dropped; of other interrupted ones the text is
-        preserved.
+        """Finish an exchange.
+
+        One interrupted before any text is dropped; of other interrupted ones the text is preserved.
         """
         if not answer.strip():
             return
@@ -221,8 +222,9 @@ class ModelDiscussion:
         *,
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Load the templates; `cost` returns the price of one call in USD. Raises `UsageError` for a broken
-        template.
+        """Load the templates; `cost` returns the price of one call in USD.
+
+        Raises `UsageError` for a broken template.
         """
         self._model = model
         self._prompts = prompts

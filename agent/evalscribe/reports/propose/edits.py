@@ -102,9 +102,9 @@ def _unseen(text: str) -> Counter[str]:
 
 
 def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, known: Container[str]) -> str | None:
-    """Change the file's text in `files`, or return what is wrong with the edit. A `known` file that cannot be read is
-    not text
-    or is too large.
+    """Change the file's text in `files`, or return what is wrong with the edit.
+
+    A `known` file that cannot be read is not text or is too large.
     """
     there = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:

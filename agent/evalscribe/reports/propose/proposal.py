@@ -416,8 +416,9 @@ class Proposer:
 
     @property
     def key(self) -> str:
-        """Return the content id of the question. A cached answer with this id is used if it still applies to the
-        files.
+        """Return the content id of the question.
+
+        A cached answer with this id is used if it still applies to the files.
         """
         return content_id([self._model.id, self._opening, self._scope.files])
 

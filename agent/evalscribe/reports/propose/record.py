@@ -91,8 +91,7 @@ def with_action(text: str, line: str) -> str:
 
 def _pages(text: str, line: str) -> Iterator[str]:
     """Yield candidate pages: with the line after people's text in the section, and above it, in case that text swallows
-    what
-    follows, such as an unclosed comment.
+    what follows, such as an unclosed comment.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     head, kept, rest = _split(text)
@@ -114,8 +113,7 @@ def _stands(page: str, line: str, before: Report) -> bool:
 
 def _split(text: str) -> tuple[str, str, str]:
     """Split the text into the part up to the heading, which is added if missing; people's text below it; and the rest
-    from
-    the next heading on.
+    from the next heading on.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     headings = [one for one in blocks.read(text) if one.kind == "heading" and one.level <= 2]
