@@ -10,8 +10,8 @@
     ├── InterruptError        130  Ctrl-C
     └── TerminatedError       143  SIGTERM
 
-A problem with a single failed eval is a value instead (`evidence.Unreadable`, `finding.Unclassified`), so that the
-other evals continue.
+A problem with a single failed eval is a value instead (`evidence.UnreadableEvidence`, `finding.Unclassified`), so
+that the other evals continue.
 """
 
 import errno
