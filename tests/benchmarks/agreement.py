@@ -22,7 +22,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
-from evalscribe.judging.calibration import Calibration, LabelPair
 from evalscribe.judging.calibration_text import beyond_luck, confusion, span
 from evalscribe.judging.quotations import fold_line, verify_citation
 from evalscribe.judging.rules.engine import RULES, RulesJudge
@@ -33,6 +32,7 @@ from evalscribe.model.repository import ReportFile
 from evalscribe.reports.history import load_history
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
+from evalscribe.statistics.calibration import Calibration, LabelPair
 from real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}

@@ -27,10 +27,10 @@ from evalscribe.experiments.gate import headline
 from evalscribe.experiments.results import report_run
 from evalscribe.experiments.summary import label_pair
 from evalscribe.experiments.worker import work_on_run
-from evalscribe.judging.calibration import Calibration, LabelPair
 from evalscribe.judging.calibration_text import beyond_luck, span
 from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS
+from evalscribe.statistics.calibration import Calibration, LabelPair
 from evalscribe.workspace import Workspace
 from real_runs import run_folders
 

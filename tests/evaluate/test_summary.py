@@ -7,7 +7,6 @@ import pytest
 from pydantic import JsonValue
 
 from evalscribe.experiments.summary import DatasetPlace, label_pair, summarise_labels, summarise_run
-from evalscribe.judging.calibration import LabelPair
 from evalscribe.model.chat import Usage
 from evalscribe.model.experiment import (
     ComponentTarget,
@@ -23,6 +22,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.score import Binding, Score, ScorerSpec
 from evalscribe.model.target import Component
+from evalscribe.statistics.calibration import LabelPair
 from evalscribe.statistics.intervals import wilson_interval
 
 NOW = "2026-11-20T10:00:00.000+00:00"

@@ -11,7 +11,6 @@ from evalscribe.collections.subjects import ReachedSubject, SubjectFinder, colle
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import JudgeBuilder, open_engine_judge
-from evalscribe.judging.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.judging.judges import LoadedJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.judging.worker_pool import run_concurrently
@@ -20,6 +19,7 @@ from evalscribe.model.output_schema import agreement_keys
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric
 from evalscribe.statistics.agreement import Kappa
+from evalscribe.statistics.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.statistics.intervals import Interval
 from evalscribe.workspace import Workspace
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from evalscribe.collections.runs import describe_other_id
+from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.dataset import DatasetVersion, Item
 from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemTrial

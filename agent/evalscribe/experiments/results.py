@@ -20,7 +20,6 @@ from evalscribe.experiments.lookup import (
 )
 from evalscribe.experiments.summary import DatasetPlace, label_pair, summarise_labels, summarise_run
 from evalscribe.ids import Frozen, canonical_json, content_id
-from evalscribe.judging.calibration import LabelPair
 from evalscribe.model.experiment import (
     Experiment,
     ExperimentRun,
@@ -36,6 +35,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.score import Binding, Score
+from evalscribe.statistics.calibration import LabelPair
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from evalscribe.judging.calibration import Calibration, LabelPair
 from evalscribe.model.experiment import (
     Experiment,
     ExperimentRun,
@@ -25,6 +24,7 @@ from evalscribe.model.experiment import (
     TrialCounts,
 )
 from evalscribe.model.score import Binding, Score
+from evalscribe.statistics.calibration import Calibration, LabelPair
 from evalscribe.statistics.intervals import TrialCluster, cluster_interval, pass_at, pass_every, wilson_interval
 
 

@@ -9,7 +9,6 @@ from shutil import which
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalscribe.errors import UsageError
-from evalscribe.redaction import redact
 
 if TYPE_CHECKING:
     from git import GitDB
@@ -201,7 +200,9 @@ class GitResult(Ended):
     @property
     def said(self) -> str:
         """The error output on one line, without secrets."""
-        return redact.redact(" ".join(self.err.split()))[:400]
+        from evalscribe.redaction.redact import redact  # its patterns are many, and git seldom refuses
+
+        return redact(" ".join(self.err.split()))[:400]
 
 
 class GitFolder(Git):

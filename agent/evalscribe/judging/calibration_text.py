@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from evalscribe.judging.calibration import Calibration
 from evalscribe.model.chat import Usage
+from evalscribe.statistics.calibration import Calibration
 from evalscribe.statistics.intervals import Interval
 from evalscribe.text import dollars, printable
 

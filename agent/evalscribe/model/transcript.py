@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationEr
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen, content_id
 from evalscribe.json_data import clean_json
-from evalscribe.redaction.redact import redact_json
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_PART_TEXT = 200
@@ -301,6 +300,8 @@ def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: an agent run is a JSON object with transcripts, this is {_kind(value)}")
     try:
+        from evalscribe.redaction.redact import redact_json  # its patterns are many, and lists of experiments need none
+
         return AgentRun.model_validate(redact_json(clean_json(dict(value))))
     except DataError as error:
         raise DataError(f"{where}: {error}") from None

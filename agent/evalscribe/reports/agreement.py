@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from evalscribe.failures.human_labels import LabelledEval, labelled_eval
 from evalscribe.ids import Frozen
-from evalscribe.judging.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.model.finding import CLASSIFICATIONS, Classification, HumanLabel
 from evalscribe.statistics.agreement import Kappa
+from evalscribe.statistics.calibration import Calibration, LabelPair, LabelScore
 from evalscribe.statistics.intervals import Interval
 
 

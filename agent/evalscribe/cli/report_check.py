@@ -1,0 +1,156 @@
+"""Check reports, print the result, and tell the pull request of a job."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalscribe.cli import output as finish
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.ids import Frozen
+from evalscribe.interrupts import run_until_signal
+from evalscribe.model.report import CheckedReport, CheckResult
+from evalscribe.reports.check import CommentOutcome, changed_reports, post_comment
+from evalscribe.reports.check import check_reports as use_case
+from evalscribe.reports.problems import check_annotations, check_comment, check_lines, check_table, notice
+from evalscribe.settings import Options, Settings
+from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    pass
+
+
+FORMATS = ("text", "github", "json")
+_PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+LARGEST = 32 * 1024 * 1024
+"""Most bytes of an event file; a larger one is not read."""
+
+
+def print_check(
+    options: Options,
+    names: Sequence[str],
+    *,
+    output: str | None,
+    evidence: Sequence[Path],
+    fetch: bool,
+    comments: bool,
+) -> int:
+    """Check the named reports, or all, print the problems, and return the exit code.
+
+    Args:
+        options: Options with the locations of reports and evidence.
+        names: Report names; empty for all.
+        output: One of FORMATS; None to choose by environment.
+        evidence: Snapshot folders to compare quotations with.
+        fetch: True to fetch missing evidence from the deployment.
+        comments: True to comment on the pull request.
+
+    Raises:
+        UsageError: The format is unknown.
+    """
+    job = actions(os.environ, Path.cwd())
+    output = output or ("github" if job else "text")
+    if output not in FORMATS:
+        raise UsageError(f"--format {output} is not known: {', '.join(FORMATS)}")
+    base = job.workspace if job else Path.cwd()
+    with Workspace(options) as workspace:
+        found = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))
+        _print(found, output)
+        about = _comment(found, job, workspace.settings, output) if comments else check_table(found)
+    if job and job.summary:
+        with suppress(OSError), job.summary.open("a", encoding="utf-8") as file:
+            file.write(f"{about}\n")
+    return DataError.exit_code if found.wrong else 0
+
+
+def _print(found: CheckResult, output: str) -> None:
+    if output == "json":
+        finish.print_json(found)
+        return
+    for line in check_annotations(found) if output == "github" else check_lines(found):
+        finish.command(line) if output == "github" else finish.say(line)
+
+
+def _comment(found: CheckResult, job: "Actions | None", settings: Settings, output: str) -> str:
+    """Comment on the pull request; if that fails, return the reason and the comment."""
+    body = check_comment(found, _changed(found, job))
+    told = _told(body, job, settings)
+    aside = sys.stderr if output == "json" else None
+    text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
+    finish.command(notice(text) if output == "github" else f"notice: {text}", aside)
+    for line in body.splitlines() if told.url is None else ():
+        finish.say(f"  | {line}", file=aside)  # prevents that a runner takes a line of the log for a command
+    return body
+
+
+def _changed(found: CheckResult, job: "Actions | None") -> tuple[CheckedReport, ...] | None:
+    if job is None or job.base is None:
+        return None
+    try:
+        return changed_reports(repository_of(job.workspace), job.base, found, job.workspace)
+    except UsageError:
+        return None
+
+
+def _told(body: str, job: "Actions | None", settings: Settings) -> CommentOutcome:
+    if job is None or job.pull_request is None:
+        return CommentOutcome(why_not="there is no pull request here")
+    return post_comment(lambda: open_forge(settings, job.remote_url), job.pull_request, body)
+
+
+class Actions(Frozen):
+    """Facts about the current job from a GitHub Actions runner; none of them is a setting."""
+
+    workspace: Path
+    """The root of the checked out repository."""
+    remote_url: str | None = None
+    """The repository that the workflow runs in; for a pull request, its target."""
+    pull_request: int | None = None
+    base: str | None = None
+    """The commit that the pull request is based on."""
+    summary: Path | None = None
+    """File of the step summary."""
+
+
+def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
+    """Read the runner's environment; None outside a runner. Unreadable facts are omitted."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return None
+    pull = _members(_event(environ.get("GITHUB_EVENT_PATH")).get("pull_request"))
+    ref = _PULL.fullmatch(environ.get("GITHUB_REF", ""))
+    number = pull.get("number")
+    base = _members(pull.get("base")).get("sha")
+    summary = environ.get("GITHUB_STEP_SUMMARY")
+    return Actions(
+        workspace=Path(environ.get("GITHUB_WORKSPACE") or cwd),
+        remote_url=_remote(environ),
+        pull_request=number if isinstance(number, int) else int(ref[1]) if ref else None,
+        base=base if isinstance(base, str) and _COMMIT.fullmatch(base) else None,
+        summary=Path(summary) if summary else None,
+    )
+
+
+def _remote(environ: Mapping[str, str]) -> str | None:
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    server = environ.get("GITHUB_SERVER_URL", "https://github.com")
+    return f"{server.rstrip('/')}/{repository}" if _REPOSITORY.fullmatch(repository) else None
+
+
+def _event(path: str | None) -> Mapping[str, object]:
+    try:
+        file = Path(path or "")
+        text = file.read_text("utf-8") if path and file.stat().st_size <= LARGEST else "{}"
+        return _members(json.loads(text))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _members(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
