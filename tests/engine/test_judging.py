@@ -54,7 +54,7 @@ def asked(server: MessagesServer) -> Counter[str]:
 
 def workers() -> list[int]:
     """Processes that judge."""
-    found = subprocess.run(["pgrep", "-f", "ray::Place"], capture_output=True, text=True, check=False)
+    found = subprocess.run(["pgrep", "-f", "ray::WorkerHost"], capture_output=True, text=True, check=False)
     return [int(pid) for pid in found.stdout.split()]
 
 

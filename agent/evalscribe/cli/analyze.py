@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli import options, output
-from evalscribe.cli.output import in_terminal
 from evalscribe.cli.progress import Display
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
@@ -108,7 +107,7 @@ def analyze(
 def _a_person_waits() -> bool:
     """Return True in a terminal that is not a CI job's."""
 
-    return in_terminal() and not os.environ.get("CI")
+    return output.in_terminal() and not os.environ.get("CI")
 
 
 def _discussed(done: "AnalysisResult", given: "Options") -> int:
