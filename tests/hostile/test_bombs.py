@@ -31,7 +31,7 @@ RESULTS = Bomb(begin=b'{"custom_id": "', content_type="application/x-jsonl", enc
 
 CASES: dict[str, list[tuple[str, Bomb, str, int]]] = {
     "anthropic": [
-        ("anthropic", PLAIN, f"AnswerRefused: HOST sent {TOO_LARGE} 8 MiB", 1),
+        ("anthropic", PLAIN, f"AnswerNotRead: HOST sent {TOO_LARGE} 8 MiB", 1),
         ("anthropic", GZIP, TOO_LARGE, 1),
         ("anthropic", NESTED, TOO_LARGE, 1),
         ("anthropic", DEFLATE, TOO_LARGE, 1),
@@ -47,7 +47,7 @@ CASES: dict[str, list[tuple[str, Bomb, str, int]]] = {
         ("results", RESULTS, "UnavailableError: HOST sent a line of more than 8 MiB", 1),
     ],
     "openai": [
-        ("openai", PLAIN, f"AnswerRefused: HOST sent {TOO_LARGE} 8 MiB", 1),
+        ("openai", PLAIN, f"AnswerNotRead: HOST sent {TOO_LARGE} 8 MiB", 1),
         ("openai", GZIP, TOO_LARGE, 1),
         ("openai", FAILED, "(tried 3 times)", 3),
         ("openai", REFUSED, "AccessError: ", 1),
