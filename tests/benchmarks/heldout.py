@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
 
-from evalscribe.judging.rules import known_gaps
 from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.judging.rules.facts import Facts
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
@@ -17,7 +16,7 @@ BINS = ((0.0, 0.5), (0.5, 0.7), (0.7, 1.0))
 """Confidences: a guess, likely, sure."""
 BOUND = re.compile(r"\b(?:const|let|function|def)\s+([a-z]+[A-Z_]\w*)")
 SILENT = "[error] the step failed"
-BLAMING = RULES[: 1 + max(place for place, rule in enumerate(RULES) if rule.__module__ == known_gaps.__name__)]
+BLAMING = RULES[: 1 + max(place for place, rule in enumerate(RULES) if rule.__name__.startswith("gap_"))]
 """Up to the last rule that may blame a note: what the others and the guess say takes longer, and is not asked here."""
 
 
@@ -163,7 +162,7 @@ def _as_output(evidence: Evidence, changed: Document, text: str) -> Iterator[Doc
 def _gap(evidence: Evidence) -> bool:
     facts = Facts(_case(evidence))
     decided = next(((rule, decision) for rule in BLAMING if (decision := rule(facts))), None)
-    return decided is not None and decided[0].__module__ == known_gaps.__name__ and decided[1].label == "KNOWN_GAP"
+    return decided is not None and decided[0].__name__.startswith("gap_") and decided[1].label == "KNOWN_GAP"
 
 
 def _case(evidence: Evidence) -> Failure:

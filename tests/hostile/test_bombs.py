@@ -56,8 +56,8 @@ CASES: dict[str, list[tuple[str, Bomb, str, int]]] = {
         ("openai-stream", ONE_EVENT, "an event of more than 1000 lines", 1),
     ],
     "convex": [
-        ("convex", GZIP, f"NoAnswer: the deployment sent {TOO_LARGE} 64 MiB", 1),
-        ("convex", FAILED, "NoAnswer: 500", 3),
+        ("convex", GZIP, f"FunctionUnavailable: the deployment sent {TOO_LARGE} 64 MiB", 1),
+        ("convex", FAILED, "FunctionUnavailable: 500", 3),
     ],
     "target": [
         ("target", GZIP, f"{TOO_LARGE} 16 MiB", 1),

@@ -60,7 +60,7 @@ def test_the_schema_says_what_json_prints(workspace: Workspace) -> None:
     schema = json.loads(workspace.run("schema", "report").out)
     assert set(schema["properties"]) == set(DOCUMENT.split())
     assert set(schema["$defs"]["FindingSummary"]["properties"]) == set(FINDING.split())
-    assert set(schema["$defs"]["RunSummary"]["properties"]) == set(RUN.split())
+    assert set(schema["$defs"]["AnalyzedRun"]["properties"]) == set(RUN.split())
 
 
 def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Workspace, made: Path) -> None:
