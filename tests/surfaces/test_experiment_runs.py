@@ -19,9 +19,10 @@ HOLD = CALLS.with_name("hold")
 
 
 def agent(question, context):
+    key = context.idempotency_key.partition("/")[2]
     with CALLS.open("a") as calls:
-        calls.write(context.idempotency_key.partition("/")[2] + "\\n")
-    while HOLD.exists() and len(CALLS.read_text().split()) > int(HOLD.read_text()):
+        calls.write(key + "\\n")
+    while HOLD.exists() and CALLS.read_text().split().index(key) >= int(HOLD.read_text()):
         time.sleep(0.01)
     return "no" if question == "q1" else question
 
