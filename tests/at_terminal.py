@@ -4,12 +4,11 @@ import os
 import pty
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.fork_server import fork_server
 from waiting import PATIENCE_S, wait_until
 
 
@@ -19,14 +18,14 @@ class AtTerminal:
     def __init__(self, folder: Path, *arguments: str | Path, **environment: str) -> None:
         self.shown = ""
         self._master, slave = pty.openpty()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "evalscribe", *map(str, arguments)],
-            cwd=folder,
-            env=_environment(environment),
+        self._process = fork_server.start(
+            ["-m", "evalscribe", *arguments],
+            folder,
+            _environment(environment),
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            start_new_session=True,
+            new_session=True,
         )
         os.close(slave)
 

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from support.fork_server import fork_server
 from waiting import PATIENCE_S
 
 RUN_ID = "jn7hostile0a4xxa9s37nhh83rxw913ph"
@@ -65,8 +65,8 @@ def snapshot(folder: Path, payloads: Mapping[str, dict[str, Any]] | None = None,
 
 def evalscribe(folder: Path, *arguments: str | bytes, **environ: str) -> subprocess.CompletedProcess[bytes]:
     """The command, run in `folder`."""
-    command = [sys.executable, "-m", "evalscribe", *arguments]
-    return subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, timeout=PATIENCE_S)
+    program = ["-m", "evalscribe", *arguments]
+    return fork_server.run(program, folder, {**os.environ, **environ}, timeout=PATIENCE_S, text=False)
 
 
 def analyzed(command: Command, folder: Path, run: Path) -> tuple[dict[str, Any], str]:

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from machine_speed import slowness
+from support.fork_server import Process, fork_server
 from waiting import PATIENCE_S, wait_until
 
 PROCESS = Path(__file__).with_name("lane_process.py")
@@ -22,13 +21,12 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def start(folder: Path, groups: int, answers: int, *more: str) -> subprocess.Popen[str]:
+def start(folder: Path, groups: int, answers: int, *more: str) -> Process:
     """Start a process that gets this many answers and then waits for more."""
-    command = [sys.executable, str(PROCESS), str(folder), str(groups), str(answers), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return fork_server.start([PROCESS, folder, str(groups), str(answers), *more])
 
 
-def stuck(folder: Path, groups: int, answers: int) -> subprocess.Popen[str]:
+def stuck(folder: Path, groups: int, answers: int) -> Process:
     """The same, once all its lanes wait for an answer that does not come."""
     asked = len(lines(folder / "asked")) + answers - len(lines(folder / "answered")) + LANES
     process = start(folder, groups, answers)
@@ -36,7 +34,7 @@ def stuck(folder: Path, groups: int, answers: int) -> subprocess.Popen[str]:
     return process
 
 
-def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, float]:
+def end(process: Process, number: signal.Signals) -> tuple[int, str, float]:
     """Send a signal; the exit code, what standard error says, and how long it took."""
     began = time.monotonic()
     process.send_signal(number)

@@ -18,6 +18,7 @@ from at_terminal import AtTerminal
 from evalscribe.cli import run, streams
 from evalscribe.model.experiment_storage import ScoreQuery
 from hostile.test_terminal import ESCAPES, hostile
+from support.fork_server import fork_server
 from surfaces.made_experiment import Made, items
 from waiting import PATIENCE_S
 
@@ -211,11 +212,9 @@ def folder(planted: tuple[Path, dict[str, str]]) -> Path:
 
 
 def piped(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "evalscribe", *words]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, timeout=PATIENCE_S
-    )
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+    program = ["-m", "evalscribe", *words]
+    done = fork_server.run(program, folder, {**os.environ, **environment}, timeout=PATIENCE_S, text=False)
+    return subprocess.CompletedProcess(program, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_a_process_at_a_terminal_shows_escapes(folder: Path) -> None:

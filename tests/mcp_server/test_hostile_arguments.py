@@ -1,10 +1,8 @@
 """Every tool answers any argument, sent by one client to one server process over pipes."""
 
 import json
-import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from evalscribe.cli import run
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.server import tools
 from evalscribe.mcp.stdio import as_readable, id_of
+from support.fork_server import fork_server
 
 PATIENCE_S = 300
 """Seconds after which a server that does not answer fails the test."""
@@ -41,14 +40,8 @@ class Server:
     """A server process that gets lines which no client library would send."""
 
     def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "evalscribe", "mcp"],
-            cwd=folder,
-            env=os.environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        program = ["-m", "evalscribe", "mcp"]
+        self._process = fork_server.start(program, folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=False)
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()

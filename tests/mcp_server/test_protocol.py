@@ -24,6 +24,7 @@ from evalscribe.mcp.server import Server
 from evalscribe.mcp.tool import BUG, READS, tool
 from mcp_server.conftest import KEY, environment
 from messages_server import MessagesServer, submit
+from support.fork_server import Process, fork_server
 from waiting import PATIENCE_S, until
 
 MODEL = "anthropic/claude-opus-5-5"
@@ -188,16 +189,9 @@ async def test_a_bug_is_masked_and_logged_without_secrets(
     assert KEY not in caplog.text
 
 
-def server(folder: Path, *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "evalscribe", "mcp", *options],
-        cwd=folder,
-        env=environment(folder),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def server(folder: Path, *options: str) -> Process:
+    program = ["-m", "evalscribe", "mcp", *options]
+    return fork_server.start(program, folder, environment(folder), stdin=subprocess.PIPE)
 
 
 def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.cli import run
+from support.fork_server import Process, fork_server
 from waiting import PATIENCE_S
 from waiting import wait_until as wait_until
 
@@ -52,7 +51,7 @@ class Workspace:
 
     folder: Path
     inside: Inside | None = None
-    """Where commands run to their end in this process; else each has one of its own, which takes seconds to start."""
+    """Where commands run to their end in this process; else each has one of its own."""
 
     def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> Ended:
         """Run one command to its end, which has to be `code`."""
@@ -63,17 +62,9 @@ class Workspace:
         assert process.returncode == code, f"exit {process.returncode}, not {code}\n{out[-2000:]}\n{err[-4000:]}"
         return Ended(process.returncode, out, err)
 
-    def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "evalscribe", *map(str, arguments)],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning", **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        )
+    def start(self, *arguments: str | Path, **environment: str) -> Process:
+        environment = {**os.environ, "PYTHONWARNINGS": "error::ResourceWarning", **environment}
+        return fork_server.start(["-m", "evalscribe", *arguments], self.folder, environment)
 
     @property
     def apart(self) -> "Workspace":
@@ -96,7 +87,7 @@ class Workspace:
         return [path for path in files if word.encode() in path.read_bytes()]
 
 
-def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[Ended, float]:
+def end(process: Process, number: signal.Signals) -> tuple[Ended, float]:
     """Send a signal; how the process ended, and after how many seconds."""
     began = time.monotonic()
     process.send_signal(number)
