@@ -59,7 +59,7 @@ class ForkedProcess:
         if self.stdin:
             self.stdin.close()
         deadline = None if timeout is None else time.monotonic() + timeout
-        pipes = [pipe for pipe in (self.stdout, self.stderr) if pipe]
+        pipes = [pipe for pipe in (self.stdout, self.stderr) if pipe and not pipe.closed]
         printed = dict.fromkeys(pipes, b"")
         reading = list(pipes)
         while reading:
@@ -74,7 +74,7 @@ class ForkedProcess:
         self.wait(left(deadline))
         for pipe in pipes:
             pipe.close()
-        out, err = (printed[pipe] if pipe else None for pipe in (self.stdout, self.stderr))
+        out, err = (printed.get(pipe) if pipe else None for pipe in (self.stdout, self.stderr))
         if self._text:
             return tuple(None if part is None else part.decode("utf-8", "replace") for part in (out, err))  # type: ignore[return-value]
         return out, err
