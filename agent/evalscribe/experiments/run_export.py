@@ -4,7 +4,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import StringIO
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree.ElementTree import Element, indent, tostring
 
 from pydantic import JsonValue
 
@@ -119,17 +119,19 @@ def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str
     that never ran is skipped.
     """
     found = report.summary
-    broken = found.counts.error + found.counts.unscored
+    counts = {
+        "tests": found.tries,
+        "failures": found.counts.failed,
+        "errors": found.counts.error + found.counts.unscored,
+        "skipped": found.counts.missing,
+    }
+    suite = _element("testsuite", name=found.experiment, **counts, timestamp=found.started_at or found.created_at)
+    _add_properties(suite, _of_run(report))
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"
-    yield (
-        f"<testsuite name={_attribute(found.experiment)} tests={_attribute(found.tries)} "
-        f"failures={_attribute(found.counts.failed)} errors={_attribute(broken)} "
-        f"skipped={_attribute(found.counts.missing)} timestamp={_attribute(found.started_at or found.created_at)}>"
-    )
-    yield from _properties(_of_run(report))
+    yield _xml(suite).removesuffix("\n</testsuite>")
     for one in tries:
-        yield from _case(found, one)
+        yield _xml(_case(found, one))
     yield "</testsuite>"
     yield "</testsuites>"
 
@@ -144,18 +146,18 @@ def _of_run(report: RunReport) -> Iterator[tuple[str, object]]:
         yield "gate", "passed" if report.gate.passed else "failed"
 
 
-def _case(found: RunSummary, one: TrialDetail) -> Iterator[str]:
+def _case(found: RunSummary, one: TrialDetail) -> Element:
     name = f"{one.item_key}#{one.repetition}" if found.repetitions > 1 else one.item_key
     seconds = f"{(one.duration_ms or 0.0) / 1000:.3f}"
-    classname = found.dataset or found.dataset_version_id
-    yield f"<testcase classname={_attribute(classname)} name={_attribute(name)} time={_attribute(seconds)}>"
-    yield from _properties(_junit_test_case(one))
-    if element := _ELEMENTS.get(one.verdict):
+    case = _element("testcase", classname=found.dataset or found.dataset_version_id, name=name, time=seconds)
+    _add_properties(case, _junit_test_case(one))
+    if tag := _ELEMENTS.get(one.verdict):
         why = [score_line(score) for score in one.scores if explains_failure(score)]
         message = one.error or next(iter(why), "the run ended before" if one.verdict == "missing" else one.verdict)
-        start = f"<{element} message={_attribute(message)} type={_attribute(one.verdict)}>"
-        yield f"{start}{_text(_body(one, why))}</{element}>"
-    yield "</testcase>"
+        outcome = _element(tag, message=message, type=one.verdict)
+        outcome.text = _legal(_body(one, why))
+        case.append(outcome)
+    return case
 
 
 def _body(one: TrialDetail, why: list[str]) -> str:
@@ -174,18 +176,20 @@ def _junit_test_case(one: TrialDetail) -> Iterator[tuple[str, object]]:
         yield "run_item_id", one.run_item_id
 
 
-def _properties(told: Iterable[tuple[str, object]]) -> Iterator[str]:
-    rows = [f"<property name={_attribute(name)} value={_attribute(value)}/>" for name, value in told]
-    if rows:
-        yield f"<properties>{''.join(rows)}</properties>"
+def _add_properties(parent: Element, values: Iterable[tuple[str, object]]) -> None:
+    properties = _element("properties")
+    properties.extend(_element("property", name=name, value=value) for name, value in values)
+    if len(properties):
+        parent.append(properties)
 
 
-def _attribute(value: object) -> str:
-    return quoteattr(_legal(str(value)))
+def _element(tag: str, **attributes: object) -> Element:
+    return Element(tag, {name: _legal(str(value)) for name, value in attributes.items()})
 
 
-def _text(text: str) -> str:
-    return escape(_legal(text))
+def _xml(element: Element) -> str:
+    indent(element)
+    return tostring(element, encoding="unicode")
 
 
 def _legal(text: str) -> str:

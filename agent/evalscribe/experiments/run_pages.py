@@ -2,7 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from html import escape
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from evalscribe.experiments.run_text import (
     counts_line,
@@ -15,7 +19,7 @@ from evalscribe.experiments.run_text import (
     text_of,
     word,
 )
-from evalscribe.model.experiment import RULE, Clause, Gate, RunReport, RunSummary, ScorerSummary, TrialDetail
+from evalscribe.model.experiment import RULE, Clause, RunReport, RunSummary, ScorerSummary, TrialDetail
 from evalscribe.model.score import Score
 from evalscribe.text import cut, one_line, pluralise, prose, visible
 
@@ -106,9 +110,16 @@ def _scorers(found: RunSummary) -> Iterator[str]:
 
 
 def _scorer(one: ScorerSummary) -> str:
-    mean = "" if one.mean is None else f"{one.mean:.3f}"
-    name = _cell(one.scorer if one.required else f"{one.scorer} (not required)")
-    return f"| {name} | {one.pass_rate.said} | {mean} | {sum(one.errors.values()):,} | {one.unscored:,} |"
+    cells = f"{_cell(_scorer_name(one))} | {one.pass_rate.said} | {_decimal(one.mean)}"
+    return f"| {cells} | {sum(one.errors.values()):,} | {one.unscored:,} |"
+
+
+def _scorer_name(one: ScorerSummary | Score) -> str:
+    return one.scorer if one.required else f"{one.scorer} (not required)"
+
+
+def _decimal(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def _failure(found: RunSummary, one: TrialDetail) -> Iterator[str]:
@@ -117,15 +128,21 @@ def _failure(found: RunSummary, one: TrialDetail) -> Iterator[str]:
     yield ""
     yield from (f"- {prose(score_line(score))}" for score in one.scores if explains_failure(score))
     yield ""
-    yield from _fence("input", text_of(one.input))
-    if one.expected_output is not None:
-        yield from _fence("expected", text_of(one.expected_output))
-    if one.error is not None:
-        yield from _fence("error", one.error)
-    elif one.verdict != "missing":
-        yield from _fence("output", text_of(one.output))
+    for title, text in _texts(one):
+        yield from _fence(title, text)
     yield "</details>"
     yield ""
+
+
+def _texts(one: TrialDetail) -> Iterator[tuple[str, str]]:
+    """Yield input, expected output, and error or output of a trial, each with its title."""
+    yield "input", text_of(one.input)
+    if one.expected_output is not None:
+        yield "expected", text_of(one.expected_output)
+    if one.error is not None:
+        yield "error", one.error
+    elif one.verdict != "missing":
+        yield "output", text_of(one.output)
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
@@ -145,91 +162,32 @@ def _cell(text: str) -> str:
 WHY = 140
 """Maximum characters of the reason beside a trial's name."""
 
-STYLE = """
-:root{color-scheme:light dark;--line:#d0d7de;--soft:#f6f8fa;--good:#1a7f37;--bad:#cf222e;--odd:#9a6700}
-@media(prefers-color-scheme:dark){:root{--line:#3d444d;--soft:#151b23;--good:#3fb950;--bad:#f85149;--odd:#d29922}}
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
-table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
-td,th{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-td{overflow-wrap:anywhere;min-width:8rem}td:last-child{min-width:11rem}td[class]{min-width:3rem;overflow-wrap:normal}
-@media(max-width:40rem){td,th{padding:.35rem .25rem}td{min-width:5.5rem}td:last-child{min-width:8rem}}
-pre{background:var(--soft);padding:.6rem;margin:.3rem 0 .8rem;border-radius:6px}
-pre{white-space:pre-wrap;overflow-wrap:anywhere}
-details{border-bottom:1px solid var(--line);padding:.35rem 0}summary{cursor:pointer}
-summary{overflow-wrap:anywhere}pre{unicode-bidi:plaintext}code{unicode-bidi:isolate}
-.passed{color:var(--good)}.failed,.error{color:var(--bad)}.unscored,.missing,.inconclusive{color:var(--odd)}
-.word{display:inline-block;min-width:6rem;font-weight:600}small{opacity:.75}
-"""
+
+def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
+    """Render the run as one page. Holds one trial in memory at a time."""
+    run = report.summary
+    facts = "\n".join((*origin_lines(run), *item_lines(run), *detail_lines(run)))
+    rest = ""
+    for part in _page().generate(run=run, gate=report.gate, facts=facts, trials=trials):
+        *lines, rest = f"{rest}{part}".split("\n")
+        yield from lines
 
 
-def html_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str]:
-    found = report.summary
-    yield "<!doctype html>"
-    yield '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    yield f"<title>{_shown(found.experiment)}: {_shown(found.name or found.run_id)}</title>"
-    yield f"<style>{STYLE}</style></head><body>"
-    yield from _html_head(report)
-    yield "<h2>Scorers</h2>"
-    yield from _html_scorers(found)
-    yield f"<h2>{pluralise(found.tries, 'try')}</h2>"
-    for one in tries:
-        yield from _try(found, one)
-    yield "</body></html>"
-
-
-def _html_head(report: RunReport) -> Iterator[str]:
-    found = report.summary
-    word = "running" if report.gate is None else "passed" if report.gate.passed else "failed"
-    named = f"{_shown(found.experiment)}: {_shown(found.name or found.run_id)}"
-    yield f'<h1>{named} <span class="{word}">{word}</span></h1>'
-    yield f"<p><strong>Pass rate {_shown(found.pass_rate.said)}</strong>; {_shown(counts_line(found.counts))}"
-    yield f"<br><small>{_shown(RULE)}</small></p>"
-    if report.gate is not None:
-        yield from _html_gate(report.gate)
-    yield f"<h2>Run <code>{_shown(found.run_id)}</code></h2>"
-    facts = (*origin_lines(found), *item_lines(found), *detail_lines(found))
-    yield f"<pre>{_shown(chr(10).join(facts))}</pre>"
-
-
-def _html_gate(gate: Gate) -> Iterator[str]:
-    yield "<h2>Gate</h2>"
-    if gate.reason:
-        yield f'<p class="failed">{_shown(gate.reason)}</p>'
-    yield "<table><tr><th>Clause</th><th>Verdict</th><th>What was seen</th></tr>"
-    for clause in gate.clauses:
-        verdict = f'<td class="{clause.verdict}">{clause.verdict}</td>'
-        luck = f"<br><small>{_shown(clause.luck)}</small>" if clause.luck else ""
-        yield f"<tr><td>{clause.name}</td>{verdict}<td>{_shown(clause.said)}{luck}</td></tr>"
-    yield "</table>"
-
-
-def _html_scorers(found: RunSummary) -> Iterator[str]:
-    heads = "".join(f'<th class="n">{head}</th>' for head in ("Mean", "Broke", "Unscored"))
-    yield f"<table><tr><th>Scorer</th><th>Passed</th>{heads}</tr>"
-    for one in found.scorers:
-        name = one.scorer if one.required else f"{one.scorer} (not required)"
-        mean = "" if one.mean is None else f"{one.mean:.3f}"
-        numbers = (mean, f"{sum(one.errors.values()):,}", f"{one.unscored:,}")
-        cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
-        yield f"<tr><td>{_shown(name)}</td><td>{_shown(one.pass_rate.said)}</td>{cells}</tr>"
-    yield "</table>"
-
-
-def _try(found: RunSummary, one: TrialDetail) -> Iterator[str]:
-    word = f'<span class="word {one.verdict}">{one.verdict}</span>'
-    name = f"<code>{_shown(one.item_key)}</code>{f' #{one.repetition}' if found.repetitions > 1 else ''}"
-    yield f"<details><summary>{word}{name} &nbsp;<small>{_shown(_why(one))}</small></summary>"
-    yield from _block("input", text_of(one.input))
-    if one.expected_output is not None:
-        yield from _block("expected", text_of(one.expected_output))
-    if one.error is not None:
-        yield from _block("error", one.error)
-    elif one.verdict != "missing":
-        yield from _block("output", text_of(one.output))
-    yield from _scores(one.scores)
-    yield "</details>"
+@cache
+def _page() -> Template:
+    """Compile the template. Everything that it prints is escaped, without characters that cannot be seen."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        finalize=lambda value: visible(value) if isinstance(value, str) else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    functions = (counts_line, pluralise, word, _decimal, _scorer_name, _texts, _why)
+    environment.globals |= {function.__name__.removeprefix("_"): function for function in functions}
+    return environment.get_template("run_page.html.j2", globals={"rule": RULE})
 
 
 def _why(one: TrialDetail) -> str:
@@ -240,27 +198,3 @@ def _why(one: TrialDetail) -> str:
         f"{score.scorer}: {score.explanation}" for score in one.scores if score.required and explains_failure(score)
     )
     return cut(one_line(next(said, "")), WHY)
-
-
-def _scores(scores: Iterable[Score]) -> Iterator[str]:
-    rows = [_score(score) for score in scores]
-    if rows:
-        yield f'<table><tr><th>Scorer</th><th></th><th class="n">Value</th><th>Why</th></tr>{"".join(rows)}</table>'
-
-
-def _score(score: Score) -> str:
-    kind = score.status if score.status != "ok" else "passed" if score.passed else "failed"
-    value = "" if score.value is None else f"{score.value:.3f}"
-    why = f"{_shown(score.explanation)} <small>[{_shown(score.id)}]</small>"
-    name = score.scorer if score.required else f"{score.scorer} (not required)"
-    said = f'<td class="{kind}">{word(score)}{f", {_shown(score.label)}" if score.label else ""}</td>'
-    return f'<tr><td>{_shown(name)}</td>{said}<td class="n">{value}</td><td>{why}</td></tr>'
-
-
-def _block(title: str, text: str) -> Iterator[str]:
-    yield f"<small>{title}</small>"
-    yield f"<pre>{_shown(text)}</pre>"
-
-
-def _shown(text: str) -> str:
-    return escape(visible(text))
