@@ -14,8 +14,7 @@ from itertools import product
 from statistics import median
 from typing import NamedTuple
 
-from evalscribe.experiments.comparability import ComparedRun, ItemContent, ScoredTrial, ScorerOutcome
-from evalscribe.experiments.compare import compare_experiment_runs
+from evalscribe.experiments.compare import ComparedRun, ItemContent, ScoredTrial, ScorerOutcome, compare_experiment_runs
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentRun, ExperimentVersion, ItemVerdict
 from evalscribe.model.run_comparison import RunComparison
 from evalscribe.model.score import Binding, ScorerSpec

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from evalscribe.experiments.comparability import ComparedRun, build_compared_run
+from evalscribe.experiments.compare import ComparedRun, build_compared_run
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import (
     ComponentTarget,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evalscribe.experiments.scoring import build_trace
+from evalscribe.experiments.trials import build_trace
 from evalscribe.model.chat import Usage
 from evalscribe.model.target import TargetFailure, TargetReply, ToolUse
 from evalscribe.model.transcript import Transcript

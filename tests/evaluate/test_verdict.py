@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.experiments.scoring import apply_threshold, trial_verdict
+from evalscribe.experiments.trials import apply_threshold, trial_verdict
 from evalscribe.model.experiment import ItemVerdict
 from evalscribe.model.score import Binding, ScoreResult, ScorerSpec
 

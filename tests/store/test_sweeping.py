@@ -13,7 +13,7 @@ from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.storage import AddedCounts
-from evalscribe.store import gc
+from evalscribe.store import contents as gc
 from evalscribe.store.analyses import SqlStore
 from evalscribe.store.collections import SqlCollections, open_collections
 from evalscribe.store.records import SqlRecords, open_collection_records
@@ -162,7 +162,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
 
 KILLED = """
 import os, sys
-from evalscribe.store import gc as sweeping
+from evalscribe.store import contents as sweeping
 from evalscribe.store.records import open_collection_records
 sweeping.AT_ONCE, forget = 2, sweeping._forget
 def dying(database, table, unneeded):

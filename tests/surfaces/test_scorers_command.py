@@ -12,7 +12,7 @@ import pytest
 from evalscribe import workspace as opened_workspace
 from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.experiments.scorers.stored import attach_scorers, create_scorer, own_prompts
-from evalscribe.experiments.tools import open_scorers
+from evalscribe.experiments.worker import open_scorers
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentVersion
 from evalscribe.model.experiment_storage import ScorerRunner
 from evalscribe.model.score import CUSTOM, ScorerRequest, ScorerSpec

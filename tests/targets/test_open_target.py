@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
-from evalscribe.experiments.tools import open_target
+from evalscribe.experiments.worker import open_target
 from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.model.experiment import (
     ComponentTarget,

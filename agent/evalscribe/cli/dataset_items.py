@@ -20,8 +20,7 @@ from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.experiments.datasets import AddedItem, Duplicates, ListedItem, UploadResult
-    from evalscribe.experiments.items_of_runs import AddedRunItems
-    from evalscribe.experiments.reviewed_failures import FromReviews
+    from evalscribe.experiments.items_of_runs import AddedRunItems, FromReviews
     from evalscribe.model.dataset import Item
     from evalscribe.model.experiment_storage import ItemRows
     from evalscribe.sources.items import CsvColumns
@@ -453,8 +452,8 @@ def from_reviews(
     With --publish the version's id is printed, else the dataset's.
     """
 
-    from evalscribe.experiments.dataset_versions import checked_shares
-    from evalscribe.experiments.reviewed_failures import from_reviews as use_case
+    from evalscribe.experiments.datasets import checked_shares
+    from evalscribe.experiments.items_of_runs import from_reviews as use_case
 
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

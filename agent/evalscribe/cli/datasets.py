@@ -16,8 +16,7 @@ from evalscribe.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evalscribe.experiments.dataset_versions import VersionComparison
-    from evalscribe.experiments.datasets import DatasetSummary, ListedDataset
+    from evalscribe.experiments.datasets import DatasetSummary, ListedDataset, VersionComparison
     from evalscribe.model.dataset import DatasetVersion
 
 
@@ -35,7 +34,7 @@ def publish(
     form: Format = "table",
 ) -> int:
     """Freeze the draft as the next version. Its id is printed; where a version has this content already, that one's."""
-    from evalscribe.experiments.dataset_versions import publish_version
+    from evalscribe.experiments.datasets import publish_version
     from evalscribe.store.lookup import find_dataset
 
     with Workspace() as workspace:
@@ -67,7 +66,7 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
 @versions_app.command()
 def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> int:
     """Show which items were added, removed or changed from one version to another."""
-    from evalscribe.experiments.dataset_versions import compare_versions
+    from evalscribe.experiments.datasets import compare_versions
     from evalscribe.store.lookup import find_dataset
 
     with Workspace() as workspace:
@@ -108,7 +107,7 @@ def export(
     ] = "jsonl",
 ) -> int:
     """Write the items of a version."""
-    from evalscribe.experiments.dataset_versions import version_lines
+    from evalscribe.experiments.datasets import version_lines
     from evalscribe.store.lookup import find_dataset, find_dataset_version
 
     with Workspace() as workspace:
@@ -216,7 +215,7 @@ def split(
     No cluster is in two splits, and items that are added later move none. Where some shares are given, the others are
     0.
     """
-    from evalscribe.experiments.dataset_versions import checked_shares, split_draft
+    from evalscribe.experiments.datasets import checked_shares, split_draft
     from evalscribe.store.lookup import find_dataset
 
     tables.validate_format(form)

@@ -83,14 +83,14 @@ def append_step_summary(workspace: "Workspace", run: "ExperimentRun", report: "R
 
 
 def _append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport", path: Path) -> None:
-    from evalscribe.experiments import run_pages
     from evalscribe.experiments.results import failed_trials
+    from evalscribe.experiments.run_export import markdown_lines
 
     room = MOST - (path.stat().st_size if path.exists() else 0)
     if room < LEAST:
         return
     with path.open("a", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in run_pages.markdown_lines(report, failed_trials(workspace, run), room))
+        file.writelines(f"{line}\n" for line in markdown_lines(report, failed_trials(workspace, run), room))
 
 
 PASSED = 0

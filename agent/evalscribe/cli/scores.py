@@ -16,7 +16,7 @@ from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
-    from evalscribe.experiments.scores import ShownScore
+    from evalscribe.experiments.results import ShownScore
     from evalscribe.model.score import Score
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -54,7 +54,7 @@ def list_all(
 ) -> int:
     """List scores by run, item and try: what each scorer said, with why."""
 
-    from evalscribe.experiments.scores import list_scores
+    from evalscribe.experiments.results import list_scores
 
     validate_format(form)
     if status is not None and status not in get_args(ScoreStatus):
@@ -85,7 +85,7 @@ def evidence(
     form: Format = "table",
 ) -> int:
     """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
-    from evalscribe.experiments.scores import score_evidence as use_case
+    from evalscribe.experiments.results import score_evidence as use_case
 
     wanted = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
-from evalscribe.experiments.prompts import create_prompt, find_prompt, read_prompt
+from evalscribe.experiments.definitions import create_prompt, find_prompt, read_prompt
 from evalscribe.ids import canonical_json
 from evalscribe.text import cut, one_line
 from evalscribe.workspace import Workspace

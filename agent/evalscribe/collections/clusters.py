@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from evalscribe.judging.long_subjects import fill_parts
 from evalscribe.judging.prompt_text import estimate_tokens, one_line
 from evalscribe.judging.subjects import Subject, SubjectItem
 from evalscribe.judging.worker_pool import run_concurrently
@@ -156,17 +157,7 @@ def _by_name(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
 
 def _chunks(nodes: Sequence[ClusterNode], room: int) -> Iterator[tuple[ClusterNode, ...]]:
     """Split the nodes, in order, into chunks that fit into one question. A longer line is alone in its chunk."""
-    chunk: list[ClusterNode] = []
-    left = room
-    for node in nodes:
-        size = estimate_tokens(node.line) + 1
-        if chunk and (size > left or len(chunk) == MOST_TOGETHER):
-            yield tuple(chunk)
-            chunk, left = [], room
-        chunk.append(node)
-        left -= size
-    if chunk:
-        yield tuple(chunk)
+    return fill_parts(((node, estimate_tokens(node.line) + 1) for node in nodes), room, MOST_TOGETHER)
 
 
 def _subject(nodes: Sequence[ClusterNode]) -> Subject:

@@ -1,22 +1,24 @@
-"""Create, change and list experiments."""
+"""Create, change and list experiments and the prompts that they test."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.judge_target import cascade_parts
 from evalscribe.experiments.lookup import number_of_items
-from evalscribe.experiments.prompts import find_prompt_version, prompt_named
 from evalscribe.experiments.scorers.stored import attach_scorers
 from evalscribe.ids import Frozen
 from evalscribe.json_data import StrictJson
 from evalscribe.judging.builder import CASCADE
 from evalscribe.judging.rubrics import DEFAULT_RUBRIC as FAILURE
 from evalscribe.judging.rubrics import store_rubric
+from evalscribe.model.dataset import short_id
 from evalscribe.model.experiment import (
     ComponentTarget,
     Experiment,
@@ -26,10 +28,13 @@ from evalscribe.model.experiment import (
     PromptTarget,
     TargetSpec,
 )
+from evalscribe.model.experiment_storage import Definitions
 from evalscribe.model.score import Binding
+from evalscribe.model.target import TargetPrompt, TargetPromptVersion
+from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
-from evalscribe.store.lookup import LATEST, find_dataset_version
+from evalscribe.store.lookup import LATEST, find_dataset_version, find_version, not_found, version_not_found
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import NAME_LIMIT, one_line
 from evalscribe.workspace import Workspace
@@ -304,3 +309,89 @@ def _dataset(workspace: Workspace, asked: ExperimentOptions) -> tuple[str, str]:
     dataset = dataset_named(workspace.store.datasets, asked.dataset_id) if asked.dataset_id else None
     version = find_dataset_version(workspace.store.datasets, dataset, asked.dataset_version_id or LATEST)
     return version.dataset_id, version.id
+
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+class CreatedPrompt(Frozen):
+    prompt: TargetPrompt
+    version: TargetPromptVersion
+    new: bool
+    """False where a version says the same."""
+
+
+def read_prompt(path: Path) -> PromptFile:
+    """Read a prompt file. Raises `NotFoundError` or `DataError`."""
+    try:
+        if not path.is_file():
+            raise NotFoundError(f"there is no file {path}")
+        if path.stat().st_size > MAX_PROMPT_BYTES:
+            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
+        return parse_prompt(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
+    """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
+    if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
+        raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
+    require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
+    version = _version(short_id("prompt", name), file, _model(model or file.model), now)
+    before = definitions.prompt(name)
+    there = _of_id(before, version.id)
+    prompt = before if before and there else definitions.put_prompt(name, version)
+    kept = there or _of_id(prompt, version.id)
+    assert kept is not None  # it was just put
+    return CreatedPrompt(prompt=prompt, version=kept, new=there is None)
+
+
+def find_prompt(definitions: Definitions, named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
+    """Find `NAME`, `NAME@2`, or an id. Raises `NotFoundError` listing the known ones."""
+    name, _, version = named.partition("@")
+    prompt = prompt_named(definitions, name)
+    return prompt, find_prompt_version(prompt, version or LATEST)
+
+
+def prompt_named(definitions: Definitions, named: str) -> TargetPrompt:
+    """Find a prompt by id or name. Raises `NotFoundError` listing the known ones."""
+    if prompt := definitions.prompt(named):
+        return prompt
+    there = [one.name for one in definitions.prompts()]
+    raise not_found("prompt", named, there, "prompts create --name N FILE")
+
+
+def find_prompt_version(prompt: TargetPrompt, named: str) -> TargetPromptVersion:
+    """Find a version by id, by number, or as `latest`. Raises `NotFoundError` listing the known ones."""
+    if version := find_version(prompt.versions, named):
+        return version
+    raise version_not_found(f"prompt {prompt.name}", named, prompt.versions)
+
+
+def _version(prompt_id: str, file: PromptFile, model: str, now: str) -> TargetPromptVersion:
+    body = {
+        "model": model,
+        "messages": [message.model_dump() for message in file.said],
+        "max_tokens": file.max_tokens,
+        "effort": file.effort,
+        "output_schema": file.output_schema,
+    }
+    id = short_id("pv", [prompt_id, body])
+    return TargetPromptVersion.model_validate(
+        {**body, "id": id, "prompt_id": prompt_id, "number": 1, "created_at": now}
+    )
+
+
+def _of_id(prompt: TargetPrompt | None, id: str) -> TargetPromptVersion | None:
+    return next((one for one in prompt.versions if one.id == id), None) if prompt else None
+
+
+def _model(model: str | None) -> str:
+    provider, _, name = (model or "").partition("/")
+    if provider not in PROVIDERS or not name:
+        asked = f"model {model} is not known" if model else "it names no model"
+        raise UsageError(f"{asked}: `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+    return f"{provider}/{name}"

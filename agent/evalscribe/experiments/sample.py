@@ -3,7 +3,7 @@
 from typing import Final
 
 from evalscribe import sample
-from evalscribe.experiments import dataset_versions, datasets, deployments
+from evalscribe.experiments import datasets, deployments
 from evalscribe.experiments.definitions import NewExperiment, create_experiment
 from evalscribe.experiments.scorers.stored import attach_scorers
 from evalscribe.model.dataset import Dataset, DatasetVersion
@@ -40,7 +40,7 @@ async def create_sample(workspace: Workspace) -> tuple[Experiment, bool]:
 
 def _published(workspace: Workspace) -> DatasetVersion:
     dataset = workspace.store.datasets.find(TICKETS) or _filled(workspace)
-    return dataset_versions.publish_version(workspace.store.datasets, dataset, "", workspace.now()).version
+    return datasets.publish_version(workspace.store.datasets, dataset, "", workspace.now()).version
 
 
 def _filled(workspace: Workspace) -> Dataset:

@@ -7,7 +7,7 @@ original. A part that cannot be read is reported to the judge as a gap.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judging.citations import resolve_citations
@@ -21,6 +21,7 @@ from evalscribe.model.result import CitationTarget, ResolvedCitation
 from evalscribe.model.rubric import Rubric
 from evalscribe.prompts.templates import Prompts
 
+T = TypeVar("T")
 DELIMITERS = 60
 """Tokens of the delimiters around one item."""
 LINE_NUMBER = 3
@@ -44,13 +45,18 @@ Part = tuple[ItemSpan, ...]
 def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
     """Split the items into parts of at most `room` tokens, in order; every character is in exactly one span."""
     room = max(room, LEAST)
-    part: list[ItemSpan] = []
+    return fill_parts(_spans(items, room), room)
+
+
+def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = None) -> Iterator[tuple[T, ...]]:
+    """Gather values, in order, into parts of at most `room` tokens and `most` values. A larger value is alone."""
+    part: list[T] = []
     left = room
-    for span, size in _spans(items, room):
-        if part and size > left:
+    for value, size in sized:
+        if part and (size > left or len(part) == most):
             yield tuple(part)
             part, left = [], room
-        part.append(span)
+        part.append(value)
         left -= size
     if part:
         yield tuple(part)

@@ -1,7 +1,7 @@
 """Transpile a checked query to Postgres or SQLite.
 
 sqlglot does most of it. Here is what it leaves out: JSON operators, casts, times and patterns of SQLite, in terms of
-SQLite's own functions and of those in `store.sqlite_functions`. An argument is never written twice, unless it is a
+SQLite's own functions and of those in `store.query_process`. An argument is never written twice, unless it is a
 column: nested calls would make the statement exponentially long.
 """
 

@@ -15,7 +15,7 @@ from evalscribe.model.transcript import AgentRun, Transcript, parse_agent_run
 from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader, read_lines
-from evalscribe.sources.records import Omissions
+from evalscribe.sources.records import Omissions, RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json
 
 NAME = "agent-runs"
@@ -26,26 +26,15 @@ IT = "it"
 _Numbered = tuple[int, object]
 
 
-class AgentRuns:
-    """A file of agent runs (`Records`). It is read twice, because several runs of one task are its trials."""
+class AgentRuns(RecordFile):
+    """A file of agent runs. It is read twice, because several runs of one task are its trials."""
 
     format = NAME
+    passes = 2
 
     def __init__(self, path: Path, overrides: RunOverrides, *, by_line: bool) -> None:
-        self._path = path
-        self._wish = overrides
+        super().__init__(path, overrides)
         self._by_line = by_line
-        self._left_out = Omissions()
-        self._reading: FileReader | None = None
-        self._passes = 0
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
-
-    @property
-    def progress(self) -> float:
-        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
 
     def read(self) -> Iterator[Run | Record]:
         trials: Counter[str] = Counter()
@@ -55,11 +44,9 @@ class AgentRuns:
                 if isinstance(value, dict):
                     trials[_name(value)] += 1
                     model = model or _model(value)
-        assert self._reading is not None
-        run_id = self._reading.digest[:32]
-        self._passes = 1
-        provider, name = provider_and_model(self._wish, model)
-        run = Run(id=run_id, provider=provider, model=name, experiment=self._wish.experiment or "default")
+        run_id = self._finish_first_pass()
+        provider, name = provider_and_model(self._overrides, model)
+        run = Run(id=run_id, provider=provider, model=name, experiment=self._overrides.experiment or "default")
         yield run
         seen: Counter[str] = Counter()
         for number, value in self._values(self._left_out):
@@ -81,11 +68,11 @@ class AgentRuns:
             return None
 
     def _values(self, left_out: Omissions) -> Iterator[_Numbered]:
-        with FileReader(self._path) as self._reading:
+        with FileReader(self._path) as self._reader:
             if self._by_line:
-                yield from _decoded(read_lines(self._reading), left_out)
+                yield from _decoded(read_lines(self._reader), left_out)
                 return
-            text = JsonStream(self._reading, str(self._path))
+            text = JsonStream(self._reader, str(self._path))
             yield from enumerate(text.elements() if text.peek() == "[" else iter((text.value(),)))
             text.end()
 

@@ -11,7 +11,7 @@ from evalscribe.model.record import Record
 from evalscribe.model.run import Run
 from evalscribe.sources.address import RunOverrides, provider_and_model
 from evalscribe.sources.files import FileReader, read_lines
-from evalscribe.sources.records import Omissions, safe_json
+from evalscribe.sources.records import RecordFile, safe_json
 from evalscribe.sources.streams import decode_json
 
 _UNTOLD = {"failures"}
@@ -58,28 +58,17 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class ExportFile:
+class ExportFile(RecordFile):
     format = "evalscribe"
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
-        self._path = path
-        self._wish = overrides
-        self._left_out = Omissions()
-        self._reading: FileReader | None = None
+        super().__init__(path, overrides)
         self._runs: set[str] = set()
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
-
-    @property
-    def progress(self) -> float:
-        return self._reading.progress if self._reading else 0.0
 
     def read(self) -> Iterator[Run | Record]:
         run_id: str | None = None
-        with FileReader(self._path) as self._reading:
-            for number, line in read_lines(self._reading):
+        with FileReader(self._path) as self._reader:
+            for number, line in read_lines(self._reader):
                 one = self._read(line, f"line {number}", run_id)
                 if isinstance(one, Run):
                     run_id = one.id
@@ -94,12 +83,12 @@ class ExportFile:
             one = parse_line(decode_json(line), run_id)
             if isinstance(one, Record) and one.run_id not in self._runs:
                 raise DataError("an eval before its run")
-            return self._wished(one) if isinstance(one, Run) else one
+            return self._with_overrides(one) if isinstance(one, Run) else one
         except DataError as error:
             self._left_out.add(str(error), place)
             return None
 
-    def _wished(self, run: Run) -> Run:
-        provider, model = provider_and_model(self._wish, run.model, run.provider)
-        experiment = self._wish.experiment or run.experiment
+    def _with_overrides(self, run: Run) -> Run:
+        provider, model = provider_and_model(self._overrides, run.model, run.provider)
+        experiment = self._overrides.experiment or run.experiment
         return run.model_copy(update={"provider": provider, "model": model, "experiment": experiment})

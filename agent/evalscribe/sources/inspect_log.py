@@ -1,7 +1,6 @@
 """Read Inspect logs, `.eval` and `.json`."""
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -17,7 +16,7 @@ from evalscribe.sources import inspect_sample, records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import MAX_MEMBER_BYTES, FileReader, ZipMembers, open_members
 from evalscribe.sources.inspect_sample import pool_messages
-from evalscribe.sources.records import Omissions
+from evalscribe.sources.records import RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json
 
 _PIECE = re.compile(
@@ -100,27 +99,14 @@ LONGEST_KEPT = 2000
 Header = Mapping[str, JsonValue]
 
 
-class InspectLog(ABC):
+class InspectLog(RecordFile):
     format = "inspect"
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
-        self._path = path
-        self._wish = overrides
-        self._left_out = Omissions()
+        super().__init__(path, overrides)
         self._trials: Counter[str] = Counter()
         self._taken: dict[str, set[int]] = {}
         self._header_kept: dict[str, JsonValue] = {}
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
-
-    @property
-    @abstractmethod
-    def progress(self) -> float: ...
-
-    @abstractmethod
-    def read(self) -> Iterator[Run | Record]: ...
 
     def _run(self, header: Header) -> Run:
         eval = _object(header.get("eval"))
@@ -134,13 +120,13 @@ class InspectLog(ABC):
                 self._left_out.add(f"the log's field `eval.{records.safe_name(field)}`")
             else:
                 self._header_kept[field] = value
-        provider, model = provider_and_model(self._wish, _text(eval.get("model")))
+        provider, model = provider_and_model(self._overrides, _text(eval.get("model")))
         status, reason = _STATUS.get(str(header.get("status", "started")), ("unknown", None))
         return Run(
             id=_run_id(eval, self._path),
             provider=records.safe_name(provider),
             model=records.safe_name(model),
-            experiment=records.safe_name(self._wish.experiment or _text(eval.get("task")) or "default"),
+            experiment=records.safe_name(self._overrides.experiment or _text(eval.get("task")) or "default"),
             status=status,
             status_reason=_text(_object(header.get("error")).get("message")) or reason,
         )
@@ -236,14 +222,7 @@ class EvalFile(InspectLog):
 class JsonFile(InspectLog):
     """The format with a single JSON object. It is read twice, because fields about all samples may come after them."""
 
-    def __init__(self, path: Path, overrides: RunOverrides) -> None:
-        super().__init__(path, overrides)
-        self._reading: FileReader | None = None
-        self._passes = 0
-
-    @property
-    def progress(self) -> float:
-        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+    passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         header: dict[str, JsonValue] = {}
@@ -251,7 +230,7 @@ class JsonFile(InspectLog):
             for sample in self._pass(header):
                 if isinstance(sample, dict):
                     self._trials[str(sample.get("id"))] += 1
-        self._passes = 1
+        self._finished_passes = 1
         run = self._run(header)
         yield run
         for n, sample in enumerate(self._pass({})):
@@ -260,8 +239,8 @@ class JsonFile(InspectLog):
 
     def _pass(self, header: dict[str, JsonValue]) -> Iterator[object]:
         """Yield the samples and store everything else in the header."""
-        with FileReader(self._path) as self._reading:
-            text = JsonStream(self._reading, str(self._path))
+        with FileReader(self._path) as self._reader:
+            text = JsonStream(self._reader, str(self._path))
             for name in text.names():
                 if name == "samples" and text.peek() == "[":
                     yield from text.elements()

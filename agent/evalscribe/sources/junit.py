@@ -1,9 +1,8 @@
 """Read JUnit XML as written by pytest and others: each test case is an eval, a file is a run."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple, cast
 
 from pydantic import JsonValue
@@ -13,9 +12,9 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.record import Record
 from evalscribe.model.run import Eval, EvalStatus, Run, Step
 from evalscribe.sources import records
-from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.address import agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
-from evalscribe.sources.records import Omissions
+from evalscribe.sources.records import Omissions, RecordFile
 from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
@@ -49,25 +48,11 @@ class JUnitCase(NamedTuple):
         return self.attributes.get("classname", ""), self.attributes.get("name", "")
 
 
-class JUnit:
-    """A file of test results (`Records`). It is read twice, because reruns of a test are its trials."""
+class JUnit(RecordFile):
+    """A file of test results. It is read twice, because reruns of a test are its trials."""
 
     format = NAME
-
-    def __init__(self, path: Path, overrides: RunOverrides) -> None:
-        self._path = path
-        self._wish = overrides
-        self._left_out = Omissions()
-        self._reading: FileReader | None = None
-        self._passes = 0
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
-
-    @property
-    def progress(self) -> float:
-        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+    passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         trials: Counter[tuple[str, str]] = Counter()
@@ -76,11 +61,9 @@ class JUnit:
             for case in self._cases(Omissions()):
                 trials[case.key] += 1
                 suite = suite or case.suite.get("name")
-        assert self._reading is not None
-        run_id = self._reading.digest[:32]
-        self._passes = 1
-        provider, model = provider_and_model(self._wish, None)
-        experiment = self._wish.experiment or records.safe_name(records.safe_json(suite) or NAME)
+        run_id = self._finish_first_pass()
+        provider, model = provider_and_model(self._overrides, None)
+        experiment = self._overrides.experiment or records.safe_name(records.safe_json(suite) or NAME)
         run = Run(id=run_id, provider=provider, model=model, experiment=experiment)
         yield run
         seen: Counter[tuple[str, str]] = Counter()
@@ -89,8 +72,8 @@ class JUnit:
             yield _record(case, run, seen[case.key], trials[case.key])
 
     def _cases(self, left_out: Omissions) -> Iterator[JUnitCase]:
-        with FileReader(self._path) as self._reading:
-            yield from _run_again(_torn_down(parse_cases(read_xml(self._reading, str(self._path)), left_out)))
+        with FileReader(self._path) as self._reader:
+            yield from _run_again(_torn_down(parse_cases(read_xml(self._reader, str(self._path)), left_out)))
 
 
 def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:

@@ -1,7 +1,9 @@
-"""Build records from foreign data: cleaned values, and a count of what was left out."""
+"""Build records from foreign data: the base of readers, cleaned values, and a count of what was left out."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -9,8 +11,12 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from evalscribe import text as prose
 from evalscribe.ids import content_id, path_part
 from evalscribe.json_data import clean_json, collect_strings, is_clean
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
 from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.files import FileReader
 
 MAX_PHRASES = 200
 """Most phrases that are counted: a hostile file can have a different problem in each of a million records."""
@@ -38,6 +44,37 @@ class Omissions:
             f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase: number
             for phrase, number in self._counts.items()
         }
+
+
+class RecordFile(ABC):
+    """A file that holds runs (`Records`), read once or twice; a second pass needs counts from the whole file."""
+
+    format: str
+    passes = 1
+
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        self._path = path
+        self._overrides = overrides
+        self._left_out = Omissions()
+        self._reader: FileReader | None = None
+        self._finished_passes = 0
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._left_out.told()
+
+    @property
+    def progress(self) -> float:
+        return (self._finished_passes + (self._reader.progress if self._reader else 0)) / self.passes
+
+    @abstractmethod
+    def read(self) -> Iterator[Run | Record]: ...
+
+    def _finish_first_pass(self) -> str:
+        """Return a run id made from the content that the first pass read."""
+        assert self._reader is not None
+        self._finished_passes = 1
+        return self._reader.digest[:32]
 
 
 MAX_NAME_IN_ID = 80

@@ -20,7 +20,7 @@ from evalscribe.model.transcript_text import render_calls
 from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
-from evalscribe.sources.records import Omissions, safe_name, score_number
+from evalscribe.sources.records import Omissions, RecordFile, safe_name, score_number
 from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, slug
 
@@ -198,25 +198,11 @@ _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _Entry = Mapping[str, JsonValue]
 
 
-class TauBench:
-    """A file of trajectories (`Records`). It is read twice, because the number of trials per task is not recorded."""
+class TauBench(RecordFile):
+    """A file of trajectories. It is read twice, because the number of trials per task is not recorded."""
 
     format = NAME
-
-    def __init__(self, path: Path, overrides: RunOverrides) -> None:
-        self._path = path
-        self._wish = overrides
-        self._left_out = Omissions()
-        self._reading: FileReader | None = None
-        self._passes = 0
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return self._left_out.told()
-
-    @property
-    def progress(self) -> float:
-        return (self._passes + (self._reading.progress if self._reading else 0)) / 2
+    passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         known = _Known()
@@ -224,26 +210,24 @@ class TauBench:
             for entry in self._entries():
                 if isinstance(entry, dict):
                     known.saw(entry)
-        assert self._reading is not None
-        run = self._run(self._reading.digest[:32])
+        run = self._run(self._finish_first_pass())
         known.domain = self._domain() or known.domain
-        self._passes = 1
         yield run
         for number, entry in enumerate(self._entries()):
             if (record := self._record(entry, number, run, known)) is not None:
                 yield record
 
     def _run(self, run_id: str) -> Run:
-        provider, model = provider_and_model(self._wish, None)
-        return Run(id=run_id, provider=provider, model=model, experiment=self._wish.experiment or NAME)
+        provider, model = provider_and_model(self._overrides, None)
+        return Run(id=run_id, provider=provider, model=model, experiment=self._overrides.experiment or NAME)
 
     def _domain(self) -> str | None:
         """The domain, if the file names it."""
         return None
 
     def _entries(self) -> Iterator[object]:
-        with FileReader(self._path) as self._reading:
-            text = JsonStream(self._reading, str(self._path))
+        with FileReader(self._path) as self._reader:
+            text = JsonStream(self._reader, str(self._path))
             yield from text.elements()
             text.end()
 
@@ -441,8 +425,10 @@ class Tau2Bench(TauBench):
     def _run(self, run_id: str) -> Run:
         """Return the run; the agent's model is read from the file."""
         model = _object(self._info.get("agent_info")).get("llm")
-        provider, name = provider_and_model(self._wish, records.safe_text(model) if isinstance(model, str) else None)
-        return Run(id=run_id, provider=provider, model=name, experiment=self._wish.experiment or TAU2_NAME)
+        provider, name = provider_and_model(
+            self._overrides, records.safe_text(model) if isinstance(model, str) else None
+        )
+        return Run(id=run_id, provider=provider, model=name, experiment=self._overrides.experiment or TAU2_NAME)
 
     def _domain(self) -> str | None:
         domain = _object(self._info.get("environment_info")).get("domain_name")
@@ -450,8 +436,8 @@ class Tau2Bench(TauBench):
 
     def _entries(self) -> Iterator[object]:
         tasks: dict[str, _Members] = {}
-        with FileReader(self._path) as self._reading:
-            text = JsonStream(self._reading, str(self._path))
+        with FileReader(self._path) as self._reader:
+            text = JsonStream(self._reader, str(self._path))
             for name in text.names():
                 if name == "simulations":
                     yield from (_entry(one, tasks) for one in text.elements())
@@ -464,7 +450,7 @@ class Tau2Bench(TauBench):
                     self._tell_left_out(name, text.value())
 
     def _tell_left_out(self, name: str, value: object) -> None:
-        if value and self._passes:
+        if value and self._finished_passes:
             self._left_out.add(f"the file's field `{records.safe_name(name)}`")
 
 

@@ -1,6 +1,6 @@
 """Store datasets with their drafts and versions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,8 +12,20 @@ from evalscribe.model.storage import AddedCounts
 from evalscribe.store import tables
 from evalscribe.store.contents import Texts, json_of
 from evalscribe.store.database import Database
-from evalscribe.store.definitions import all_rows, by_id_or_name, first_row, in_parts, next_number, require_free
-from evalscribe.store.statements import by_key, execute_many, insert_or_change, matching, without_nul
+from evalscribe.store.statements import (
+    all_rows,
+    by_id_or_name,
+    by_key,
+    execute_many,
+    first_row,
+    in_parts,
+    insert_or_change,
+    matching,
+    next_number,
+    read_pages,
+    require_free,
+    without_nul,
+)
 
 _ITEM_ADAPTER = TypeAdapter(Item)
 _PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "source")
@@ -27,10 +39,10 @@ def whole(table: Table) -> Select[Any]:
     )
 
 
-def page(table: Table, owner: str, size: int) -> Select[Any]:
-    """Select at most `size` items of `of` with numbers above `after`."""
-    mine = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("after"))
-    return mine.order_by(table.c.number).limit(size)
+def in_order(table: Table, owner: str) -> Select[Any]:
+    """Select the items of `of` with numbers above `number`."""
+    items = whole(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
+    return items.order_by(table.c.number)
 
 
 def item_in(database: Database, row: RowMapping) -> Item:
@@ -78,8 +90,8 @@ _datasets, _drafts, _versions, _items = (
 )
 _FIND = by_id_or_name(_datasets)
 _ALL = select(_datasets).order_by(_datasets.c.number)
-_DRAFT_PAGE = page(_drafts, "dataset_id", AT_ONCE)
-_ITEMS_PAGE = page(_items, "version_id", AT_ONCE)
+_DRAFT_ITEMS = in_order(_drafts, "dataset_id")
+_VERSION_ITEMS = in_order(_items, "version_id")
 _ITEM = whole(_items).where(_items.c.version_id == bindparam("of"), _items.c.item_key == bindparam("item_key"))
 _OF_DRAFT = _drafts.c.dataset_id == bindparam("of")
 _SIZE = select(func.count()).select_from(_drafts).where(_OF_DRAFT)
@@ -117,7 +129,7 @@ class SqlDatasets:
             return tuple(map(_dataset, all_rows(connection, _ALL)))
 
     def draft(self, dataset_id: str) -> Iterator[Item]:
-        return self._pages(_DRAFT_PAGE, dataset_id)
+        return self._pages(_DRAFT_ITEMS, dataset_id)
 
     def draft_size(self, dataset_id: str) -> int:
         with self._database.reading() as connection:
@@ -185,7 +197,7 @@ class SqlDatasets:
             return tuple(map(_version, all_rows(connection, _VERSIONS, dataset_id=dataset_id)))
 
     def items(self, version_id: str) -> Iterator[Item]:
-        return self._pages(_ITEMS_PAGE, version_id)
+        return self._pages(_VERSION_ITEMS, version_id)
 
     def item(self, version_id: str, key: str) -> Item | None:
         with self._database.reading() as connection:
@@ -196,14 +208,10 @@ class SqlDatasets:
         self._database.close()
 
     def _pages(self, statement: Select[Any], of: str) -> Iterator[Item]:
-        after, more = -1, True
-        while more:
-            with self._database.reading() as connection:
-                found = all_rows(connection, statement, of=of, after=after)
-                page = [item_in(self._database, row) for row in found]
-            yield from page
-            more = len(found) == AT_ONCE
-            after = found[-1]["number"] if found else after
+        def decode(_: Connection, rows: Sequence[RowMapping]) -> Iterable[Item]:
+            return (item_in(self._database, row) for row in rows)
+
+        return read_pages(self._database.reading, statement, AT_ONCE, decode, {"number": -1}, of=of)
 
 
 def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:

@@ -1,54 +1,25 @@
 """Store deployments, prompts, scorers and experiments, whose versions never change."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
-from sqlalchemy import Connection, RowMapping, Select, Table, bindparam, case, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, Table, bindparam, insert, select, update
 
-from evalscribe.errors import UsageError
 from evalscribe.model.experiment import Experiment, ExperimentVersion
 from evalscribe.model.score import Scorer
 from evalscribe.model.target import Deployment, TargetPrompt, TargetPromptVersion
 from evalscribe.store import tables
 from evalscribe.store.database import Database, pack
-from evalscribe.store.statements import by_key, matching, unless_there
-
-
-def first_row(connection: Connection, statement: Select[Any], **values: object) -> RowMapping | None:
-    return connection.execute(statement, values).mappings().first()
-
-
-def all_rows(connection: Connection, statement: Select[Any], **values: object) -> Sequence[RowMapping]:
-    return connection.execute(statement, values).mappings().all()
-
-
-def by_id_or_name(table: Table) -> Select[Any]:
-    """Select by id or name. An id takes precedence over a name; among equal names the newest comes first."""
-    named = or_(table.c.id == bindparam("named"), table.c.name == bindparam("named"))
-    order = case((table.c.id == bindparam("named"), 0), else_=1)
-    return select(table).where(named).order_by(order, table.c.number.desc()).limit(1)
-
-
-def next_number(connection: Connection, table: Table, owner: str, of: str) -> int:
-    """Return the next version number of an owner, from 1."""
-    last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == of))
-    return 1 if last is None else last + 1
-
-
-def require_free(connection: Connection, statement: Select[Any], what: str, name: str) -> None:
-    """Raise `UsageError` if `by_id_or_name` finds an object of this name."""
-    row = first_row(connection, statement, named=name)
-    if row is not None:
-        raise UsageError(f"the name {name!r} is taken by {what} {row['id']}.\nChoose another one with --name.")
-
-
-def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield distinct keys in lists of at most `size`."""
-    left = iter(dict.fromkeys(keys))
-    while some := list(islice(left, size)):
-        yield some
+from evalscribe.store.statements import (
+    all_rows,
+    by_id_or_name,
+    by_key,
+    first_row,
+    matching,
+    next_number,
+    require_free,
+    unless_there,
+)
 
 
 class VersionedTables:

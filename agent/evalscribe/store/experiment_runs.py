@@ -22,8 +22,18 @@ from evalscribe.store import tables
 from evalscribe.store.contents import Texts, json_of
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.datasets import SqlDatasets
-from evalscribe.store.definitions import SqlDefinitions, all_rows, by_id_or_name, first_row
-from evalscribe.store.statements import StoredJson, execute_many, matching, unless_there, without_nul
+from evalscribe.store.definitions import SqlDefinitions
+from evalscribe.store.statements import (
+    StoredJson,
+    all_rows,
+    by_id_or_name,
+    execute_many,
+    first_row,
+    matching,
+    read_pages,
+    unless_there,
+    without_nul,
+)
 
 _texts = tables.texts
 _PUT_ITEM, _PUT_SCORE = unless_there(tables.run_items, unique=True), insert(tables.scores)
@@ -140,11 +150,8 @@ def _value(database: Database, told: dict[str, bytes], digest: str | None) -> An
 _scores_table, _items_table, _versions = tables.scores, tables.run_items, tables.scorer_versions
 
 
-def select_scores(query: ScoreQuery, size: int) -> Select[Any]:
-    """Select a page of the scores of the run `run_id`, with the number of their item as `place`.
-
-    It has at most `size` scores, those after `place`, `repetition` and `number`.
-    """
+def select_scores(query: ScoreQuery) -> Select[Any]:
+    """Select the scores of the run `run_id` after `place`, the number of their item, `repetition` and `number`."""
     place = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     after = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
     found = (
@@ -154,7 +161,7 @@ def select_scores(query: ScoreQuery, size: int) -> Select[Any]:
         .where(_items_table.c.run_id == bindparam("run_id"), _items_table.c.number >= bindparam("place"), place > after)
         .order_by(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     )
-    return _filtered(found, query).limit(size)
+    return _filtered(found, query)
 
 
 def _filtered(found: Select[Any], query: ScoreQuery) -> Select[Any]:
@@ -305,15 +312,10 @@ class SqlExperimentRuns:
 
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
-        number, repetition, more = 0, 0, True
-        while more:
-            with self._database.reading() as connection:
-                found = all_rows(connection, statement.limit(PAGE), run_id=run_id, number=number, repetition=repetition)
-                page = list(map(item_in, found))
-            yield from page
-            more = len(found) == PAGE
-            if found:
-                number, repetition = found[-1]["number"], found[-1]["repetition"]
+        after = {"number": 0, "repetition": 0}
+        return read_pages(
+            self._database.reading, statement, PAGE, lambda _, rows: map(item_in, rows), after, run_id=run_id
+        )
 
     def attempt(self, run_item_id: str) -> ItemTrial | None:
         with self._database.reading() as connection:
@@ -321,30 +323,19 @@ class SqlExperimentRuns:
             return next(iter(attempts_in(connection, self._database, found)), None)
 
     def attempts(self, run_id: str) -> Iterator[ItemTrial]:
-        number, repetition, more = 0, 0, True
-        while more:
-            with self._database.reading() as connection:
-                found = all_rows(
-                    connection, _NEXT.limit(WHOLE_PAGE), run_id=run_id, number=number, repetition=repetition
-                )
-                whole = attempts_in(connection, self._database, found)
-            yield from whole
-            more = len(found) == WHOLE_PAGE
-            if found:
-                number, repetition = found[-1]["number"], found[-1]["repetition"]
+        def decode(connection: Connection, rows: Sequence[RowMapping]) -> Iterable[ItemTrial]:
+            return attempts_in(connection, self._database, rows)
+
+        return read_pages(
+            self._database.reading, _NEXT, WHOLE_PAGE, decode, {"number": 0, "repetition": 0}, run_id=run_id
+        )
 
     def scores(self, query: ScoreQuery) -> Iterator[Score]:
-        statement = select_scores(query, PAGE)
+        statement, after = select_scores(query), {"place": 0, "repetition": 0, "number": 0}
         for run_id in self._asked(query):
-            after, more = {"place": 0, "repetition": 0, "number": 0}, True
-            while more:
-                with self._database.reading() as connection:
-                    found = all_rows(connection, statement, run_id=run_id, **after)
-                    page = list(map(score_in, found))
-                yield from page
-                more = len(found) == PAGE
-                if found:
-                    after = {name: found[-1][name] for name in after}
+            yield from read_pages(
+                self._database.reading, statement, PAGE, lambda _, rows: map(score_in, rows), after, run_id=run_id
+            )
 
     def score(self, score_id: str) -> Score | None:
         with self._database.reading() as connection:

@@ -1,4 +1,7 @@
-"""Run one query on SQLite in this process, which ends with it. Standard library only."""
+"""Run one query of a user on SQLite in this process, with functions of Postgres that SQLite lacks.
+
+Standard library only: every query starts a process that imports this. Numbers and texts follow Python.
+"""
 
 import json
 import math
@@ -7,12 +10,307 @@ import resource
 import sqlite3
 import sys
 import time
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime, timedelta
+from functools import lru_cache, wraps
 from pathlib import Path
+from statistics import StatisticsError, pstdev, pvariance, stdev, variance
 from typing import Any
 from urllib.parse import quote
 
-from evalscribe.store.sqlite_functions import NAMES, add, overheard
+Function = Callable[..., Any]
+
+
+def _strict(function: Function) -> Function:
+    """Return NULL if an argument is NULL, as almost every function of SQL does."""
+
+    @wraps(function)
+    def call(*values: Any) -> Any:
+        return None if None in values else function(*values)
+
+    return call
+
+
+@lru_cache(maxsize=32)
+def _read(text: str) -> Any:
+    """Parse JSON. Callers do not change the value."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f'invalid input syntax for type json: "{text[:60]}"') from None
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _part(value: Any, step: Any) -> Any:
+    if isinstance(value, dict) and isinstance(step, str) and step in value:
+        return _written(value[step])
+    if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
+        return _written(value[step])
+    return None
+
+
+def _path(text: str, *steps: str) -> str | None:
+    for step in steps:
+        index = step.removeprefix("-").isdecimal() and isinstance(_read(text), list)
+        part = _part(_read(text), int(step) if index else step)
+        if part is None:
+            return None
+        text = part
+    return text
+
+
+def _scalar(text: str) -> str | None:
+    value = _read(text)
+    return value if value is None or isinstance(value, str) else _written(value)
+
+
+def _has(text: str, *keys: str, every: bool = True) -> bool:
+    value = _read(text)
+    among = value if isinstance(value, dict | list) else [value]
+    return (all if every else any)(key in among for key in keys)
+
+
+def _contains(outer: Any, inner: Any) -> bool:
+    if isinstance(inner, dict):
+        return isinstance(outer, dict) and all(
+            key in outer and _contains(outer[key], one) for key, one in inner.items()
+        )
+    if isinstance(inner, list):
+        return isinstance(outer, list) and all(any(_contains(one, other) for one in outer) for other in inner)
+    same_kind = isinstance(outer, bool) is isinstance(inner, bool)
+    return same_kind and not isinstance(outer, dict | list) and bool(outer == inner)
+
+
+def _contains_text(outer: str, inner: str) -> bool:
+    left, right = _read(outer), _read(inner)
+    return _contains(left, [right] if isinstance(left, list) and not isinstance(right, list | dict) else right)
+
+
+def _type(text: str) -> str:
+    kinds = ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array"), (type(None), "null"))
+    return next((name for kind, name in kinds if isinstance(_read(text), kind)), "number")
+
+
+def _element(kind: str | None, value: Any) -> str | None:
+    """Return a row of `json_each` as JSON; `kind` is None beside a LEFT JOIN without rows."""
+    if kind in ("true", "false", "null"):
+        return kind
+    return value if kind in ("object", "array", None) else _written(value)
+
+
+def _element_text(kind: str | None, value: Any) -> str | None:
+    return None if kind == "null" else value if kind == "text" else _element(kind, value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, int | float):
+        return bool(value)
+    word = str(value).strip().lower()
+    if word in ("true", "t", "yes", "y", "on", "1"):
+        return True
+    if word in ("false", "f", "no", "n", "off", "0"):
+        return False
+    raise ValueError(f'invalid input syntax for type boolean: "{word[:60]}"')
+
+
+def _split_part(text: str, separator: str, place: int) -> str:
+    parts = text.split(separator) if separator else [text]
+    index = place - 1 if place > 0 else len(parts) + place
+    return parts[index] if place and 0 <= index < len(parts) else ""
+
+
+@lru_cache
+def _compiled(pattern: str, any_case: int) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII | re.DOTALL | (re.IGNORECASE if any_case else 0))
+
+
+def _date_trunc(unit: str, text: str) -> str:
+    time, unit = datetime.fromisoformat(text), unit.lower()
+    if unit == "week":
+        time, unit = time - timedelta(days=time.weekday()), "day"
+    if unit == "quarter":
+        time, unit = time.replace(month=(time.month - 1) // 3 * 3 + 1), "month"
+    starts = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+    smaller = [*("year", *starts)][["year", *starts].index(unit) + 1 :]
+    return time.replace(**{name: starts[name] for name in smaller}).isoformat(" ")  # type: ignore[arg-type]
+
+
+def _date_part(field: str, text: str) -> float:
+    time, field = datetime.fromisoformat(text), field.lower()
+    others: dict[str, Callable[[], float]] = {
+        "epoch": lambda: (time.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds(),
+        "dow": lambda: time.isoweekday() % 7,
+        "isodow": time.isoweekday,
+        "doy": lambda: time.timetuple().tm_yday,
+        "quarter": lambda: (time.month + 2) // 3,
+        "week": lambda: time.isocalendar().week,
+    }
+    return others[field]() if field in others else getattr(time, field)
+
+
+_STRICT: dict[str, Function] = {
+    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "sqrt", "trunc")},
+    "ceiling": math.ceil,
+    "ln": math.log,
+    "mod": math.fmod,
+    "pow": math.pow,
+    "power": math.pow,
+    "sign": lambda number: (number > 0) - (number < 0),
+    "text_left": lambda text, count: text[:count],
+    "text_right": lambda text, count: text[-count:] if count else "",
+    "reverse": lambda text: text[::-1],
+    "split_part": _split_part,
+    "starts_with": lambda text, start: text.startswith(start),
+    "matches": lambda text, pattern, any_case: bool(_compiled(pattern, any_case).search(text)),
+    "date_trunc": _date_trunc,
+    "date_part": _date_part,
+    "to_boolean": _boolean,
+    "json_boolean": lambda value: "true" if value else "false",
+    "json_get": lambda text, step: _part(_read(text), step),
+    "json_path": _path,
+    "json_text": _scalar,
+    "json_has": _has,
+    "json_has_all": _has,
+    "json_has_any": lambda text, *keys: _has(text, *keys, every=False),
+    "json_exists": _has,
+    "json_contains": _contains_text,
+    "json_typeof": _type,
+}
+FUNCTIONS: dict[str, Function] = {
+    **{name: _strict(function) for name, function in _STRICT.items()},
+    "concat": lambda *values: "".join(str(one) for one in values if one is not None),
+    "greatest": lambda *values: max((one for one in values if one is not None), default=None),
+    "least": lambda *values: min((one for one in values if one is not None), default=None),
+    "json_element": _element,
+    "json_element_text": _element_text,
+}
+
+
+class _Collected:
+    """Values with their sort keys. `ways`: `distinct`, then `asc`, `desc`, `asc-first` … for each key."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[Any, tuple[Any, ...]]] = []
+        self._ways: list[str] = []
+
+    def add(self, ways: str, value: Any, keys: tuple[Any, ...]) -> None:
+        self._ways = ways.split()
+        self._rows.append((value, keys))
+
+    def values(self) -> list[Any]:
+        orders = [way for way in self._ways if way != "distinct"]
+        for place, way in reversed(list(enumerate(orders))):
+            empty = [row for row in self._rows if row[1][place] is None]
+            rest = [row for row in self._rows if row[1][place] is not None]
+            rest.sort(key=lambda row: row[1][place], reverse=way.startswith("desc"))
+            self._rows = empty + rest if way.endswith("-first") else rest + empty
+        values = [value for value, _ in self._rows]
+        return list(dict.fromkeys(values)) if "distinct" in self._ways else values
+
+
+class _StringAgg(_Collected):
+    _separator = ""
+
+    def step(self, ways: str, separator: str, value: Any, *keys: Any) -> None:
+        self._separator = separator
+        self.add(ways, value, keys)
+
+    def finalize(self) -> str | None:
+        values = [str(value) for value in self.values() if value is not None]
+        return self._separator.join(values) if values else None
+
+
+class _JsonAgg(_Collected):
+    def step(self, ways: str, value: str | None, *keys: Any) -> None:
+        self.add(ways, "null" if value is None else value, keys)
+
+    def finalize(self) -> str | None:
+        return f"[{','.join(self.values())}]" if self._rows else None
+
+
+class _Numbers:
+    def __init__(self) -> None:
+        self._numbers: list[float] = []
+
+    def step(self, number: float | None) -> None:
+        if number is not None:
+            self._numbers.append(number)
+
+
+def _spread(function: Callable[[list[float]], float]) -> type:
+    class Spread(_Numbers):
+        def finalize(self) -> float | None:
+            try:
+                return function(self._numbers)
+            except StatisticsError:
+                return None
+
+    return Spread
+
+
+def _percentile(*, between: bool) -> type:
+    class Percentile(_Numbers):
+        _share, _down = 0.0, False
+
+        def step(self, share: float, number: float | None, direction: str) -> None:  # type: ignore[override]
+            self._share, self._down = share, direction == "DESC"
+            super().step(number)
+
+        def finalize(self) -> float | None:
+            numbers = sorted(self._numbers, reverse=self._down)
+            if not numbers:
+                return None
+            if not between:
+                return numbers[max(1, math.ceil(self._share * len(numbers))) - 1]
+            place = self._share * (len(numbers) - 1)
+            low, high = numbers[math.floor(place)], numbers[math.ceil(place)]
+            return low + (place - math.floor(place)) * (high - low)
+
+    return Percentile
+
+
+AGGREGATES: dict[str, type] = {
+    "string_agg": _StringAgg,
+    "json_agg": _JsonAgg,
+    **dict.fromkeys(("stddev", "stddev_samp"), _spread(stdev)),
+    **dict.fromkeys(("variance", "var_samp"), _spread(variance)),
+    "stddev_pop": _spread(pstdev),
+    "var_pop": _spread(pvariance),
+    "percentile_cont": _percentile(between=True),
+    "percentile_disc": _percentile(between=False),
+}
+NAMES = frozenset((*FUNCTIONS, *AGGREGATES))
+
+
+def add(connection: sqlite3.Connection) -> None:
+    """Register the functions on a connection."""
+    for name, function in FUNCTIONS.items():
+        connection.create_function(name, -1, function, deterministic=True)
+    for name, made in AGGREGATES.items():
+        connection.create_aggregate(name, -1, made)
+
+
+@contextmanager
+def overheard() -> Iterator[list[BaseException]]:
+    """Collect the exceptions of functions: SQLite reports only that one failed."""
+    errors: list[BaseException] = []
+
+    def hear(told: "sys.UnraisableHookArgs") -> None:
+        if told.exc_value is not None:
+            errors.append(told.exc_value)
+
+    before, sys.unraisablehook = sys.unraisablehook, hear
+    sqlite3.enable_callback_tracebacks(True)
+    try:
+        yield errors
+    finally:
+        sqlite3.enable_callback_tracebacks(False)
+        sys.unraisablehook = before
+
 
 LONGEST_CELL = 1_000_000
 """Maximum characters of a value; the rest is cut."""
@@ -46,7 +344,7 @@ OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
 """Names in the statement's own WITH, which SQLite reports where only rows are counted; no table is called so."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
-FUNCTIONS = NAMES | _words(
+ALLOWED_FUNCTIONS = NAMES | _words(
     "-> ->> abs avg coalesce count cume_dist date datetime dense_rank first_value instr json json_array "
     "json_array_length json_extract json_object json_quote json_type julianday lag last_value lead length like lower "
     "ltrim max min nth_value ntile nullif percent_rank rank replace round row_number rtrim substr substring sum total "
@@ -123,7 +421,7 @@ def _allowed(action: int, first: str | None, second: str | None, _database: str 
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_READ and not second and OWN_QUERY.fullmatch(str(first)):
         return sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_FUNCTION and str(second).lower() in FUNCTIONS:
+    if action == sqlite3.SQLITE_FUNCTION and str(second).lower() in ALLOWED_FUNCTIONS:
         return sqlite3.SQLITE_OK
     return sqlite3.SQLITE_DENY
 

@@ -20,10 +20,9 @@ from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.store import analyses, contents
 from evalscribe.store.analyses import EvalCounts, SqlStore, counts_of_status
 from evalscribe.store.collections import require_collection
-from evalscribe.store.contents import SHORT, digest_of
+from evalscribe.store.contents import SHORT, digest_of, sweep
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.errors import unstorable
-from evalscribe.store.gc import sweep
 from evalscribe.store.statements import StoredJson, execute_many, unless_there, upsert, without_nul
 from evalscribe.store.tables import collection_runs, evals, evidence, runs, steps, texts, transcripts
 from evalscribe.store.tables import documents as document_rows

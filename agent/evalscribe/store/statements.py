@@ -1,16 +1,21 @@
-"""Build SQL statements once, and write JSON columns the same way in both engines."""
+"""Build SQL statements once, read rows, and write JSON columns the same way in both engines."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Dialect, Select, Table, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, Select, Table, bindparam, case, func, or_, select
 from sqlalchemy import Insert as StandardInsert
 from sqlalchemy.dialects.postgresql import Insert, insert
 
+from evalscribe.errors import UsageError
 from evalscribe.json_data import clean_json
+
+T = TypeVar("T")
 
 
 def by_key(table: Table) -> Select[Any]:
@@ -98,3 +103,66 @@ def without_nul(text: str) -> StoredJson:
 def load_sorted(text: str | bytes) -> object:
     """Parse JSON with sorted keys, because Postgres returns them in an order of its own."""
     return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
+
+
+def first_row(connection: Connection, statement: Select[Any], **values: object) -> RowMapping | None:
+    return connection.execute(statement, values).mappings().first()
+
+
+def all_rows(connection: Connection, statement: Select[Any], **values: object) -> Sequence[RowMapping]:
+    return connection.execute(statement, values).mappings().all()
+
+
+def by_id_or_name(table: Table) -> Select[Any]:
+    """Select by id or name. An id takes precedence over a name; among equal names the newest comes first."""
+    named = or_(table.c.id == bindparam("named"), table.c.name == bindparam("named"))
+    order = case((table.c.id == bindparam("named"), 0), else_=1)
+    return select(table).where(named).order_by(order, table.c.number.desc()).limit(1)
+
+
+def next_number(connection: Connection, table: Table, owner: str, of: str) -> int:
+    """Return the next version number of an owner, from 1."""
+    last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == of))
+    return 1 if last is None else last + 1
+
+
+def require_free(connection: Connection, statement: Select[Any], what: str, name: str) -> None:
+    """Raise `UsageError` if `by_id_or_name` finds an object of this name."""
+    row = first_row(connection, statement, named=name)
+    if row is not None:
+        raise UsageError(f"the name {name!r} is taken by {what} {row['id']}.\nChoose another one with --name.")
+
+
+def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield distinct keys in lists of at most `size`."""
+    left = iter(dict.fromkeys(keys))
+    while some := list(islice(left, size)):
+        yield some
+
+
+def read_pages(
+    reading: Callable[[], AbstractContextManager[Connection]],
+    statement: Select[Any],
+    size: int,
+    decode: Callable[[Connection, Sequence[RowMapping]], Iterable[T]],
+    after: Mapping[str, int],
+    **values: object,
+) -> Iterator[T]:
+    """Yield decoded rows, reading a page at a time; nothing is locked between pages.
+
+    Args:
+        reading: Opens a transaction that reads.
+        statement: Select rows after the bound values of `after`, in the order of these columns.
+        size: Maximum rows of a page.
+        decode: Called with the connection and the rows of a page.
+        after: Columns that order the rows, with values below those of the first row.
+        values: The other bound values.
+    """
+    more = True
+    while more:
+        with reading() as connection:
+            rows = all_rows(connection, statement.limit(size), **after, **values)
+            decoded = list(decode(connection, rows))
+        yield from decoded
+        more = len(rows) == size
+        after = {name: rows[-1][name] for name in after} if rows else after

@@ -10,27 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.experiments.dataset_versions import (
-    ChangedItem,
-    checked_shares,
-    compare_versions,
-    publish_version,
-    split_draft,
-    split_of,
-    version_lines,
-)
 from evalscribe.experiments.datasets import (
     AT_ONCE,
+    ChangedItem,
     NewItem,
     add_item,
+    checked_shares,
+    compare_versions,
     create_dataset,
     find_duplicates,
     item_excerpts,
     list_datasets,
+    publish_version,
     remove_duplicates,
     remove_items,
+    split_draft,
+    split_of,
     summarise_dataset,
     upload_items,
+    version_lines,
 )
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.experiment_storage import Datasets

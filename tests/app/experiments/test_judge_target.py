@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from classifier_case import case, evidence
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.experiments.tools import open_target
 from evalscribe.experiments.trials import BudgetedModels
+from evalscribe.experiments.worker import open_target
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import JudgingOptions, classify
 from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply

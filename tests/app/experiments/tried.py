@@ -8,8 +8,7 @@ from typing import Any
 
 from evalscribe.experiments.control import launch_run, plan_run
 from evalscribe.experiments.definitions import NewExperiment, create_experiment
-from evalscribe.experiments.tools import TrialTools
-from evalscribe.experiments.worker import work_on_run
+from evalscribe.experiments.worker import TrialTools, work_on_run
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig, ExperimentRun, ExperimentVersion
 from evalscribe.model.experiment_storage import ScorerRunner

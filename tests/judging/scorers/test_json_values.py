@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evalscribe.experiments.scorers import bounded
+from evalscribe.experiments.scorers import json_scorers
 from evalscribe.experiments.scorers.catalogue import scorer_runner, scorer_spec
 from evalscribe.model.score import ScorerRequest
 
@@ -123,7 +123,7 @@ async def test_json_schema_tells_every_problem_with_its_place(scored: Any) -> No
 
 
 async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "LONGEST_S", 2.0)
+    monkeypatch.setattr(json_scorers, "LONGEST_S", 2.0)
     ready = scorer_runner(scorer_spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
     good = await ready.score(ScorerRequest(input=None, output='"aaa"'))
     bad = await ready.score(ScorerRequest(input=None, output='"b"'))

@@ -1,4 +1,4 @@
-"""Child process of `bounded`: answer lines of JSON, and exit when an answer exceeds the time limit."""
+"""Child process of `json_scorers.Bounded`: answer lines of JSON, and exit when an answer exceeds the time limit."""
 
 import json
 import signal

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from evalscribe.experiments.scorers.bounded import Bounded
 from evalscribe.experiments.scorers.definition import AnyKind, CannotScore, ScorerKind, function_check, score_result
 from evalscribe.experiments.scorers.values import ReadsOutput, as_evidence, parse_json, render_value, type_name
 from evalscribe.json_data import join_names, join_path, preview, shorten_path
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
     from referencing import Resource
     from referencing._core import Resolver
 
+import asyncio
+import contextlib
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
+from typing import cast
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400
@@ -269,3 +275,84 @@ def _said(error: "ValidationError | SchemaError") -> str:
 JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
     ScorerKind("json_schema", "whether the output fits a JSON Schema", JsonSchema, _Fits),
 )
+
+
+LONGEST_S = 2.0
+"""Of processor time for one answer."""
+_CHILD = Path(__file__).with_name("bounded_child.py")
+"""Run as a file: to import its package takes longer than most of its work."""
+_LONGEST_LINE = 2**26
+
+
+class Bounded:
+    """The child process of one schema, started when first asked and again after it had to be ended.
+
+    A child, because `re` cannot be interrupted. It limits its own time, so it ends even if the parent is gone.
+    """
+
+    def __init__(self, schema: JsonValue) -> None:
+        self._first = _line([schema, LONGEST_S])
+        self._child: Process | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def ask(self, value: JsonValue) -> JsonValue:
+        """The problems of `value`. Raises `CannotScore` after the time limit."""
+        async with self._one_at_a_time:
+            try:
+                told = await self._told(await self._running(), value)
+            except BaseException:
+                await self._ended()  # An answer that nobody waited for must not be taken for the next one.
+                raise
+        if "error" in told:
+            raise CannotScore(told["type"], told["error"])
+        return cast(JsonValue, told["answer"])
+
+    async def close(self) -> None:
+        async with self._one_at_a_time:
+            await self._ended()
+
+    async def _running(self) -> Process:
+        if self._child is None:
+            command = (sys.executable, "-P", str(_CHILD))
+            try:
+                self._child = await asyncio.create_subprocess_exec(
+                    *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
+                )
+            except OSError as error:
+                raise CannotScore("scorer_error", f"no process could be started for it: {error.strerror}") from error
+            assert self._child.stdin
+            self._child.stdin.write(self._first)
+        return self._child
+
+    async def _told(self, child: Process, value: JsonValue) -> dict[str, Any]:
+        assert child.stdin
+        assert child.stdout
+        with contextlib.suppress(ConnectionError):
+            child.stdin.write(_line(value))
+            await child.stdin.drain()
+        answer = await child.stdout.readline()
+        if not answer:
+            raise _why(await child.wait())
+        told: dict[str, Any] = json.loads(answer)
+        return told
+
+    async def _ended(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+        if child.stdin:
+            child.stdin.close()
+        await child.wait()
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def _why(code: int) -> CannotScore:
+    if code == -signal.SIGVTALRM:
+        return CannotScore("timeout_error", f"this text takes more than {LONGEST_S:g} s of processor time to check")
+    return CannotScore("scorer_error", f"the process that checks ended with code {code}")

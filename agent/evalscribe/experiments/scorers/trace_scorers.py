@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -43,7 +43,15 @@ class WantedCall(ScorerConfig):
     """Whether the call, and objects in its arguments, may have more than these."""
 
 
-class ToolCalls(ScorerConfig):
+class SomeConditions(ScorerConfig):
+    @model_validator(mode="after")
+    def _require_one(self) -> Self:
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise ValueError(f"needs one at least of {', '.join(type(self).model_fields)}")
+        return self
+
+
+class ToolCalls(SomeConditions):
     called: Tools | None = None
     """Each of these was called."""
     not_called: Tools | None = None
@@ -56,12 +64,6 @@ class ToolCalls(ScorerConfig):
     """Each of these was called, as often as it is named, in any order; others may have been too."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
     """For each of these, one call of the tool had the arguments."""
-
-    @model_validator(mode="after")
-    def _asks(self) -> "ToolCalls":
-        if all(getattr(self, name) is None for name in type(self).model_fields):
-            raise ValueError(f"needs one at least of {', '.join(type(self).model_fields)}")
-        return self
 
 
 class Condition(NamedTuple):
@@ -179,18 +181,12 @@ MOST_PLACES = 20
 Bound = Annotated[int, Field(ge=0)]
 
 
-class Limits(ScorerConfig):
+class Limits(SomeConditions):
     max_tool_calls: Bound | None = None
     max_model_calls: Bound | None = None
     max_tokens: Bound | None = None
     """Input and output of all calls of models."""
     max_duration_ms: Annotated[float, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _limits(self) -> "Limits":
-        if all(getattr(self, name) is None for name in type(self).model_fields):
-            raise ValueError(f"needs one at least of {', '.join(type(self).model_fields)}")
-        return self
 
 
 class NoErrors(ScorerConfig):
