@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,6 +18,7 @@ import pytest
 from evalscribe.store import database
 from postgres_server import NoPostgres, PostgresServer, running
 from quick_stores import QuickUpgrade
+from support.requirements import skip_or_fail
 
 # The same examples in every run, and no deadline: a run does not fail by chance or because the machine is busy.
 SLOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
@@ -33,7 +34,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
-REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
 LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 # The package is started hundreds of times: to compile it each time would take longer than all else.
 sys.dont_write_bytecode = False
@@ -73,13 +73,6 @@ def real_data() -> Path:
     if not REAL_DATA:
         pytest.skip("EVALSCRIBE_REAL_DATA is not set")
     return Path(REAL_DATA)
-
-
-def skip_or_fail(need: str, missing: str = "") -> NoReturn:
-    """Skip for want of a program, unless `EVALSCRIBE_REQUIRE` says that it must be there."""
-    if need in REQUIRED:
-        pytest.fail(f"{need} is required here and missing {missing}")
-    pytest.skip(f"{need} is not installed {missing}")
 
 
 @pytest.fixture(scope="session")

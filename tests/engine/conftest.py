@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster_address import Address
-from conftest import skip_or_fail
 from evalscribe.model.protocols import Engine
+from support.requirements import skip_or_fail
 
 
 @pytest.fixture(scope="session")

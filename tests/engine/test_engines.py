@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import skip_or_fail
 from engine_work import Doubler
 from evalscribe.errors import DataError, RubricError
 from evalscribe.model.protocols import AskParent, Engine, LostWork
 from evalscribe.remote.local import LocalEngine
+from support.requirements import skip_or_fail
 from waiting import until
 
 Make = Callable[[], Engine]

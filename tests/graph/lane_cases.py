@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from evalscribe.analysis.checkpoints import open_checkpoints
 from evalscribe.analysis.graph import run_graph
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.analysis import FindingSummary
@@ -200,3 +201,10 @@ async def judge_groups(queue: JudgeQueue, place: Path | str) -> Outcome:
     """Judge every group of the queue by the graph that analyses runs."""
     counts = await run_graph(QueueStages(queue), queue.run.id, place)
     return Outcome(findings=queue.findings(), counts=counts)
+
+
+async def last_state(place: Path | str, thread: str = "run1") -> dict[str, object]:
+    async with open_checkpoints(place) as saver:
+        found = await saver.aget_tuple({"configurable": {"thread_id": thread}})
+        assert found is not None
+        return found.checkpoint["channel_values"]

@@ -12,12 +12,13 @@ import threading
 import time
 from pathlib import Path
 
-from lane_cases import ScriptedJudge, cases_of, groups_of, judge_groups, run_of
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.store.analyses import open_store
+from graph.lane_cases import ScriptedJudge, cases_of, groups_of, judge_groups, run_of
 
 
 def note(file: Path, line: str) -> None:

@@ -10,23 +10,15 @@ import ormsgpack
 import psycopg
 import pytest
 
-from evalscribe.analysis.checkpoints import open_checkpoints
 from evalscribe.analysis.serializer import SCHEMA
 from evalscribe.errors import AccessError, DataError
 from evalscribe.judging.verdicts import JudgeQueue
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, last_state, run_of
 
 
 def queue_of(judge: ScriptedJudge, count: int = 9, run_id: str = "run1") -> JudgeQueue:
     run = run_of(count, run_id)
     return JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=MemoryStore())
-
-
-async def last_state(place: Path | str, thread: str = "run1") -> dict[str, object]:
-    async with open_checkpoints(place) as saver:
-        found = await saver.aget_tuple({"configurable": {"thread_id": thread}})
-        assert found is not None
-        return found.checkpoint["channel_values"]
 
 
 async def test_state_is_ids_counts_and_status(place: Path | str) -> None:

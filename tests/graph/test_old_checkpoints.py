@@ -8,8 +8,7 @@ import ormsgpack
 import pytest
 
 from evalscribe.judging.verdicts import JudgeQueue
-from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
-from graph.test_checkpoints import last_state
+from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, last_state, run_of
 from surfaces import paid_work
 
 KILLED = "sent0run0of0paid0work00000000000"

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from conftest import skip_or_fail
 from messages_server import Answer, MessagesServer, submit
+from support.requirements import skip_or_fail
 from surfaces import made_runs
 from waiting import PATIENCE_S, wait_until
 

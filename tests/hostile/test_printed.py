@@ -17,7 +17,7 @@ import pytest
 from at_terminal import AtTerminal
 from evalscribe.cli import run, streams
 from evalscribe.model.experiment_storage import ScoreQuery
-from hostile.test_terminal import ESCAPES, hostile
+from hostile_run import ESCAPES, hostile
 from support.fork_server import fork_server
 from surfaces.made_experiment import Made, items
 from waiting import PATIENCE_S

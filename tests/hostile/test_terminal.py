@@ -1,6 +1,5 @@
 """Nothing that a terminal obeys reaches one, wherever it was planted, and no printed command runs what a name says."""
 
-import json
 import os
 import pty
 import shlex
@@ -10,30 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile_run import RUN_ID, Command, evalscribe, failed, payload, snapshot
+from hostile_run import ESCAPES, RUN_ID, SHELL, Command, evalscribe, failed, hostile, payload, snapshot
 from waiting import PATIENCE_S
-
-ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\x7f\u202e\u2066\x08"
-SHELL = "$(touch pwned);`touch pwned`'\"&&touch pwned"
-
-
-def hostile(folder: Path) -> Path:
-    """Escape codes in every field of a run and its evidence."""
-    content = payload(failed("e1", f"c{ESCAPES}", f"n{ESCAPES} {SHELL}"))
-    content["eval"]["failedStep"] = {"name": f"s{ESCAPES}", "failureReason": ESCAPES * 3}
-    content["steps"] = [{"name": f"s{ESCAPES}", "status": {"kind": "failed", "failureReason": ESCAPES}}]
-    log = f"=== Eval: {content['eval']['evalPath']} ===\n[error] s: {ESCAPES} AssertionError: {ESCAPES}\n"
-    content["outputFiles"] = {f"a{ESCAPES}.py": f"x = '{ESCAPES}'\n", "run.log": log}
-    content["evalSourceFiles"] = {
-        "TASK.txt": ESCAPES,
-        f"answer/a{ESCAPES}.py": f"y = '{ESCAPES}'\n",
-        "GAPS.txt": ESCAPES,
-    }
-    status = {"kind": "failed", "failureReason": ESCAPES}
-    unread = payload(failed("e2", name=f"u{ESCAPES}"))
-    run = snapshot(folder, {"e1": content, "e2": unread}, model=f"m{ESCAPES}", experiment=ESCAPES, status=status)
-    (run / "debug" / "e2.json").write_text(json.dumps({"error": ESCAPES}))
-    return run
 
 
 def obeyed(output: bytes) -> set[str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import anthropic  # noqa: F401  (so that no patience below is spent on importing it)
 import pytest
 
 from evalscribe.errors import AccessError, UnavailableError

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.server import prompts, tools
-from mcp_server.conftest import HOSTILE, KEY, Session
+from support.mcp_session import HOSTILE, KEY, Session
 
 TOOLS = {tool.name: tool for tool in tools(ServerWorkspace())}
 READS = {

@@ -22,9 +22,9 @@ from evalscribe.mcp import collections
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.server import Server
 from evalscribe.mcp.tool import BUG, READS, tool
-from mcp_server.conftest import KEY, environment
 from messages_server import MessagesServer, submit
 from support.fork_server import Process, fork_server
+from support.mcp_session import KEY, environment
 from waiting import PATIENCE_S, until
 
 MODEL = "anthropic/claude-opus-5-5"

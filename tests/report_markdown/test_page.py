@@ -1,10 +1,8 @@
 """`parse(render(r)) == r`, and nothing that a report holds can become more than text."""
 
 import contextlib
-import importlib.util
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -19,12 +17,7 @@ from evalscribe.model.report import EvalRef, Report, ReportEntry, replaced
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.reports.markdown.page import parse, render
-
-spec = importlib.util.spec_from_file_location("made_reports", Path(__file__).with_name("made_reports.py"))
-assert spec
-assert spec.loader
-made_reports = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made_reports)
+from report_markdown import made_reports
 
 often = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 

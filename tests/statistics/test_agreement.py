@@ -1,7 +1,7 @@
 """Intervals against published values, and their edges."""
 
 import pytest
-from scipy.stats import binomtest
+import scipy
 
 from evalscribe.statistics.agreement import kappa
 from evalscribe.statistics.intervals import wilson_interval
@@ -30,7 +30,7 @@ def test_more_confidence_is_a_wider_interval() -> None:
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 def test_wilson_is_scipys(trials: int, confidence: float) -> None:
     for successes in {0, 1, trials // 3, trials - 1, trials}:
-        scipys = binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
+        scipys = scipy.stats.binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
         assert wilson_interval(successes, trials, confidence) == pytest.approx((scipys.low, scipys.high), abs=1e-12)
 
 

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+import scipy
 
 from evalscribe.statistics.paired import Task, minimum_detectable_effect, paired
 from evalscribe.statistics.significance import ALPHA
@@ -18,7 +18,7 @@ WIDE = 3 * (0.8 * 0.2 / DRAWN) ** 0.5
 def needed(changed: int) -> int:
     """How many of the tasks that changed must be worse, by McNemar's exact test."""
     worse = np.arange(changed + 1)
-    enough = worse[(2 * binom.sf(worse - 1, changed, 0.5) <= ALPHA) & (2 * worse > changed)]
+    enough = worse[(2 * scipy.stats.binom.sf(worse - 1, changed, 0.5) <= ALPHA) & (2 * worse > changed)]
     return int(enough[0]) if len(enough) else changed + 1
 
 
@@ -27,8 +27,8 @@ def found_of_single_trials(tasks: int, varied: float, drop: float) -> float:
     moved = varied * (1 - drop) ** 2 + drop
     changed = np.arange(tasks + 1)
     enough = np.array([needed(k) for k in changed])
-    worse = binom.sf(enough - 1, changed, (moved + drop) / 2 / moved)
-    return float((binom.pmf(changed, tasks, moved) * worse).sum())
+    worse = scipy.stats.binom.sf(enough - 1, changed, (moved + drop) / 2 / moved)
+    return float((scipy.stats.binom.pmf(changed, tasks, moved) * worse).sum())
 
 
 @pytest.mark.parametrize("varied", [0.0, 0.02, 0.06, 0.12, 0.33, 0.5])

@@ -4,10 +4,9 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
-from scipy.stats import t as student
 
 from evalscribe.statistics.intervals import student_quantile
 from evalscribe.statistics.paired import Task, paired
@@ -23,7 +22,7 @@ def tasks(both: int = 0, fixed: int = 0, regressed: int = 0, neither: int = 0) -
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 199, 200, 201, 5_000])
 @pytest.mark.parametrize("share", [0.8, 0.975, 0.999])
 def test_quantiles_of_t_are_scipys(freedom: int, share: float) -> None:
-    assert student_quantile(share, freedom) == pytest.approx(student.ppf(share, freedom), rel=1e-6)
+    assert student_quantile(share, freedom) == pytest.approx(scipy.stats.t.ppf(share, freedom), rel=1e-6)
 
 
 def test_the_survey_of_agresti_has_his_interval() -> None:
@@ -40,7 +39,7 @@ def test_bonett_and_price_is_what_single_trials_get() -> None:
     found = paired(tasks(40, fixed, regressed, 18))
     p12, p21 = (fixed + 1) / (number + 2), (regressed + 1) / (number + 2)
     error = ((p12 + p21 - (p12 - p21) ** 2) / (number + 1)) ** 0.5
-    half = student.ppf(0.975, number + 1) * error
+    half = scipy.stats.t.ppf(0.975, number + 1) * error
     assert found.interval.low == pytest.approx(found.difference - half, abs=1e-9)
 
 
@@ -106,7 +105,7 @@ def test_trials_beyond_the_other_sides_do_not_turn_a_difference_around() -> None
 @pytest.mark.parametrize(("number", "needed"), [(12, 0.578), (25, 0.297), (40, 0.190), (100, 0.078)])
 def test_where_nothing_changed_what_is_detectable_is_what_the_exact_test_needs(number: int, needed: float) -> None:
     """`needed`: so many changed tasks, all in one direction, are at least six in 80 of 100 suites."""
-    assert binom.sf(5, number, needed) == pytest.approx(0.8, abs=0.01)
+    assert scipy.stats.binom.sf(5, number, needed) == pytest.approx(0.8, abs=0.01)
     assert paired(tasks(both=number)).detectable == pytest.approx(needed, rel=0.03)
 
 

@@ -6,9 +6,9 @@ from itertools import product
 from statistics import NormalDist
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from evalscribe.statistics.significance import DRAWS, holm, sign_flip_test
 
@@ -50,13 +50,13 @@ def test_with_single_trials_it_is_mcnemars_exact(better: int, worse: int, p: flo
 def test_the_survey_agresti_is_significant() -> None:
     """1,600 people asked twice: 150 changed to disapproval, 86 to approval (McNemar's z² is 17.36)."""
     result = sign_flip_test(single(86, 150, 1364))
-    assert result.p_value == pytest.approx(binomtest(86, 236).pvalue, rel=1e-9)
+    assert result.p_value == pytest.approx(scipy.stats.binomtest(86, 236).pvalue, rel=1e-9)
     assert result.p_value < 1e-4
 
 
 @pytest.mark.parametrize(("better", "worse"), [(0, 0), (40, 40), (900, 1100), (5_000, 5_200)])
 def test_large_counts_agree_with_scipy(better: int, worse: int) -> None:
-    expected = binomtest(better, better + worse).pvalue if better + worse else 1.0
+    expected = scipy.stats.binomtest(better, better + worse).pvalue if better + worse else 1.0
     assert sign_flip_test(single(better, worse)).p_value == pytest.approx(expected, rel=1e-7)
 
 

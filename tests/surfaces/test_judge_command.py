@@ -12,35 +12,10 @@ import pytest
 
 from batches_server import BatchesServer, answer
 from evalscribe.llm.batch import BatchPacing
-from messages_server import Answer, Call, MessagesServer, failure, says
+from messages_server import Answer, Call, MessagesServer, failure
+from support.rubric_runs import KEY, POLITE, RUBRIC, access, run, says_json
 from surfaces import made_runs
 from surfaces.command import Inside, Workspace, end, wait_until
-
-KEY = "sk-ant-test-0000"
-RUBRIC = """\
-rubric_text: Was the agent polite?
-output_schema:
-  type: object
-  properties:
-    label: {type: string, enum: [polite, rude]}
-    because: {type: string, citations: true}
-  required: [label, because]
-  additionalProperties: false
-"""
-POLITE = {"label": "polite", "because": "It greets [T0B1:<RANGE>Good morning</RANGE>]."}
-
-
-def run(name: str, reply: str = "Good morning to you.") -> dict[str, Any]:
-    messages = [{"role": "user", "content": f"Hello, {name}."}, {"role": "assistant", "content": reply}]
-    return {"id": name, "transcripts": [{"messages": messages}]}
-
-
-def says_json(value: Any) -> Answer:
-    return says(f"<response>{json.dumps(value)}</response>")
-
-
-def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
 
 
 @pytest.fixture

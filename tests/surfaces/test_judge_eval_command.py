@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from messages_server import Answer, Call, MessagesServer, failure, says
+from support.rubric_runs import RUBRIC, access, run, says_json
 from surfaces.command import Inside
-from surfaces.test_judge_command import RUBRIC, access, run, says_json
 
 SAMPLE = {
     "basics/003-schedule": "MODEL_FAULT",

@@ -35,7 +35,7 @@ from evalscribe.model.experiment_storage import Datasets
 from evalscribe.model.storage import AddedCounts
 from evalscribe.sources.items import open_items
 from evalscribe.store.lookup import find_dataset, find_dataset_version
-from test_item_line import ITEMS
+from support.item_strategies import ITEMS
 
 NOW = "2026-11-21T10:00:00.000+00:00"
 

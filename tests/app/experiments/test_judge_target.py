@@ -25,7 +25,7 @@ from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 from messages_server import VERDICT
-from surfaces.test_judge_command import POLITE, RUBRIC, run
+from support.rubric_runs import POLITE, RUBRIC, run
 
 MODEL = "anthropic/claude-x"
 FROZEN = EvidenceSnapshot(evidence=evidence(), provider="example", model="model-1").written

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
-import anthropic  # noqa: F401  (so that no patience below is spent on importing it)
 import pytest
 
 from classifier_case import Judged, case

@@ -1,5 +1,9 @@
-"""The report that pages are made of."""
+import pytest
 
-from report_markdown.conftest import report
+from evalscribe.model.report import Report
+from support.example_report import example_report
 
-__all__ = ["report"]
+
+@pytest.fixture
+def report() -> Report:
+    return example_report()

@@ -1,0 +1,15 @@
+"""Programs and packages that tests need."""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
+
+
+def skip_or_fail(need: str, missing: str = "") -> NoReturn:
+    """Skip the test, or fail it if `EVALSCRIBE_REQUIRE` names what it needs."""
+    if need in REQUIRED:
+        pytest.fail(f"{need} is required here and missing {missing}")
+    pytest.skip(f"{need} is not installed {missing}")
