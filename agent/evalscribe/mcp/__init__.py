@@ -8,7 +8,6 @@ __all__ = ["ServerWorkspace", "serve"]
 
 def serve(place: ServerWorkspace) -> None:
     """Until standard input ends. Raises `UsageError` where the MCP SDK is not installed."""
-
     try:
         from mcp.server import MCPServer  # noqa: F401
     except ImportError as error:

@@ -171,7 +171,6 @@ async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
 
     The store records the remaining work, so the checkpoints are useless afterwards.
     """
-
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:
             yield workspace

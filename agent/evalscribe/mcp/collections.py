@@ -485,7 +485,6 @@ def _cell(value: JsonValue) -> JsonValue:
 
 
 def _spelled(value: JsonValue) -> str:
-
     return dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else ""
 
 

@@ -31,21 +31,17 @@ class ServerWorkspace:
     """Collection for calls that name none."""
 
     def settings(self, options: "Options | None" = None) -> "Settings":
-
         return Workspace(options).settings
 
     def library(self) -> "Library":
-
         return Workspace().reports
 
     def has_store(self) -> bool:
-
         return Workspace().has_store
 
     @contextmanager
     def stored(self) -> Iterator["Workspace"]:
         """Open the workspace for reading. Raises `NotFoundError` if there is no store: reading creates none."""
-
         with Workspace() as workspace:
             if not workspace.has_store:
                 raise NotFoundError(NOTHING_YET)
@@ -54,7 +50,6 @@ class ServerWorkspace:
     @contextmanager
     def experiments(self, options: "Options | None" = None) -> Iterator["Workspace"]:
         """Open the workspace for experiments. Raises `NotFoundError` if there is no store."""
-
         with Workspace(options) as workspace:
             if not workspace.has_store:
                 raise NotFoundError(NO_EXPERIMENT)

@@ -198,7 +198,6 @@ class DatasetTools:
 
 def _held(datasets: "Datasets", one: "Dataset", version: str | None) -> tuple[str, Iterator[Item]]:
     """Return the latest version, or the draft if none is published."""
-
     if version == DRAFT or (version is None and not datasets.versions(one.id)):
         return DRAFT, datasets.draft(one.id)
     chosen = find_dataset_version(datasets, one, version or LATEST)

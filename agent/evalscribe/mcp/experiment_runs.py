@@ -184,7 +184,6 @@ async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: P
 
 def run_status(run: "ExperimentRun", report: RunReport) -> str:
     """Describe a run's status and the next step in one sentence."""
-
     why = replace_commands(report.summary.reason or "")
     if report.gate is None:
         waits = "get_experiment_run with `wait_seconds` waits, cancel_experiment_run ends it"
@@ -243,7 +242,6 @@ def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
 
 
 def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
-
     seen = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
     return ScoreLine(
         id=score.id,

@@ -83,16 +83,13 @@ class _Page:
 
     @property
     def there(self) -> bool:
-
         return (shipped_folder("docs") / f"{self.name}.md").is_file()
 
     def __call__(self) -> str:
-
         return (shipped_folder("docs") / f"{self.name}.md").read_text("utf-8")
 
 
 def _report_schema() -> str:
-
     return _json(Analysis.model_json_schema(mode="serialization"))
 
 
@@ -171,5 +168,4 @@ class WorkflowPrompts:
         )
 
     def _page(self, template: str, **values: str) -> str:
-
         return Prompts(self.place.settings().root).render(template, **values)

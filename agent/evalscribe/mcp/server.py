@@ -123,6 +123,5 @@ def prompts(place: ServerWorkspace) -> Iterator[Prompt]:
 
 def run(place: ServerWorkspace) -> None:
     """Serve standard input and output until the input ends. Logs go to standard error."""
-
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
     run_until_signal(Server(place).run_stdio_async())

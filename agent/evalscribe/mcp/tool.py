@@ -107,7 +107,6 @@ class JudgeOptions(Frozen):
         return not self.by_rules and not self.budget_usd
 
     def options(self, reports: Path | None = None) -> "Options":
-
         budget = None if self.only_plans or self.by_rules else self.budget_usd
         return Options(judge=self.judge, budget=budget, max_tokens=self.max_tokens, reports=reports)
 
