@@ -14,8 +14,7 @@ import pytest
 
 from evalscribe.cli import run
 from evalscribe.mcp.context import ServerWorkspace
-from evalscribe.mcp.server import tools
-from evalscribe.mcp.stdio import as_readable, id_of
+from evalscribe.mcp.server import as_readable, id_of, tools
 
 PATIENCE_S = 300
 """Seconds after which a server that does not answer fails the test."""

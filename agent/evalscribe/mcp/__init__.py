@@ -12,6 +12,6 @@ def serve(place: ServerWorkspace) -> None:
         from mcp.server import MCPServer  # noqa: F401
     except ImportError as error:
         raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
-    from evalscribe.mcp.server import run
+    from evalscribe.mcp.server import run  # loads the SDK
 
     run(place)

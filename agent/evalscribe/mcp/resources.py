@@ -10,11 +10,13 @@ from mcp.types import Resource as Listed
 from pydantic import Field
 
 from evalscribe.errors import EvalscribeError
+from evalscribe.judging.rubrics import file_schema
 from evalscribe.mcp.collections import QueryTools
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.model.analysis import Analysis
 from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.redaction.redact import redact
+from evalscribe.reports.reading import find_stored_report
 
 MARKDOWN, JSON = "text/markdown", "application/json"
 REPORTS = "report://{+name}"
@@ -59,8 +61,6 @@ class WorkspaceResources:
 
     def report(self, name: str) -> str:
         """A report, or another document of the reports folder, by its name below it."""
-        from evalscribe.reports.reading import find_stored_report
-
         try:
             return redact(find_stored_report(self.place.library(), name).text)
         except EvalscribeError as error:
@@ -94,8 +94,6 @@ def _report_schema() -> str:
 
 
 def _rubric_schema() -> str:
-    from evalscribe.judging.rubrics import file_schema
-
     return _json(file_schema())
 
 
