@@ -25,7 +25,7 @@ def exit_code(command: Callable[[], object]) -> int:
         code = command()
         sys.stdout.flush()
     except EvalscribeError as error:
-        return _say(str(error), error.exit_code)
+        return _say(error.text(lambda field: f"--{field.replace('_', '-')}"), error.exit_code)
     except typer.TyperException as error:
         return _say(f"{error.format_message()}\nTry `{_command(error)} --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):

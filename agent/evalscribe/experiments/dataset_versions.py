@@ -177,7 +177,7 @@ def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
     JSON lines can be uploaded again. In a table, texts stay as they are and other values are JSON.
     """
     if form not in FORMATS:
-        raise UsageError(f"--format {form!r} is none of {', '.join(FORMATS)}")
+        raise UsageError(f"`format` {form!r} is none of {', '.join(FORMATS)}", fields=("format",))
     return map(render_item, items) if form == "jsonl" else _rows(items)
 
 

@@ -40,7 +40,7 @@ def read_prompt(path: Path) -> PromptFile:
 def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
-        raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
+        raise UsageError(f"`name` {name}: letters, digits, '.', '_' and '-', and not as an id begins", fields=("name",))
     require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
     before = definitions.prompt(name)

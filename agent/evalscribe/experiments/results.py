@@ -89,7 +89,9 @@ def list_experiments(
             found.append((one, version))
     start = (page - 1) * page_size
     if found and start >= len(found):
-        raise UsageError(f"--page {page}: {pluralise(len(found), 'experiment')} of {page_size} a page")
+        raise UsageError(
+            f"`page` {page}: {pluralise(len(found), 'experiment')} of {page_size} a page", fields=("page",)
+        )
     return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
 
 

@@ -198,6 +198,8 @@ INSTEAD = {
     r"datasets versions list NAME": "get_dataset",
 }
 """Tools that replace the commands which messages recommend after `evalscribe`."""
+PARAMETERS = {"budget": "budget_usd"}
+"""Fields that tools have under another name."""
 ARGUMENTS = {r"--budget(?: USD)?(?![\w-])": "`budget_usd`", r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`"}
 """Options that tools have under another name."""
 log = logging.getLogger("evalscribe.mcp")
@@ -252,7 +254,8 @@ def describe_error(error: EvalscribeError, arguments: Iterable[str] = ()) -> str
 
     Command line options are replaced by this tool's arguments, commands by tools.
     """
-    said = visible(redact(str(error))).encode("utf-8", "replace").decode()
+    text = error.text(lambda field: f"`{PARAMETERS.get(field, field)}`")
+    said = visible(redact(text)).encode("utf-8", "replace").decode()
     said = replace_commands(said)
     for name in arguments:
         said = re.sub(rf"(?<![\w-])--{name.replace('_', '-')}(?![\w-])", f"`{name}`", said)
