@@ -15,6 +15,7 @@ that the other evals continue.
 """
 
 import errno
+from collections.abc import Callable
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
@@ -23,10 +24,28 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 class EvalscribeError(Exception):
     """Base of all errors.
 
-    The message has one or two lines: what happened, to what, and what to do next; never a secret.
+    The message has one or two lines: what happened, to what, and what to do next; never a secret. It names fields in
+    backticks, as `deployment_id`, because callers know them as flags, tool parameters or keyword arguments.
     """
 
     exit_code = 70
+
+    def __init__(self, message: str = "", *, fields: tuple[str, ...] = ()) -> None:
+        """Store the message.
+
+        Args:
+            message: The text, with fields in backticks.
+            fields: Names of the fields in the message, for `text`.
+        """
+        super().__init__(message)
+        self.fields = fields
+
+    def text(self, write_field: Callable[[str], str]) -> str:
+        """Return the message with its fields as a surface writes them: a flag, a parameter."""
+        text = str(self)
+        for field in self.fields:
+            text = text.replace(f"`{field}`", write_field(field))
+        return text
 
 
 class UsageError(EvalscribeError):

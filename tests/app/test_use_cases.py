@@ -6,7 +6,7 @@ import pytest
 
 from evalscribe.analysis.analyze import nothing_failed
 from evalscribe.analysis.estimates import NothingFailed
-from evalscribe.cli.checks import NotConfigured, run_checks
+from evalscribe.cli.doctor import NotConfigured, run_checks
 from evalscribe.collections.runs import find_failure
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.model.protocols import Estimate

@@ -12,8 +12,7 @@ import pytest
 
 from evalscribe.cli import run
 from evalscribe.mcp.context import ServerWorkspace
-from evalscribe.mcp.server import tools
-from evalscribe.mcp.stdio import as_readable, id_of
+from evalscribe.mcp.server import as_readable, id_of, tools
 from support.fork_server import fork_server
 
 PATIENCE_S = 300

@@ -65,6 +65,7 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
+    # These and Typer take 0.1 s to load; `main` handles Ctrl-C before.
     from evalscribe.cli.exits import exit_code
     from evalscribe.cli.streams import guarded
 
@@ -78,6 +79,7 @@ def run(arguments: list[str]) -> int:
 @cache
 def _commands() -> Callable[..., Any]:
     """Build the command tree once: Typer rebuilds it on each call, which takes longer than most commands."""
+    # As in `run`.
     from typer.main import get_command
 
     from evalscribe.cli.commands import app

@@ -1,19 +1,26 @@
-"""`evalscribe analyze RUN`."""
+"""`evalscribe analyze RUN` and `evalscribe explain RUN [EVAL]`."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+import sys
+from shlex import quote
+from typing import Annotated
 
 import typer
 
+from evalscribe.analysis.analyze import analyze as analyze_run
+from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed, stage_lines
+from evalscribe.analysis.explain import ExplainedFailure
+from evalscribe.analysis.explain import explain as explain_failure
+from evalscribe.analysis.write import commit_report
 from evalscribe.cli import options, output
-from evalscribe.cli.progress import Display
+from evalscribe.cli.output import page, print_json, print_notes, say, usage_line
+from evalscribe.cli.terminal import Display
+from evalscribe.collections.runs import eval_named
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
+from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.analysis.estimates import AnalysisResult
 
 
 def analyze(
@@ -53,10 +60,6 @@ def analyze(
     ] = None,
 ) -> int:
     """Find out why a model failed a run, and whose fault it was."""
-    from evalscribe.analysis.analyze import analyze as use_case
-    from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
-    from evalscribe.analysis.write import commit_report
-
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     checked_date = options.checked_date(date)
@@ -80,7 +83,7 @@ def analyze(
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
         async with Workspace(given) as workspace:
             with Display(quiet=quiet) as display:
-                outcome = await use_case(
+                outcome = await analyze_run(
                     workspace,
                     run,
                     display,
@@ -95,7 +98,7 @@ def analyze(
                 if commit and isinstance(outcome, AnalysisResult):
                     display.say(f"Committed as {commit_report(workspace.reports, outcome)[:12]}")
             finally:
-                output.print_analysis(outcome, run, as_json=as_json, quiet=quiet)
+                print_analysis(outcome, run, as_json=as_json, quiet=quiet)
         return outcome
 
     outcome = run_until_signal(main())
@@ -106,13 +109,126 @@ def analyze(
 
 def _a_person_waits() -> bool:
     """Return True in a terminal that is not a CI job's."""
-
     return output.in_terminal() and not os.environ.get("CI")
 
 
-def _discussed(done: "AnalysisResult", given: "Options") -> int:
+def _discussed(done: AnalysisResult, given: Options) -> int:
     """Start the discussion after the closing question; it shares the budget of the analysis."""
-    from evalscribe.cli.discuss import run_session
+    from evalscribe.cli.discuss import run_session  # the discussion takes 0.2 s to load
 
     once = given.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
     return run_session(once, str(done.path), spent=done.analysis.usage)
+
+
+CLOSING = (
+    "These are my findings. Would you like me to implement any of these recommendations, "
+    "or would you like to discuss specific failures in more detail?"
+)
+"""Closing words of an analysis, as requested by its users."""
+
+
+def print_analysis(
+    outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, *, as_json: bool, quiet: bool
+) -> None:
+    """Print an analysis; `run` is RUN as given by the user. Notes go to standard error if programs read the output."""
+    if isinstance(outcome, AnalysisPlan):
+        print_json(outcome) if as_json else _planned(outcome)
+    elif isinstance(outcome, NothingFailed):
+        say(outcome.message, file=sys.stderr if as_json else sys.stdout)
+        if as_json:
+            print_json(outcome.analysis)
+    elif as_json or quiet:
+        print_notes(outcome.notes)
+        print_json(outcome.analysis) if as_json else say(outcome.path)
+    else:
+        _analyzed(outcome, run)
+
+
+def _analyzed(done: AnalysisResult, run: str) -> None:
+    """Print the analysis, its location, the next steps, and the closing question."""
+    page(done.text)
+    say()
+    for note in done.notes:
+        say(f"Note: {note}")
+    state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
+    say(f"Report: {done.path} ({state})")
+    if done.analysis.usage and done.analysis.usage.stages:
+        say(f"Spent: {usage_line(done.analysis.usage.stages)}")
+    say(_how_to_go_on(done, run))
+    say()
+    say(CLOSING)
+
+
+def _how_to_go_on(done: AnalysisResult, run: str) -> str:
+    example = (*done.uncertain, *done.unclassified, *(entry.paths[0] for entry in done.report.entries))[0]
+    explain = f"evalscribe explain {quote(run)} {quote(example)}"  # a name may contain shell syntax
+    line = f"Go on: `{explain}`, or correct a label in the report and run this again"
+    if done.unclassified:
+        line += f"; {len(done.unclassified)} could not be judged: run this again"
+    if done.advice:
+        line += f"; {len(done.uncertain)} uncertain: {done.advice.judge} would take {done.advice.estimate.summary}"
+    return f"{line}."
+
+
+def _planned(plan: AnalysisPlan) -> None:
+    asked = plan.groups - plan.known
+    say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
+    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
+    for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.estimate.summary}"]:
+        say(line)
+    say("Nothing was judged and no report written.")
+
+
+def explain(
+    run: options.RunArgument,
+    eval: Annotated[
+        str | None, typer.Argument(help="The eval: `category/name`, its name or id. Not needed with an eval's URL.")
+    ] = None,
+    judge: options.Judge = None,
+    rubric: options.Rubric = None,
+    cascade: options.Cascade = False,
+    reports: options.Reports = None,
+    engine: options.Engine = None,
+    ray_address: options.RayAddress = None,
+    budget: options.Budget = None,
+    max_tokens: options.MaxTokens = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+    via: options.Via = "http",
+    convex_dir: options.ConvexDir = None,
+    as_json: options.Json = False,
+) -> int:
+    """Explain one failure in full: the same analysis, every quotation, nothing written."""
+    name = eval or eval_named(run)
+    if name is None:
+        raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
+    given = Options(
+        judge=judge,
+        engine=engine,
+        ray_address=ray_address,
+        budget=budget,
+        max_tokens=max_tokens,
+        reports=reports,
+        deployment=deployment,
+        key_file=key_file,
+        env_file=env_file,
+        via=via,
+        convex_dir=convex_dir,
+    )
+
+    async def main() -> None:
+        async with Workspace(given) as workspace:
+            with Display(quiet=False) as display:
+                explained = await explain_failure(workspace, run, name, display, rubric=rubric, cascade=cascade)
+        print_explanation(explained, as_json=as_json)
+
+    run_until_signal(main())
+    return 0
+
+
+def print_explanation(explained: ExplainedFailure, *, as_json: bool) -> None:
+    if as_json:
+        print_json(explained.analysis)
+    else:
+        say(explained_text(explained.finding, explained.case, explained.reviewed))

@@ -153,7 +153,7 @@ def ask_consent(question: str) -> bool:
 def _drop_what_was_typed() -> None:
     """Discard earlier input: it cannot be an answer to the question."""
     with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
-        import termios
+        import termios  # not on Windows
 
         with suppress(termios.error):
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -226,6 +226,5 @@ def apply(
     env_file: options.EnvFile = None,
 ) -> int:
     """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
-
     given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file, fresh=fresh)
     return apply_recommendation(given, repo, report, recommendation, yes=yes, run=run_until_signal)

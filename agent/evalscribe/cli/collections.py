@@ -1,21 +1,33 @@
-"""`evalscribe collections list|show|remove|delete`, `evalscribe export` and `evalscribe gc`."""
+"""`evalscribe collections list|show|remove|delete`, `results list|show`, `evalscribe export` and `evalscribe gc`."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from pydantic import RootModel
 
 from evalscribe.cli import options, output
 from evalscribe.cli import output as finish
 from evalscribe.cli.output import write_lines
+from evalscribe.collections import choice as use_case
+from evalscribe.collections.choice import (
+    Collections,
+    CollectionSummary,
+    DeletedCounts,
+    choose_collection,
+    export_run_lines,
+    one_run,
+)
+from evalscribe.collections.requests import complete_results, list_result_sets, result_set_named
 from evalscribe.errors import UsageError
-from evalscribe.text import pluralise
+from evalscribe.ids import model_folder
+from evalscribe.judging.result_text import set_line, stored_result_text
+from evalscribe.model.result import Result, ResultSetSummary
+from evalscribe.model.rubric import Collection
+from evalscribe.model.run import Run
+from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.collections.choice import DeletedCounts
-
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 Named = Annotated[
@@ -27,9 +39,6 @@ Named = Annotated[
 @app.command("list")
 def list_all(as_json: options.Json = False) -> int:
     """List the collections with what they hold."""
-    from evalscribe.cli.importing import collection_line
-    from evalscribe.collections.choice import Collections, CollectionSummary
-
     with Workspace() as workspace:
         collections = workspace.store.collections.collections()
         there = tuple(
@@ -49,18 +58,15 @@ def list_all(as_json: options.Json = False) -> int:
 @app.command()
 def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
-    from evalscribe.cli import importing, output
-    from evalscribe.collections.choice import CollectionSummary, choose_collection
-
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         runs = workspace.store.runs.runs(one.id)
     if as_json:
         output.print_json(CollectionSummary(id=one.id, name=one.name, runs=runs))
         return 0
-    output.say(importing.collection_line(one))
+    output.say(collection_line(one))
     for run in runs:
-        output.say(f"  {importing.run_line(run)}")
+        output.say(f"  {run_line(run)}")
     return 0
 
 
@@ -74,8 +80,6 @@ def remove(
     every: Annotated[bool, typer.Option("--all", help="All of its runs.")] = False,
 ) -> int:
     """Take runs out of a collection. Their reports stay, and so do the runs in other collections."""
-    from evalscribe.collections.choice import choose_collection, one_run
-
     if every == bool(run):
         raise UsageError("name the runs to take out, or give --all")
     with Workspace() as workspace:
@@ -95,8 +99,6 @@ def delete(
     collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
 ) -> int:
     """Delete a collection that has no runs, rubrics, label sets or result sets."""
-    from evalscribe.collections.choice import choose_collection
-
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         workspace.store.collections.remove_collection(one.id)
@@ -115,8 +117,6 @@ def export(
     ] = None,
 ) -> int:
     """Write runs of a collection as JSON lines, which `import` reads again."""
-    from evalscribe.collections.choice import choose_collection, export_run_lines
-
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         number = write_lines(export_run_lines(workspace.store.runs, one, runs or ()), output, json=True)
@@ -134,8 +134,6 @@ def gc(
     A run that was analysed, judged or labelled stays, and so do reports, verdicts, results, labels and rubrics. Other
     commands may work meanwhile.
     """
-    from evalscribe.collections import choice as use_case
-
     with Workspace() as workspace:
         done = use_case.collect_garbage(workspace.store.runs, dry_run=dry_run)
     if as_json:
@@ -146,7 +144,7 @@ def gc(
     return 0
 
 
-def _lines(done: "DeletedCounts") -> Iterator[str]:
+def _lines(done: DeletedCounts) -> Iterator[str]:
     found = [one for one in done.forgotten if one.rows]
     would = "Would forget" if done.dry_run else "Forgot"
     for one in found:
@@ -159,3 +157,61 @@ def _lines(done: "DeletedCounts") -> Iterator[str]:
 
 def _size(held: int) -> str:
     return f"{held / 1e6:,.1f} MB" if held >= 1e5 else f"{held:,} bytes"
+
+
+def collection_line(one: Collection | CollectionSummary) -> str:
+    """Format a collection's name, with its id if that differs."""
+    name, id = one_line(one.name), one_line(one.id)
+    return name if name == id else f"{name} (id {id})"
+
+
+def run_line(run: Run) -> str:
+    """Format a run on one line, with its counts."""
+    counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
+    rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
+    model = "/".join(model_folder(run.provider, run.model))
+    partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
+    return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
+
+
+results_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+
+@results_app.command("list", short_help="List result sets and how far they are.")
+def list_sets(
+    prefix: Annotated[
+        str | None, typer.Argument(metavar="PREFIX", help="Only sets below this name.", show_default=False)
+    ] = None,
+    collection: options.Collection = None,
+    as_json: options.Json = False,
+) -> int:
+    """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
+    with Workspace() as workspace:
+        sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
+    if as_json:
+        output.print_json(RootModel[tuple[ResultSetSummary, ...]](tuple(ResultSetSummary.of(*one) for one in sets)))
+        return 0
+    for made, counts in sets:
+        output.say(set_line(made, counts))
+    if not sets:
+        output.say("No result sets yet: Client.submit_llm_requests makes them.")
+    return 0
+
+
+@results_app.command("show", short_help="Show the results of a set.")
+def show_results(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The result set's name or id.", show_default=False)],
+    incomplete: Annotated[bool, typer.Option("--all", help="Also requests without an answer, and why.")] = False,
+    collection: options.Collection = None,
+    as_json: options.Json = False,
+) -> int:
+    """Show the results of a set: what was answered, and whether what it cites holds."""
+    with Workspace() as workspace:
+        made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
+        results = complete_results(workspace.store.results, made, include_incomplete=incomplete)
+    if as_json:
+        output.print_json(RootModel[tuple[Result, ...]](results))
+        return 0
+    for result in results:
+        output.say(f"{stored_result_text(result)}\n")
+    return 0

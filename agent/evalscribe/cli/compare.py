@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.progress import Display
+from evalscribe.cli.terminal import Display
 from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
 from evalscribe.collections.comparisons import compare as use_case
@@ -51,7 +51,6 @@ def compare(
     as_json: options.Json = False,
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
-
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     given = Options(
         judge=judge,
@@ -82,7 +81,6 @@ def compare(
 
 
 def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> None:
-
     if within and len(sides) != 1:
         raise UsageError("--within takes one run: `evalscribe compare --within RUN`")
     if not within and len(sides) < 2:

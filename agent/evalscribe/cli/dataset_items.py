@@ -1,4 +1,4 @@
-"""`evalscribe datasets` commands on items: add, upload, dedup, examples, from-reviews."""
+"""`evalscribe datasets add-example|upload|upload-csv|dedup|examples`."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,38 +6,36 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from evalscribe.cli import options, output, tables
+from evalscribe.cli import output, tables
+from evalscribe.cli.datasets import Named
 from evalscribe.cli.tables import Format
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments.datasets import (
+    AddedItem,
+    Duplicates,
+    ListedItem,
+    NewItem,
+    UploadResult,
+    add_item,
+    find_duplicates,
+    item_excerpts,
+    list_items,
+    remove_duplicates,
+    remove_items,
+    upload_items,
+    upload_problems,
+)
 from evalscribe.json_data import to_text
-from evalscribe.settings import Options
-from evalscribe.text import join_first, one_line, pluralise
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment_storage import ItemRows
+from evalscribe.sources.items import CsvColumns, open_csv, open_items
+from evalscribe.store.lookup import find_dataset, find_dataset_version
+from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.experiments.datasets import AddedItem, Duplicates, ListedItem, UploadResult
-    from evalscribe.experiments.items_of_runs import AddedRunItems, FromReviews
-    from evalscribe.model.dataset import Item
-    from evalscribe.model.experiment_storage import ItemRows
-    from evalscribe.sources.items import CsvColumns
-
-
-Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]
-Train = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Of the items for train. Default: 0.2.", show_default=False)
-]
-Dev = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Of the items for dev. Default: 0.4.", show_default=False)
-]
-Test = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Of the items for test. Default: 0.4.", show_default=False)
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")]
-
 
 Partial = Annotated[
     bool,
@@ -54,13 +52,6 @@ KeyColumn = Annotated[
 STANDARD_INPUT = "-"
 TAB = "\t"
 JSON_BEGINS = ("{", "[")
-
-
-def register(app: typer.Typer) -> None:
-    app.command("add-example", short_help="Put one item into the draft; prints its key.")(add_example)
-    app.command("add-run", short_help="Put evals of a stored run into the draft.")(add_run)
-    app.command(short_help="Put a file of JSON lines into the draft.")(upload)
-    app.command("upload-csv", short_help="Put the rows of a table into the draft.")(upload_csv)
 
 
 def add_example(
@@ -93,9 +84,6 @@ def add_example(
     form: Format = "table",
 ) -> int:
     """Put one item into the draft. Its key is printed; an item with that key is replaced."""
-    from evalscribe.experiments.datasets import NewItem, add_item
-    from evalscribe.store.lookup import find_dataset
-
     example = NewItem(input, expected_output, metadata, events, split, cluster, key)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -105,45 +93,6 @@ def add_example(
     text = " Its input is no JSON, so it is a text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
     told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
     tables.print_id(done.item.key, done.item, told, form)
-    return 0
-
-
-def add_run(
-    dataset: Named,
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="A stored run, by id or the beginning of one; an experiment's also by name.",
-            show_default=False,
-        ),
-    ],
-    evals: Annotated[
-        list[str] | None, typer.Option("--eval", metavar="PATH", help="Only this eval. Repeatable.", show_default=False)
-    ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only evals that did not pass.")] = False,
-    expected_output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|TEXT",
-            help="What should have come of it, of one eval. Default: what was recorded where it passed, "
-            "what was expected where it did not.",
-            show_default=False,
-        ),
-    ] = None,
-    form: Format = "table",
-) -> int:
-    """Put evals of a run that was imported, analysed or an experiment's into the draft."""
-    from evalscribe.experiments.datasets import json_or_text
-    from evalscribe.experiments.items_of_runs import add_run_items
-    from evalscribe.store.lookup import find_dataset
-
-    expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
-    with Workspace() as workspace:
-        one = find_dataset(workspace.store.datasets, dataset)
-        done = add_run_items(workspace, one, run, evals=evals or (), failed=failed, expected=expected)
-    tables.print_document(done, lambda: (_taken(done),), form)
-    _taken_notes(done)
     return 0
 
 
@@ -219,8 +168,6 @@ def upload_csv(
     form: Format = "table",
 ) -> int:
     """Put the rows of a table into the draft. Items whose key is there are replaced."""
-    from evalscribe.sources.items import CsvColumns
-
     columns = CsvColumns(
         input=tuple(dict.fromkeys(input_columns)),
         expected=expected_column,
@@ -238,11 +185,8 @@ def upload_csv(
     return _upload(dataset, file, columns, partial, form)
 
 
-def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool, form: str) -> int:
+def _upload(dataset: str, file: str, columns: CsvColumns | None, partial: bool, form: str) -> int:
     """Upload items; return 65 if the file was not read to its end."""
-    from evalscribe.experiments.datasets import upload_items, upload_problems
-    from evalscribe.store.lookup import find_dataset
-
     tables.validate_format(form)
     with Workspace() as workspace, _item_file(file, columns) as (name, opened):
         datasets = workspace.store.datasets
@@ -254,11 +198,8 @@ def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool
 
 
 @contextmanager
-def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
+def _item_file(file: str, columns: CsvColumns | None) -> Iterator[tuple[str, Callable[[], ItemRows]]]:
     """Yield the file's name and a function that opens it, repeatably; standard input (`-`) is copied to a file."""
-
-    from evalscribe.sources.items import open_csv, open_items
-
     with ExitStack() as stack:
         path, name = Path(file), file
         if file == STANDARD_INPUT:
@@ -269,49 +210,26 @@ def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, 
         yield name, (lambda: open_csv(path, name, columns) if columns else open_items(path, name))
 
 
-def _is_text(done: "AddedItem") -> bool:
+def _is_text(done: AddedItem) -> bool:
     return isinstance(done.item.input, str)
 
 
 def _delimiter(text: str) -> str:
     """Return the cell delimiter. Raises `UsageError` if it is invalid."""
-
     one = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
         raise UsageError(f"--delimiter {text!r} is no single character that can stand between cells")
     return one
 
 
-def _uploaded(done: "UploadResult") -> str:
-
+def _uploaded(done: UploadResult) -> str:
     states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
     told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
     skipped = f"; {pluralise(done.skipped, 'line')} left out" if done.skipped else ""
     return f"{done.dataset}: {pluralise(done.items, 'item')} of {done.file}: {told}{skipped}.{_secrets(done.hidden)}"
 
 
-def _taken(done: "AddedRunItems") -> str:
-
-    states = {"new": done.added.new, "changed": done.added.changed, "there already": done.added.same}
-    told = ", ".join(f"{number:,} {state}" for state, number in states.items() if number) or "none"
-    number = done.added.new + done.added.changed + done.added.same
-    return f"{done.dataset}: {pluralise(number, 'item')} of run {done.run_id}: {told}."
-
-
-def _taken_notes(done: "AddedRunItems") -> None:
-
-    if done.unknown:
-        told = (
-            f"{pluralise(done.unknown, 'item')} did not pass, and the run does not say what was expected: nothing is."
-        )
-        output.say(told, file=sys.stderr)
-    if done.unusable:
-        told = f"{pluralise(len(done.unusable), 'eval')} left out, of which the run does not say what they were asked: "
-        output.say(told + ", ".join(done.unusable[:5]), file=sys.stderr)
-
-
 def _secrets(hidden: int) -> str:
-
     return f" {pluralise(hidden, 'secret')} hidden." if hidden else ""
 
 
@@ -333,9 +251,6 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the items of the draft, or of a version."""
-    from evalscribe.experiments.datasets import item_excerpts, list_items
-    from evalscribe.store.lookup import find_dataset, find_dataset_version
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)
@@ -356,9 +271,6 @@ def remove(
     form: Format = "table",
 ) -> int:
     """Take items out of the draft. Versions keep theirs."""
-    from evalscribe.experiments.datasets import remove_items
-    from evalscribe.store.lookup import find_dataset
-
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -368,12 +280,11 @@ def remove(
     return 0
 
 
-def _short(one: "ListedItem") -> tuple[object, ...]:
+def _short(one: ListedItem) -> tuple[object, ...]:
     return one.key, one.split, one.cluster, one.input, one.expected_output, one.events or None
 
 
-def _whole(one: "Item") -> tuple[object, ...]:
-
+def _whole(one: Item) -> tuple[object, ...]:
     expected = None if one.expected_output is None else one_line(to_text(one.expected_output))
     metadata = one_line(to_text(one.metadata)) if one.metadata else None
     return one.key, one.split, one.cluster, one_line(to_text(one.input)), expected, metadata, len(one.events) or None
@@ -385,10 +296,6 @@ dedup_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_
 @dedup_app.command()
 def preview(dataset: Named, form: Format = "table") -> int:
     """Show which items of the draft ask and expect the same; nothing is changed."""
-
-    from evalscribe.experiments.datasets import find_duplicates
-    from evalscribe.store.lookup import find_dataset
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         groups = find_duplicates(datasets.draft(find_dataset(datasets, dataset).id))
@@ -408,9 +315,6 @@ def apply(
     form: Format = "table",
 ) -> int:
     """Take duplicates out of the draft; the first of each stays."""
-    from evalscribe.experiments.datasets import remove_duplicates
-    from evalscribe.store.lookup import find_dataset
-
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -420,72 +324,5 @@ def apply(
     return 0
 
 
-def _cells(group: "Duplicates") -> tuple[object, ...]:
+def _cells(group: Duplicates) -> tuple[object, ...]:
     return group.kept.key, ", ".join(twin.key for twin in group.others), ", ".join(group.splits)
-
-
-MOST_RUNS = 5
-
-
-def from_reviews(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A dataset; made where there is none.", show_default=False)
-    ],
-    train: Train = None,
-    dev: Dev = None,
-    test: Test = None,
-    seed: Seed = 0,
-    unreviewed: Annotated[
-        bool,
-        typer.Option(
-            "--all/--reviewed-only",
-            help="Also findings that nobody reviewed, with the judge's own label. No judge can be proved on its own.",
-        ),
-    ] = False,
-    publish: Annotated[bool, typer.Option("--publish", help="Freeze the draft as a version at once.")] = False,
-    reports: options.Reports = None,
-    form: Format = "table",
-) -> int:
-    """Make a dataset of the labels that people gave in merged reports.
-
-    Each labelled failure is an item: its evidence as it is now, and the label. All items of one eval are in one split.
-    With --publish the version's id is printed, else the dataset's.
-    """
-
-    from evalscribe.experiments.datasets import checked_shares
-    from evalscribe.experiments.items_of_runs import from_reviews as use_case
-
-    tables.validate_format(form)
-    shares = checked_shares({"train": train, "dev": dev, "test": test})
-    with Workspace(Options(reports=reports)) as workspace:
-        done = use_case(workspace, name, shares=shares, seed=seed, unreviewed=unreviewed, publish=publish)
-    for line in _left_out(done):
-        output.say(line, file=sys.stderr)
-    tables.print_id(done.version.id if done.version else done.dataset_id, done, _told(done), form)
-    return 0 if done.labels else NotFoundError.exit_code
-
-
-def _told(done: "FromReviews") -> str:
-
-    number = sum(done.labels.values())
-    labels = ", ".join(f"{label} {count:,}" for label, count in sorted(done.labels.items())) or "none"
-    splits = ", ".join(f"{split} {count:,}" for split, count in done.splits.items())
-    version = f"version {done.version.number}" if done.version else "in the draft; `datasets publish` makes a version"
-    return f"{done.dataset}: {pluralise(number, 'labelled failure')} ({labels}); {splits}; {version}"
-
-
-def _left_out(done: "FromReviews") -> "Iterator[str]":
-
-    if done.unreviewed:
-        yield f"{pluralise(done.unreviewed, 'item')} with a label that only a judge gave: no proof of that judge"
-    if done.alike:
-        yield f"Left out: {done.alike:,} that one label answers for together with a failure that is in it"
-    if done.contradicted:
-        yield f"Left out: {done.contradicted:,} that two reports of their run label differently"
-    if done.withdrawn:
-        yield f"Taken out: {pluralise(done.withdrawn, 'item')} whose failure has no label any more"
-    if done.missing:
-        number, runs = pluralise(sum(done.missing.values()), "labelled failure"), list(done.missing)
-        of = f"of {pluralise(len(runs), 'run')}: {join_first(runs, MOST_RUNS)}"
-        yield f"Left out: {number} whose evidence is not in the store, {of}"
-        yield "Bring it in and do it again: `evalscribe import FILE`; `evalscribe fetch RUN -o DIR` writes such files."

@@ -1,26 +1,44 @@
-"""`evalscribe datasets …`: datasets, their drafts and versions."""
+"""`evalscribe datasets create|list|show|split|publish|versions`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from evalscribe.cli import dataset_items, tables
 from evalscribe.cli import output as finish
-from evalscribe.cli.dataset_items import Dev, Named, Seed, Test, Train
+from evalscribe.cli import tables
 from evalscribe.cli.output import write_lines
 from evalscribe.cli.tables import Format
+from evalscribe.experiments.datasets import (
+    DatasetSummary,
+    ListedDataset,
+    VersionComparison,
+    checked_shares,
+    compare_versions,
+    create_dataset,
+    list_datasets,
+    publish_version,
+    split_draft,
+    summarise_dataset,
+    version_lines,
+)
+from evalscribe.model.dataset import DatasetVersion
+from evalscribe.store.lookup import find_dataset, find_dataset_version
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from evalscribe.experiments.datasets import DatasetSummary, ListedDataset, VersionComparison
-    from evalscribe.model.dataset import DatasetVersion
-
-
-versions_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]
+Train = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Of the items for train. Default: 0.2.", show_default=False)
+]
+Dev = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Of the items for dev. Default: 0.4.", show_default=False)
+]
+Test = Annotated[
+    float | None, typer.Option(metavar="SHARE", help="Of the items for test. Default: 0.4.", show_default=False)
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")]
 Version = Annotated[str, typer.Argument(metavar="V", help="A version's number or id, or latest.", show_default=False)]
 Side = Annotated[
     str, typer.Argument(metavar="V", help="A version's number or id, latest, or draft.", show_default=False)
@@ -34,9 +52,6 @@ def publish(
     form: Format = "table",
 ) -> int:
     """Freeze the draft as the next version. Its id is printed; where a version has this content already, that one's."""
-    from evalscribe.experiments.datasets import publish_version
-    from evalscribe.store.lookup import find_dataset
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)
@@ -47,11 +62,12 @@ def publish(
     return 0
 
 
+versions_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
 @versions_app.command("list")
 def list_versions(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
-    from evalscribe.store.lookup import find_dataset
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)
@@ -66,9 +82,6 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
 @versions_app.command()
 def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> int:
     """Show which items were added, removed or changed from one version to another."""
-    from evalscribe.experiments.datasets import compare_versions
-    from evalscribe.store.lookup import find_dataset
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         done = compare_versions(datasets, find_dataset(datasets, dataset), base, other)
@@ -79,8 +92,6 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
 @versions_app.command("restore-draft")
 def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
     """Make the draft what a version is. What the draft holds and no version has is gone."""
-    from evalscribe.store.lookup import find_dataset, find_dataset_version
-
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -107,9 +118,6 @@ def export(
     ] = "jsonl",
 ) -> int:
     """Write the items of a version."""
-    from evalscribe.experiments.datasets import version_lines
-    from evalscribe.store.lookup import find_dataset, find_dataset_version
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)
@@ -120,19 +128,18 @@ def export(
     return 0
 
 
-def line(version: "DatasetVersion") -> str:
+def line(version: DatasetVersion) -> str:
     """Format a version: `version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
-
     told = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
     return f"{told}  {one_line(version.description)}".rstrip()
 
 
-def _version_cells(version: "DatasetVersion") -> tuple[object, ...]:
+def _version_cells(version: DatasetVersion) -> tuple[object, ...]:
     made = version.created_at[:10]
     return version.number, version.id, version.items, version.provenance, made, version.description
 
 
-def _comparison_lines(done: "VersionComparison") -> "Iterator[str]":
+def _comparison_lines(done: VersionComparison) -> Iterator[str]:
     base, other = (f"{side.name} ({side.items:,} items)" for side in (done.base, done.other))
     yield f"{done.dataset}: {base} against {other}"
     if done.same:
@@ -148,18 +155,12 @@ def _comparison_lines(done: "VersionComparison") -> "Iterator[str]":
         yield "Items that both have stand in another order."
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-
-
-@app.command(short_help="Make a dataset; prints its id.")
 def create(
     name: Annotated[str, typer.Option(metavar="NAME", help="Its name, usable wherever its id is.", show_default=False)],
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
     """Make a dataset with an empty draft. Its id is printed, alone on standard output."""
-    from evalscribe.experiments.datasets import create_dataset
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         dataset = create_dataset(datasets, name, description, workspace.now())
@@ -168,7 +169,6 @@ def create(
     return 0
 
 
-@app.command("list")
 def list_all(
     search: Annotated[
         str | None,
@@ -177,8 +177,6 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the datasets with what they hold."""
-    from evalscribe.experiments.datasets import list_datasets
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         there = list(list_datasets(datasets, search))
@@ -188,12 +186,8 @@ def list_all(
     return 0
 
 
-@app.command()
 def show(dataset: Named, form: Format = "table") -> int:
     """Show a dataset: its draft in numbers, and its versions."""
-    from evalscribe.experiments.datasets import summarise_dataset
-    from evalscribe.store.lookup import find_dataset
-
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = summarise_dataset(datasets, find_dataset(datasets, dataset))
@@ -201,7 +195,6 @@ def show(dataset: Named, form: Format = "table") -> int:
     return 0
 
 
-@app.command(short_help="Deal the draft's items out to train, dev and test.")
 def split(
     dataset: Named,
     train: Train = None,
@@ -215,9 +208,6 @@ def split(
     No cluster is in two splits, and items that are added later move none. Where some shares are given, the others are
     0.
     """
-    from evalscribe.experiments.datasets import checked_shares, split_draft
-    from evalscribe.store.lookup import find_dataset
-
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})
     with Workspace() as workspace:
@@ -228,13 +218,12 @@ def split(
     return 0
 
 
-def _cells(one: "ListedDataset") -> tuple[object, ...]:
+def _cells(one: ListedDataset) -> tuple[object, ...]:
     latest = one.latest.id if one.latest else None
     return one.id, one.name, one.draft_items, one.versions, latest, one.created_at[:10]
 
 
-def _lines(one: "DatasetSummary") -> "Iterator[str]":
-
+def _lines(one: DatasetSummary) -> Iterator[str]:
     yield f"{one.name}  {one.id}  made {one.created_at[:10]}"
     if one.description:
         yield one_line(one.description)
@@ -246,11 +235,3 @@ def _lines(one: "DatasetSummary") -> "Iterator[str]":
         yield f"Clusters: {one.clusters:,}"
     for version in one.versions:
         yield f"  {line(version)}"
-
-
-dataset_items.register(app)
-app.command("from-reviews", short_help="Make a dataset of labels that people gave.")(dataset_items.from_reviews)
-app.add_typer(dataset_items.dedup_app, name="dedup", help="Find items that ask and expect the same.")
-app.command(short_help="Freeze the draft as a version; prints its id.")(publish)
-app.add_typer(versions_app, name="versions", help="List, compare, restore and export versions.")
-app.add_typer(dataset_items.examples_app, name="examples", help="List and remove items.")

@@ -3,24 +3,21 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import Annotated, Literal, cast
 
 import typer
+from pydantic import JsonValue
 
 from evalscribe.cli import output
 from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
 from evalscribe.errors import DataError, UsageError
+from evalscribe.experiments.deployments import CreatedDeployment, create_deployment, find_deployment, parse_components
 from evalscribe.ids import canonical_json
 from evalscribe.interrupts import run_until_signal
 from evalscribe.json_data import StrictJson
+from evalscribe.model.target import Component, Deployment
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from evalscribe.experiments.deployments import CreatedDeployment
-    from evalscribe.model.target import Component, Deployment
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 500
@@ -73,8 +70,6 @@ def create(
 
     A function is imported, a program looked for, an address asked. The same build again has the same id.
     """
-    from evalscribe.experiments.deployments import create_deployment, parse_components
-
     validate_format(form)
     wanted = parse_components(component or (), type, header or (), model)
     smoke = smoke_input is not None
@@ -92,7 +87,6 @@ def create(
 @app.command("list", short_help="List the deployments.")
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
-
     with Workspace() as workspace:
         there = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
@@ -109,36 +103,32 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a deployment: its components, the build, the folder."""
-    from evalscribe.experiments.deployments import find_deployment
-
     with Workspace() as workspace:
         one = find_deployment(workspace.store.experiments, deployment)
     print_document(one, lambda: _told(one), form)
     return 0
 
 
-def _json(text: str) -> "JsonValue":
-
+def _json(text: str) -> JsonValue:
     try:
         return cast("JsonValue", StrictJson().decode(text))
     except DataError as error:
         raise UsageError(f"--smoke-input: {error}. A text has quotes: '\"hello\"'") from None
 
 
-def _seen(done: "CreatedDeployment") -> Iterator[str]:
-
+def _seen(done: CreatedDeployment) -> Iterator[str]:
     for one in done.seen:
         yield f"{one.component}: {one.said}"
         if one.reply:
             yield f"  replies in {one.reply.duration_ms:,.0f} ms: {cut(canonical_json(one.reply.output), SHOWN)}"
 
 
-def _cells(one: "Deployment") -> tuple[object, ...]:
+def _cells(one: Deployment) -> tuple[object, ...]:
     places = ", ".join(f"{component.name}={component.shown}" for component in one.components)
     return one.id, one.name, one.build, places, one.created_at[:19]
 
 
-def _told(one: "Deployment") -> Iterator[str]:
+def _told(one: Deployment) -> Iterator[str]:
     yield f"deployment {one.id}" + (f" ({one.name})" if one.name else "")
     yield f"build      {one.build}"
     if one.commit and one.dirty:
@@ -152,7 +142,7 @@ def _told(one: "Deployment") -> Iterator[str]:
         yield from _component(component)
 
 
-def _component(component: "Component") -> Iterator[str]:
+def _component(component: Component) -> Iterator[str]:
     yield f"{component.type} {component.name} = {component.shown}"
     yield f"  reports of {component.provider}/{component.model}"
     for header, variable in component.headers.items():

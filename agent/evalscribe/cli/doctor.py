@@ -1,10 +1,45 @@
-"""`evalscribe doctor`."""
+"""`evalscribe doctor`: check settings, keys and services."""
 
-from evalscribe.cli import options, output
-from evalscribe.cli.checks import Check, exit_code, list_checks, run_checks
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Literal
+
+from evalscribe.cli import options
+from evalscribe.cli.output import say
+from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.ids import Frozen
 from evalscribe.interrupts import run_until_signal
-from evalscribe.settings import Options
+from evalscribe.llm.service import open_adapter
+from evalscribe.model.rubric import DEFAULT_MODEL
+from evalscribe.redaction.redact import redact
+from evalscribe.remote.engine import LOCAL
+from evalscribe.settings import RULES, Options, SettingRow, Settings
+from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Provider
+from evalscribe.sources.convex import ConvexHttp, ConvexRetryPolicy, check_deployment
+from evalscribe.store.database import open_database
 from evalscribe.workspace import Workspace
+
+TIMEOUT_S = 20.0
+State = Literal["ok", "not set", "NOT OK"]
+
+
+class NotConfigured(Frozen):
+    """Result of a check if nothing is configured that could be tried."""
+
+    detail: str
+
+
+Attempt = Callable[[], Awaitable[str | NotConfigured]]
+
+
+class Check(Frozen):
+    """Result of one check."""
+
+    name: str
+    state: State
+    detail: str
+    exit_code: int = 0
+    """Exit code of the error that ended it; 0 if there was none."""
 
 
 def doctor(
@@ -17,7 +52,6 @@ def doctor(
 
     Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
     """
-
     given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
     workspace = Workspace(given)
 
@@ -26,5 +60,140 @@ def doctor(
             return await run_checks(list_checks(workspace))
 
     found = run_until_signal(main())
-    output.print_checks(workspace.settings.describe(), found)
+    print_checks(workspace.settings.describe(), found)
     return exit_code(found)
+
+
+def print_checks(rows: Iterable[SettingRow], checks: Iterable[Check]) -> None:
+    """Print settings with their origin, then the checks, without repeating settings that a check mentions."""
+    checks = tuple(checks)
+    told = {check.detail for check in checks}
+    shown = [row for row in rows if row.value not in told]
+    width = max(len(row.name) for row in shown)
+    for row in shown:
+        say(f"{row.name:<{width}}  {redact(row.value)}  ({row.origin})")
+    say()
+    for check in checks:
+        say(f"{check.state:<{width}}  {check.name}: {redact(check.detail)}")
+
+
+_FIRST_TO_FIX = (UsageError.exit_code, AccessError.exit_code, UnavailableError.exit_code)
+"""Order of priority: a service behind a wrong setting or key cannot be reached either."""
+
+
+def exit_code(checks: Iterable[Check]) -> int:
+    """Return 0 if nothing is wrong, else the code of what to fix first: a setting, a key, a service, anything else."""
+    codes = {check.exit_code for check in checks} - {0}
+    return next((code for code in _FIRST_TO_FIX if code in codes), min(codes, default=0))
+
+
+async def run_checks(attempts: Mapping[str, Attempt]) -> tuple[Check, ...]:
+    """Run every attempt and return its message, or the error that ended it."""
+    return tuple([await _tried(name, attempt) for name, attempt in attempts.items()])
+
+
+async def _tried(name: str, attempt: Attempt) -> Check:
+    try:
+        said = await attempt()
+    except EvalscribeError as error:
+        detail = str(error).split("\n")[0]
+        return Check(name=name, state="NOT OK", detail=detail, exit_code=error.exit_code)
+    if isinstance(said, NotConfigured):
+        return Check(name=name, state="not set", detail=said.detail.split("\n")[0])
+    return Check(name=name, state="ok", detail=said)
+
+
+def list_checks(workspace: Workspace) -> dict[str, Attempt]:
+    """Return the checks by subject; none of them costs money.
+
+    Providers are included if they can be checked, or if they serve the default judge.
+    """
+    settings = workspace.settings
+    asked = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}
+    forges = {"GitHub": partial(_github_answers, settings)} if _has_token(settings) else {}
+    made: dict[str, Attempt] = {}
+    if settings.judge.value is not None:
+        made["judge"] = partial(_judge_is_known, workspace)
+    if settings.engine.value != LOCAL:
+        made["engine"] = partial(_engine_is_known, workspace)
+    made |= {"store": partial(_store_opens, settings), "Convex": partial(_convex_answers, settings)}
+    return {**made, **asked, **forges}
+
+
+def _is_tried(settings: Settings, provider: Provider) -> bool:
+    try:
+        return provider == ANTHROPIC or settings.provider(provider.name) is not None
+    except EvalscribeError:
+        return True
+
+
+def _has_token(settings: Settings) -> bool:
+    try:
+        return settings.github().key is not None
+    except EvalscribeError:
+        return True
+
+
+async def _store_opens(settings: Settings) -> str:
+    database = open_database(settings.store_place)
+    try:
+        return database.told()
+    finally:
+        database.close()
+
+
+async def _convex_answers(settings: Settings) -> str | NotConfigured:
+    """Check that the key may run both functions, with ids that cannot exist."""
+    try:
+        access = settings.convex()
+    except AccessError as error:
+        if settings.names_convex:
+            raise
+        return NotConfigured(detail=str(error))
+    functions = ConvexHttp(access.url, access.key, ConvexRetryPolicy(attempts=1, whole=20))
+    try:
+        in_doubt = await check_deployment(functions)
+    finally:
+        await functions.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}{in_doubt}"
+
+
+async def _judge_is_known(workspace: Workspace) -> str:
+    name = workspace.settings.judge_name
+    if name == RULES:
+        return "the rules judge"
+    workspace.models.open(name, "judge")
+    return f"{name} has what it needs"
+
+
+async def _engine_is_known(workspace: Workspace) -> str:
+    workspace.open_engine()
+    return f"{workspace.settings.engine.value} is installed"
+
+
+async def _provider_answers(settings: Settings, provider: Provider) -> str | NotConfigured:
+    access = settings.provider(provider.name)
+    if access is None:
+        return NotConfigured(detail=f"no {provider.key_name}: the rules judge")
+    model = open_adapter(provider, DEFAULT_MODEL.model_name, access, None, TIMEOUT_S)
+    try:
+        await model.check()
+    finally:
+        await model.close()
+    return f"{access.url} answers{' and takes the key' if access.key else ', without a key'}"
+
+
+async def _github_answers(settings: Settings) -> str | NotConfigured:
+    access = settings.github()
+    if access.key is None:
+        return NotConfigured(detail="no GITHUB_TOKEN: pull requests are opened by hand")
+    try:
+        from evalscribe.git.forge import GitHubForge
+    except ImportError as error:
+        raise UsageError("PyGithub is missing: pip install 'evalscribe[github]'") from error
+    forge = GitHubForge(access.url, access.key.get_secret_value(), "-/-")
+    try:
+        forge.check()
+    finally:
+        forge.close()
+    return f"{access.url} answers and takes the token"

@@ -25,7 +25,7 @@ def exit_code(command: Callable[[], object]) -> int:
         code = command()
         sys.stdout.flush()
     except EvalscribeError as error:
-        return _say(str(error), error.exit_code)
+        return _say(error.text(lambda field: f"--{field.replace('_', '-')}"), error.exit_code)
     except typer.TyperException as error:
         return _say(f"{error.format_message()}\nTry `{_command(error)} --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -69,11 +69,16 @@ def _is_somewhere() -> bool:
 
 
 def _say(message: str, code: int) -> int:
-    from evalscribe.cli.output import say
-    from evalscribe.redaction.redact import redact
+    from evalscribe.cli.output import say  # pydantic takes 0.1 s, and `--help` needs none of it
 
-    say(f"evalscribe: {redact(message)}", file=sys.stderr)
+    say(f"evalscribe: {_redacted(message)}", file=sys.stderr)
     return code
+
+
+def _redacted(text: str) -> str:
+    from evalscribe.redaction.redact import redact  # only errors need its patterns
+
+    return redact(text)
 
 
 def _mute() -> None:
@@ -94,16 +99,14 @@ def _damage() -> EvalscribeError | None:
     """Return the damage of an opened store, which can break a command anywhere; None if there is none."""
     if "evalscribe.store.database" not in sys.modules:
         return None
-    from evalscribe.store.database import damage
+    from evalscribe.store.database import damage  # loaded already
 
     return damage()
 
 
 def _bug() -> int:
     """Report an unexpected error: write the redacted traceback to a file and print its path."""
-    from evalscribe.redaction.redact import redact
-
-    text = redact(traceback.format_exc())
+    text = _redacted(traceback.format_exc())
     with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:
         log.write(text)
     last = text.strip().splitlines()[-1]

@@ -1,48 +1,40 @@
-"""`evalscribe experiments run`, and `experiments runs work|cancel|resume`: their options and exit codes."""
+"""`evalscribe experiments run`, `experiments runs cancel|resume|rescore|regression-dataset`, `reports wait|ci`."""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 
 from evalscribe.cli import options, output
+from evalscribe.cli.experiments import ExperimentArgument, RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
-from evalscribe.errors import InterruptError, TerminatedError, UnavailableError
+from evalscribe.cli.terminal import RunDisplay
+from evalscribe.errors import InterruptError, TerminatedError, UnavailableError, UsageError
+from evalscribe.experiments.control import cancel_run, launch_run, plan_run, resume_run, start_run, wait_for_run
+from evalscribe.experiments.control import start_run as start_worker
+from evalscribe.experiments.gate import headline
+from evalscribe.experiments.lookup import experiment_named, require_ended, run_named, run_of_experiment, version_of_run
+from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
+from evalscribe.experiments.results import failed_trials, report_run
+from evalscribe.experiments.run_export import markdown_lines
+from evalscribe.experiments.run_text import gate_lines
+from evalscribe.experiments.scorers.stored import own_prompts
+from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
+from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
+from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import BaseModel
-
-    from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
-
-
-ExperimentArgument = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="An experiment, by id or name.", show_default=False)
-]
-RunArgument = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run, by id, the beginning of it, or name.", show_default=False),
-]
-RunOfExperiment = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[EXPERIMENT] RUN",
-        help="A run, by id, the beginning of it, or name; its experiment may stand before it.",
-        show_default=False,
-    ),
-]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end, and exit as its gate says.")]
 Timeout = Annotated[
     str | None,
@@ -61,8 +53,6 @@ Budget = Annotated[
 ]
 EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
-
-
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
 """Most bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
@@ -70,9 +60,8 @@ LEAST = 20_000
 """Bytes reserved for a run, whatever else is in the file, within GitHub's own limit."""
 
 
-def append_step_summary(workspace: "Workspace", run: "ExperimentRun", report: "RunReport") -> None:
+def append_step_summary(workspace: Workspace, run: ExperimentRun, report: RunReport) -> None:
     """Append the run to the step summary, if there is one. A write error is only reported."""
-
     named = os.environ.get(VARIABLE)
     if not named:
         return
@@ -82,10 +71,7 @@ def append_step_summary(workspace: "Workspace", run: "ExperimentRun", report: "R
         output.say(f"Note: the step's summary cannot be written: {error.strerror or error}", file=sys.stderr)
 
 
-def _append(workspace: "Workspace", run: "ExperimentRun", report: "RunReport", path: Path) -> None:
-    from evalscribe.experiments.results import failed_trials
-    from evalscribe.experiments.run_export import markdown_lines
-
+def _append(workspace: Workspace, run: ExperimentRun, report: RunReport, path: Path) -> None:
     room = MOST - (path.stat().st_size if path.exists() else 0)
     if room < LEAST:
         return
@@ -100,13 +86,11 @@ TIMED_OUT = 4
 """Exit codes of all commands that wait for a run or report its gate (also the constants above)."""
 
 
-def end_by_run(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool) -> tuple[int, str]:
+def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> tuple[int, str]:
     """Return the exit code for a run's end, and a line that describes it.
 
     A run that has not ended counts as timed out.
     """
-    from evalscribe.experiments.gate import headline
-
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
         return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}"
@@ -118,21 +102,18 @@ def end_by_run(run: "ExperimentRun", gate: "Gate | None", *, fail_on_gate: bool)
 
 
 def print_run_result(
-    workspace: "Workspace",
-    run: "ExperimentRun",
+    workspace: Workspace,
+    run: ExperimentRun,
     *,
     fail_on_gate: bool,
     form: str,
     clauses: bool = False,
-    within: "Callable[[RunReport], BaseModel] | None" = None,
+    within: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
     """Print the result of a run: one line, the gate's clauses if requested, or the report as JSON (`within` is the
     enclosing document); in GitHub Actions also the step summary. Returns the exit code, also if the reader (`head`,
     `grep -q`) is gone.
     """
-    from evalscribe.experiments.results import report_run
-    from evalscribe.experiments.run_text import gate_lines
-
     report = report_run(workspace, run)
     code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
     if run.terminal:
@@ -149,22 +130,18 @@ def print_run_result(
 
 
 def await_end(
-    workspace: "Workspace",
+    workspace: Workspace,
     run_id: str,
     timeout_s: float | None,
     *,
     fail_on_gate: bool,
     form: str,
-    within: "Callable[[RunReport], BaseModel] | None" = None,
+    within: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
     """Wait for the run and return the exit code of its gate. Ctrl-C ends the waiting, not the run.
 
     `within` is passed to `print_run_result`.
     """
-    from evalscribe.cli.progress import RunDisplay
-    from evalscribe.experiments.control import wait_for_run
-    from evalscribe.experiments.lookup import run_named
-
     try:
         with RunDisplay() as display:
             done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display))
@@ -227,9 +204,6 @@ def run(
 
     With --wait: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
     """
-    from evalscribe.experiments.control import launch_run, plan_run, start_run
-    from evalscribe.experiments.lookup import experiment_named
-
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
@@ -254,8 +228,8 @@ def run(
 
 
 def print_started(
-    workspace: "Workspace",
-    run: "ExperimentRun",
+    workspace: Workspace,
+    run: ExperimentRun,
     told: str,
     *,
     wait: bool,
@@ -264,7 +238,6 @@ def print_started(
     form: str,
 ) -> int:
     """Print the id of a run whose worker was just started, and with `wait` its result."""
-
     if not wait:
         print_id(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
         return 0
@@ -275,11 +248,8 @@ def print_started(
     return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
-def _own_prompts(workspace: "Workspace", run: "ExperimentRun") -> list[str]:
+def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
     """Return notes on prompt templates that the workspace overrides: the folder may be someone else's."""
-    from evalscribe.experiments.lookup import version_of_run
-    from evalscribe.experiments.scorers.stored import own_prompts
-
     own = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
     return [f"scorers ask by the workspace's own prompts: {', '.join(own)}"] if own else []
 
@@ -289,9 +259,6 @@ T = TypeVar("T")
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Do what is left of a run, in this process."""
-    from evalscribe.experiments.lookup import run_named
-    from evalscribe.experiments.worker import work_on_run
-
     with Workspace(Options(max_tokens=max_tokens, env_file=env_file)) as workspace:
         found = run_named(workspace, run)
         output.say(f"{workspace.now()} process {os.getpid()} works on run {found.id}")
@@ -318,10 +285,6 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
     """Cancel a run: what is under way is ended, what was done is kept."""
-
-    from evalscribe.experiments.control import cancel_run
-    from evalscribe.experiments.lookup import run_of_experiment
-
     validate_format(form)
     with Workspace() as workspace:
         done = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
@@ -344,9 +307,6 @@ def resume(
     form: Format = "table",
 ) -> int:
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
-    from evalscribe.experiments.control import resume_run, start_run
-    from evalscribe.experiments.lookup import run_of_experiment
-
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
@@ -357,3 +317,161 @@ def resume(
         return print_started(
             workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
         )
+
+
+def rescore(
+    run: RunOfExperiment,
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this scorer. Repeatable. Default: all.", show_default=False),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why; stands beside the new scores.", show_default=False)
+    ] = None,
+    experiment_version_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID|N", help="By the scorers of this version. Default: those of the run's.", show_default=False
+        ),
+    ] = None,
+    budget: Budget = None,
+    max_tokens: MaxTokens = None,
+    env_file: EnvFile = None,
+    form: Format = "table",
+) -> int:
+    """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
+    place."""
+    validate_format(form)
+    given = Options(budget=budget, max_tokens=max_tokens, env_file=env_file)
+    with Workspace(given) as workspace, RunDisplay() as display:
+        found = run_of_experiment(workspace, run)
+        job = rescore_run(workspace, found, display, scorers=scorer or (), reason=reason, version=experiment_version_id)
+        done = run_until_signal(job)
+    told = (
+        f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "
+        f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
+        f"`evalscribe reports ci {done.run.id}` tells its gate.",
+    )
+    print_document(done, lambda: told, form)
+    return 0
+
+
+def regression_dataset(
+    run: RunArgument,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the dataset and of its experiment.", show_default=False)
+    ],
+    run_item_id: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Take these, in place of all that failed; repeatable.", show_default=False),
+    ] = None,
+    classification: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL_FAULT[,…]",
+            help="Only failures that the run's report classifies so; a person's label beats a judge's.",
+            show_default=False,
+        ),
+    ] = None,
+    reviewed_only: Annotated[
+        bool, typer.Option("--reviewed-only", help="Only those whose classification a person gave or confirmed.")
+    ] = False,
+    start_run: Annotated[bool, typer.Option("--start-run", help="Start the first run of it.")] = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    deployment_id: Annotated[
+        str | None, typer.Option(metavar="ID|NAME", help="The build that is to be run.", show_default=False)
+    ] = None,
+    fail_on_gate: FailOnGate = None,
+    budget: Budget = None,
+    max_tokens: MaxTokens = None,
+    env_file: EnvFile = None,
+    form: Format = "table",
+) -> int:
+    """Make a dataset of a run's failures, published, with an experiment in which every item has to pass.
+
+    RUN may also be a run that was imported or analysed: then a dataset is all that is made.
+    """
+    validate_format(form)
+    if wait and not start_run:
+        raise UsageError("--wait waits for a run: give --start-run as well")
+    timeout_s = None if timeout is None else seconds(timeout)
+    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+        made, started = create_regression_dataset(
+            workspace,
+            run,
+            name=name,
+            run_item_ids=run_item_id or (),
+            classifications=_classifications(classification),
+            reviewed_only=reviewed_only,
+            start_run=start_run,
+            deployment=deployment_id,
+            budget_usd=workspace.settings.budget.value,
+        )
+        if started is not None:
+            start_worker(workspace, started)
+        waiting = started if wait else None
+        if waiting is None or form == "table":
+            print_document(made, lambda: _dataset_lines(made, name), form)
+            sys.stdout.flush()
+        if waiting is None:
+            return 0
+        return await_end(
+            workspace,
+            waiting.id,
+            timeout_s,
+            fail_on_gate=fail_on_gate is not False,
+            form=form,
+            within=lambda report: made.model_copy(update={"report": report}),
+        )
+
+
+def _classifications(text: str | None) -> tuple[Classification, ...]:
+    given = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for one in given:
+        if one not in CLASSIFICATIONS:
+            raise UsageError(f"--classification {one!r} is none of {', '.join(CLASSIFICATIONS)}")
+    if text is not None and not given:
+        raise UsageError(f"--classification names none of {', '.join(CLASSIFICATIONS)}")
+    return tuple(one for one in CLASSIFICATIONS if one in given)
+
+
+def _dataset_lines(made: RegressionMade, name: str) -> Iterator[str]:
+    if made.dataset_id is None:
+        what = "none of its failures is to be taken" if made.left_out else "nothing failed"
+        yield f"Run {made.parent_run_id}: {what}, so nothing was made."
+    else:
+        yield f"dataset     {made.dataset_id}  {name}, {pluralise(made.items, 'item')} of run {made.parent_run_id}"
+        yield f"version     {made.dataset_version_id}"
+    if made.experiment_id:
+        yield f"experiment  {made.experiment_id}  {made.experiment_version_id}"
+    if made.run_id:
+        yield f"run         {made.run_id}"
+    if made.left_out:
+        yield "Left out: " + ", ".join(f"{number:,} {why}" for why, number in made.left_out.items()) + "."
+    yield from (f"Note: {note}." for note in made.notes)
+
+
+def wait(
+    run: RunArgument,
+    timeout: Timeout = None,
+    fail_on_gate: FailOnGate = None,
+    form: Format = "table",
+) -> int:
+    """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
+    timed out."""
+    validate_format(form)
+    timeout_s = None if timeout is None else seconds(timeout)
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        return await_end(workspace, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+
+
+def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
+    """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
+    cancelled; 64 while it goes on."""
+    validate_format(form)
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        require_ended(found, "its gate is decided when it has ended")
+        return print_run_result(workspace, found, fail_on_gate=fail_on_gate is not False, form=form, clauses=True)

@@ -1,170 +1,53 @@
-"""`evalscribe experiments …`: create, update, list, show, archive, sample; and the table of all."""
+"""`evalscribe experiments list|show|archive|runs list|runs show|runs compare`, `reports summary|failures|export`."""
 
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from evalscribe.cli.experiment_results import compare, list_runs, regression_dataset, rescore, show_run
-from evalscribe.cli.experiment_runs import ExperimentArgument, cancel, resume, run, work
-from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
-from evalscribe.interrupts import run_until_signal
+from evalscribe.cli import output as finish
+from evalscribe.cli.output import write_lines
+from evalscribe.cli.tables import Format, print_document, print_list, validate_format
+from evalscribe.experiments.compare import LEAST_COVERAGE, compare_runs
+from evalscribe.experiments.lookup import experiment_named, run_named, run_of_experiment, version_named, version_of_run
+from evalscribe.experiments.results import (
+    ListedExperiment,
+    ListedRun,
+    binding_line,
+    dataset_line,
+    export_trials,
+    failed_trials,
+    list_experiments,
+    listed_runs,
+    report_run,
+    target_line,
+)
+from evalscribe.experiments.run_export import export_lines
+from evalscribe.experiments.run_text import comparison_lines, failure_lines, summary_lines
+from evalscribe.model.experiment import Experiment, ExperimentVersion, RunReport, percent
+from evalscribe.model.run_comparison import RunComparison
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-if TYPE_CHECKING:
-    from evalscribe.experiments.definitions import ExperimentOptions
-    from evalscribe.experiments.results import ListedExperiment
-    from evalscribe.model.experiment import Experiment, ExperimentVersion
-
-
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
-DatasetId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="The dataset that it tries.", show_default=False)
+ExperimentArgument = Annotated[
+    str, typer.Argument(metavar="EXPERIMENT", help="An experiment, by id or name.", show_default=False)
 ]
-DatasetVersionId = Annotated[
-    str | None,
-    typer.Option(metavar="ID|N", help="Its version. Default: the dataset's latest.", show_default=False),
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run, by id, the beginning of it, or name.", show_default=False),
 ]
-TargetType = Annotated[
-    str | None,
-    typer.Option(
-        metavar="component|prompt|judge",
-        help="What is tried; `deployment` is another word for `component`.",
+RunOfExperiment = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[EXPERIMENT] RUN",
+        help="A run, by id, the beginning of it, or name; its experiment may stand before it.",
         show_default=False,
     ),
 ]
-DeploymentId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe deployments create`.", show_default=False)
-]
-ComponentName = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="A component of the deployment. Default: the only one.", show_default=False),
-]
-ComponentType = Annotated[
-    str | None, typer.Option(metavar="agent|function|workflow", help="What it has to be.", show_default=False)
-]
-PromptId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe prompts create`.", show_default=False)
-]
-PromptVersionId = Annotated[
-    str | None, typer.Option(metavar="ID|N", help="Its version. Default: the latest.", show_default=False)
-]
-Judge = Annotated[
-    str | None,
-    typer.Option(metavar="rules|cascade|PROVIDER/MODEL", help="With --target-type judge.", show_default=False),
-]
-Rubric = Annotated[
-    str | None, typer.Option(metavar="NAME[@V]", help="With --target-type judge: by which rubric.", show_default=False)
-]
-BuiltinScorer = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME|JSON",
-        help='A built-in scorer; as JSON {"name","config","required","threshold"} where it needs more. Repeatable.',
-        show_default=False,
-    ),
-]
-ScorerId = Annotated[
-    list[str] | None,
-    typer.Option(metavar="ID|NAME", help="Of `evalscribe scorers create`. Repeatable.", show_default=False),
-]
-Config = Annotated[
-    str | None,
-    typer.Option(
-        metavar="JSON",
-        help='The gate, and how it runs: {"passed_threshold": 0.9, "repetitions": 3, "split": "test"}.',
-        show_default=False,
-    ),
-]
-
-
-def create(
-    name: Name = None,
-    dataset_id: DatasetId = None,
-    dataset_version_id: DatasetVersionId = None,
-    target_type: TargetType = None,
-    deployment_id: DeploymentId = None,
-    component_name: ComponentName = None,
-    component_type: ComponentType = None,
-    prompt_id: PromptId = None,
-    prompt_version_id: PromptVersionId = None,
-    judge: Judge = None,
-    rubric: Rubric = None,
-    builtin_scorer: BuiltinScorer = None,
-    scorer_id: ScorerId = None,
-    config: Config = None,
-    form: Format = "table",
-) -> int:
-    """Make an experiment of a target, a version of a dataset, and scorers. Its id is printed."""
-    asked = _asked(locals())
-    from evalscribe.experiments.definitions import create_experiment, resolve_options
-
-    validate_format(form)
-    with Workspace() as workspace:
-        experiment, version = create_experiment(workspace, resolve_options(workspace, asked))
-    print_id(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
-    return 0
-
-
-def update(
-    experiment: ExperimentArgument,
-    dataset_id: DatasetId = None,
-    dataset_version_id: DatasetVersionId = None,
-    target_type: TargetType = None,
-    deployment_id: DeploymentId = None,
-    component_name: ComponentName = None,
-    component_type: ComponentType = None,
-    prompt_id: PromptId = None,
-    prompt_version_id: PromptVersionId = None,
-    judge: Judge = None,
-    rubric: Rubric = None,
-    builtin_scorer: BuiltinScorer = None,
-    scorer_id: ScorerId = None,
-    config: Config = None,
-    form: Format = "table",
-) -> int:
-    """Give an experiment a new version: what is not said stays. Scorers are replaced whole, config by its keys.
-
-    Earlier versions and their runs stay as they are. The version's id is printed.
-    """
-    return _update(experiment, _asked(locals()), form)
-
-
-def _asked(options: dict[str, Any]) -> "ExperimentOptions":
-    """Convert the options to `ExperimentOptions`, by parameter name."""
-    from evalscribe.experiments.definitions import ExperimentOptions, TargetOptions
-
-    target = {name: options[name] for name in TargetOptions.model_fields if name in options}
-    return ExperimentOptions(
-        name=options.get("name"),
-        dataset_id=options["dataset_id"],
-        dataset_version_id=options["dataset_version_id"],
-        target=TargetOptions(type=options["target_type"], **target),
-        builtin_scorers=tuple(options["builtin_scorer"] or ()),
-        scorer_ids=tuple(options["scorer_id"] or ()),
-        config=options["config"],
-    )
-
-
-def _update(named: str, asked: "ExperimentOptions", form: str) -> int:
-    from evalscribe.experiments.definitions import apply_options, update_experiment, version_options
-    from evalscribe.experiments.lookup import experiment_named, version_named
-
-    validate_format(form)
-    with Workspace() as workspace:
-        experiment = experiment_named(workspace, named)
-        before = version_named(workspace, experiment, None)
-        wanted = apply_options(workspace, version_options(experiment, before), asked)
-        version = update_experiment(workspace, experiment, wanted)
-    if version.id == before.id:
-        told = f"{experiment.name} is so already: version {version.number}"
-    else:
-        told = f"Experiment {experiment.name} is at version {version.number} now"
-    print_id(version.id, version, told, form)
-    return 0
-
-
-HEADS = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
+EXPERIMENT_HEADS = ("id", "name", "type", "status", "version", "target", "dataset", "scorers", "runs")
 
 
 def list_all(
@@ -183,17 +66,15 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List the experiments, oldest first."""
-    from evalscribe.experiments.results import list_experiments
-
     validate_format(form)
     with Workspace() as workspace:
         rows = list_experiments(workspace, dataset=dataset_id, status=status, type=type, page=page, page_size=page_size)
     none = "There is no such experiment: `evalscribe experiments create` makes one, `experiments sample` a ready one."
-    print_list(rows, HEADS, _cells, form, none)
+    print_list(rows, EXPERIMENT_HEADS, _experiment_cells, form, none)
     return 0
 
 
-def _cells(one: "ListedExperiment") -> tuple[object, ...]:
+def _experiment_cells(one: ListedExperiment) -> tuple[object, ...]:
     head = one.experiment
     own = (head.id, head.name, head.type, head.status)
     return *own, one.version, one.target, one.dataset, ", ".join(one.scorers), one.runs
@@ -208,18 +89,14 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show what an experiment tries, on what, and how it is scored. As JSON: the whole version."""
-    from evalscribe.experiments.lookup import experiment_named, version_named
-
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
         wanted = version_named(workspace, found, version)
-        print_document(wanted, lambda: _told(workspace, found, wanted), form)
+        print_document(wanted, lambda: _experiment_lines(workspace, found, wanted), form)
     return 0
 
 
-def _told(workspace: "Workspace", one: "Experiment", version: "ExperimentVersion") -> Iterator[str]:
-    from evalscribe.experiments.results import binding_line, dataset_line, target_line
-
+def _experiment_lines(workspace: Workspace, one: Experiment, version: ExperimentVersion) -> Iterator[str]:
     versions = workspace.store.experiments.experiment_versions(one.id)
     runs = workspace.store.experiment_runs.runs(one.id)
     kind = "" if one.type == "standard" else f", {one.type}"
@@ -240,8 +117,6 @@ def archive(
     form: Format = "table",
 ) -> int:
     """Put an experiment aside: `list --status active` leaves it out. Its runs stay."""
-    from evalscribe.experiments.lookup import experiment_named
-
     validate_format(form)
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
@@ -252,43 +127,148 @@ def archive(
     return 0
 
 
-def sample(form: Format = "table") -> int:
-    """Make an experiment to try things on: a dataset of 20 questions, and two builds of a small agent that answers
-    them without a model. Its id is printed.
-    """
-    from evalscribe.experiments.sample import create_sample
+RUN_HEADS = ("id", "name", "state", "version", "dataset", "pass rate", "gate", "started")
 
+
+def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
+    """List the runs of an experiment, oldest first: state, pass rate over all tries, and whether the gate passed."""
     validate_format(form)
     with Workspace() as workspace:
-        experiment, new = run_until_signal(create_sample(workspace))
-    told = (
-        "Made experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
-        if new
-        else "The experiment sample is there already."
-    )
-    run = "`evalscribe experiments run sample --wait` runs the first build, `--deployment-id sample-second` the second."
-    print_id(experiment.id, experiment, f"{told}\n{run}", form)
+        found = experiment_named(workspace, experiment)
+        rows = listed_runs(workspace, found)
+    none = f"{found.name} has not run yet: `evalscribe experiments run {found.name}` runs it."
+    print_list(rows, RUN_HEADS, _run_cells, form, none)
     return 0
 
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-runs = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+def _run_cells(one: ListedRun) -> tuple[object, ...]:
+    gate = None if one.gate is None else "passed" if one.gate else "failed"
+    rate = f"{one.counts.passed}/{one.run.tries} {percent(one.pass_rate)}"
+    run = one.run
+    state = f"{run.state} (worker gone)" if one.worker_gone else run.state
+    return run.id, run.name, state, one.version, one.dataset, rate, gate, run.started_at
 
-app.command(short_help="Make an experiment; its id is printed.")(create)
-app.command(short_help="Give an experiment a new version.")(update)
-app.command("list", short_help="List the experiments.")(list_all)
-app.command(short_help="Show an experiment: target, dataset, scorers, config.")(show)
-app.command(short_help="Put an experiment aside; its runs stay.")(archive)
-app.command(short_help="Run an experiment, in a process of its own.")(run)
-app.command(short_help="Make an experiment to try things on.")(sample)
-app.add_typer(runs, name="runs", help="List, show, cancel, resume, rescore and compare runs of experiments.")
-runs.command("list", short_help="List the runs of an experiment.")(list_runs)
-runs.command("show", short_help="Show a run: pass rate, scorers, gate, config.")(show_run)
-runs.command(short_help="Cancel a run.")(cancel)
-runs.command(short_help="Let a run go on that failed, was cancelled or lost its worker.")(resume)
-runs.command(short_help="Score what a run gave again, without running anything.")(rescore)
-runs.command(short_help="Compare two runs: verdict, rates, scorers, what flipped.")(compare)
-runs.command("regression-dataset", short_help="Make a dataset and an experiment of a run's failures.")(
-    regression_dataset
-)
-runs.command(hidden=True)(work)
+
+def show_run(run: RunOfExperiment, form: Format = "table") -> int:
+    """Show a run of an experiment: state, pass rate, scorers, gate, and the config of the version that it ran."""
+    with Workspace() as workspace:
+        found = run_of_experiment(workspace, run)
+        version, report = version_of_run(workspace, found), report_run(workspace, found)
+    print_document(report, lambda: _run_lines(report, version), form)
+    return 0
+
+
+def _run_lines(report: RunReport, version: ExperimentVersion) -> Iterator[str]:
+    yield from summary_lines(report)
+    yield f"config     {version.config.model_dump_json(exclude_none=True)}"
+    for binding in version.bindings:
+        yield f"           {binding_line(binding)}"
+
+
+REGRESSED = 2
+TOO_LITTLE = 3
+NOT_COMPARABLE = 65
+
+
+def compare(
+    base: Annotated[
+        str,
+        typer.Argument(metavar="BASE", help="The run to compare with, by id or name.", show_default=False),
+    ],
+    candidate: Annotated[
+        str, typer.Argument(metavar="CANDIDATE", help="The run in question, by id or name.", show_default=False)
+    ],
+    allow_mismatch: Annotated[
+        bool,
+        typer.Option("--allow-mismatch", help="Compare the items and scorers that both share; say what is left out."),
+    ] = False,
+    asserts: Annotated[
+        bool,
+        typer.Option("--assert", help="Exit 2 where the candidate regressed, 3 where too little of it was judged."),
+    ] = False,
+    form: Format = "table",
+) -> int:
+    """Compare two runs of experiments over the same dataset version: verdict, rates, scorers, and what flipped.
+
+    Exits 65 where the runs cannot be compared.
+    """
+    validate_format(form)
+    with Workspace() as workspace:
+        found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
+    print_document(found, lambda: comparison_lines(found), form)
+    if found.verdict == "not-comparable":
+        return NOT_COMPARABLE
+    return _asserted(found) if asserts else 0
+
+
+def _asserted(found: RunComparison) -> int:
+    if found.verdict == "regressed":
+        return REGRESSED
+    ended = found.candidate.state == "completed"
+    return 0 if ended and found.coverage >= LEAST_COVERAGE else TOO_LITTLE
+
+
+def summary(run: RunArgument, form: Format = "table") -> int:
+    """Show what a run of an experiment came to: pass rate with its interval, scorers, cost, and its gate."""
+    with Workspace() as workspace:
+        report = report_run(workspace, run_named(workspace, run))
+    print_document(report, lambda: summary_lines(report), form)
+    return 0
+
+
+def failures(
+    run: RunArgument,
+    flaky: Annotated[
+        bool, typer.Option("--flaky", help="Only tries of items that passed in another repetition.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="At most so many. Default: all.", show_default=False)
+    ] = None,
+    form: Format = "table",
+) -> int:
+    """Show the tries of a run that failed, gave no answer (error) or could not be scored (unscored), and why."""
+    validate_format(form)
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        rows = failed_trials(workspace, found, flaky=flaky)
+        if form != "table":
+            print_list(islice(rows, limit), (), lambda _: (), form, none="")
+            return 0
+        number = 0
+        for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)
+            for line in failure_lines(one, repeated=found.repetitions > 1):
+                finish.say(line)
+        more = ", and more than --limit shows" if next(rows, None) else ""
+    once = flaky and found.repetitions == 1
+    why = "; every item was tried once, so none can be flaky" if once else ""
+    finish.say(f"({pluralise(number, 'try')} not passed{more}{why})", file=sys.stderr)
+    return 0
+
+
+def export(
+    run: RunArgument,
+    artifact_format: Annotated[
+        str,
+        typer.Option(
+            "-f",
+            "--artifact-format",
+            metavar="csv|json|jsonl|junit|md|html",
+            help="What to write.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", "--out-file", metavar="FILE", help="Default: standard output.", show_default=False
+        ),
+    ] = None,
+) -> int:
+    """Write every try of a run of an experiment, with its scores, for other programs or for people."""
+    with Workspace() as workspace:
+        found = run_named(workspace, run)
+        lines = export_lines(artifact_format, report_run(workspace, found), lambda: export_trials(workspace, found))
+        write_lines(lines, output, json=artifact_format in ("json", "jsonl"))
+    if output is not None:
+        finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
+    return 0

@@ -8,7 +8,7 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.progress import Display
+from evalscribe.cli.terminal import Display
 from evalscribe.collections.explorations import Explored
 from evalscribe.collections.explorations import explore as use_case
 from evalscribe.interrupts import run_until_signal
@@ -40,7 +40,6 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
-
     given = Options(
         judge=judge,
         reports=reports,

@@ -11,21 +11,19 @@ import typer
 
 from evalscribe.cli import options, output
 from evalscribe.cli import output as finish
-from evalscribe.cli.progress import Display, ImportDisplay
-from evalscribe.collections.choice import CollectionSummary
+from evalscribe.cli.collections import collection_line, run_line
+from evalscribe.cli.terminal import Display, ImportDisplay
 from evalscribe.collections.import_all import ImportedAll, import_all
 from evalscribe.collections.importing import FileImport
 from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
 from evalscribe.errors import DataError
-from evalscribe.ids import model_folder
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.rubric import Collection
-from evalscribe.model.run import UNKNOWN, Run
+from evalscribe.model.run import UNKNOWN
 from evalscribe.model.storage import AddedCounts
 from evalscribe.settings import Options
 from evalscribe.sources.snapshot import SnapshotWriter
-from evalscribe.text import one_line, pluralise
+from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 
 MOST_RUNS = 20
@@ -57,26 +55,11 @@ def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
     yield from _next(done, dry_run=dry_run)
 
 
-def run_line(run: Run) -> str:
-    """Format a run on one line, with its counts."""
-    counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
-    rest = [f"{number} {what}" for number, what in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number]
-    model = "/".join(model_folder(run.provider, run.model))
-    partly = "; INCOMPLETE: its import has not ended; import it again" if run.status == "importing" else ""
-    return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
-
-
 def _came_in(one: FileImport, *, dry_run: bool) -> str:
     statuses = ", ".join(f"{number} {status}" for status, number in sorted(one.statuses.items()))
     if dry_run:
         return f"would come in: {statuses or 'nothing'}"
     return f"{_added(one.added)} ({statuses or 'no evals'})"
-
-
-def collection_line(one: Collection | CollectionSummary) -> str:
-    """Format a collection's name, with its id if that differs."""
-    name, id = one_line(one.name), one_line(one.id)
-    return name if name == id else f"{name} (id {id})"
 
 
 def _added(added: AddedCounts) -> str:
@@ -134,7 +117,6 @@ def import_runs(
     as_json: options.Json = False,
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
-
     given = Options(engine=engine, ray_address=ray_address, deployment=deployment, key_file=key_file, env_file=env_file)
 
     async def main() -> int:
@@ -165,7 +147,6 @@ def fetch(
     convex_dir: options.ConvexDir = None,
 ) -> int:
     """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
-
     given = Options(deployment=deployment, key_file=key_file, env_file=env_file, via=via, convex_dir=convex_dir)
 
     async def main() -> None:

@@ -177,7 +177,6 @@ def init(
 
     Nothing that is there is overwritten: it stays as it is, and what should be added to it is printed.
     """
-
     done = write_starter_files(folder, claude=claude, cursor=cursor, vscode=vscode)
     _show(done)
     _show_next(done, for_editors=claude or cursor or vscode)
@@ -185,7 +184,6 @@ def init(
 
 
 def _show(done: "InitResult") -> None:
-
     for title, state in (("Wrote", "written"), ("There already", "unchanged"), ("Kept as they are", "kept")):
         some = [one for one in done.files if one.state == state]
         if some:
@@ -197,7 +195,6 @@ def _show(done: "InitResult") -> None:
 
 
 def _show_next(done: "InitResult", *, for_editors: bool) -> None:
-
     say()
     if for_editors:
         say(f"Editors start `{done.command} mcp`, and must find it. Open the folder in a window of its own.")

@@ -2,16 +2,18 @@
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import Annotated, TextIO
 
 import typer
 from pydantic import RootModel
 
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, say, usage_line
-from evalscribe.cli.progress import Display
+from evalscribe.cli.terminal import Display
 from evalscribe.collections.judge import Judgement, Judgements
 from evalscribe.collections.judge import judge as use_case
+from evalscribe.collections.judge_eval import JudgeEval
+from evalscribe.collections.judge_eval import judge_eval as compare_judges
 from evalscribe.errors import DataError, UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.builder import CASCADE
@@ -22,9 +24,6 @@ from evalscribe.model.chat import Usage
 from evalscribe.settings import Options
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.collections.judge_eval import JudgeEval
 
 
 def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
@@ -124,7 +123,6 @@ def judge(
     as_json: options.Json = False,
 ) -> int:
     """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
-
     chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
         raise UsageError("--where chooses among the agent runs of a collection: leave out the subjects")
@@ -164,7 +162,6 @@ def judge(
 
 def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
     """Return the rubric and the subjects. Raises `UsageError` if one is missing."""
-
     if rubric is None and not names:
         raise UsageError("judge by which rubric? `evalscribe rubric list` shows what there is")
     by, subjects = (rubric, names) if rubric is not None else (names[0], names[1:])
@@ -210,8 +207,6 @@ def judge_eval(
     as_json: options.Json = False,
 ) -> int:
     """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
-    from evalscribe.collections.judge_eval import judge_eval as use_case
-
     given = Options(
         engine=engine,
         ray_address=ray_address,
@@ -230,7 +225,7 @@ def judge_eval(
     async def main() -> int:
         async with Workspace(given) as workspace:
             with Display(quiet=False) as display:
-                found = await use_case(
+                found = await compare_judges(
                     workspace,
                     rubric,
                     dataset,
@@ -246,8 +241,7 @@ def judge_eval(
     return run_until_signal(main())
 
 
-def _show(found: "JudgeEval") -> None:
-
+def _show(found: JudgeEval) -> None:
     number = pluralise(found.judges[0].subjects, "subject")
     say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")
     columns = {one.name: one.calibration for one in found.judges}

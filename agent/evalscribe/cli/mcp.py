@@ -21,7 +21,6 @@ def mcp(
     ] = None,
 ) -> int:
     """Serve this workspace to a coding agent over MCP, on standard input and output."""
-
     if folder is not None:
         try:
             os.chdir(folder)

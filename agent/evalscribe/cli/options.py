@@ -93,7 +93,6 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 def checked_date(text: str | None) -> str | None:
     """Return the date unchanged. Raises `UsageError` if it is invalid."""
-
     try:
         return None if text is None else date.fromisoformat(text).isoformat()
     except ValueError:
@@ -108,7 +107,6 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 def seconds(text: str) -> float:
     """Parse a duration: `15m`, `1h30m`, `90s`, `500ms`; a bare number is seconds. Raises `UsageError`."""
-
     given = text.strip().lower()
     if _NUMBER.fullmatch(given):
         return float(given)
@@ -119,7 +117,6 @@ def seconds(text: str) -> float:
 
 def moment(text: str, option: str) -> str:
     """Return a time as ISO 8601 in UTC, the default zone. Raises `UsageError` naming the option."""
-
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -42,7 +42,6 @@ def publish(
     The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
     GITHUB_TOKEN or GH_TOKEN for the pull request.
     """
-
     with Workspace(Options(reports=reports, env_file=env_file, api_url=api_url)) as workspace:
         settings = workspace.settings
         done = use_case(workspace, report, remote=remote, draft=draft, dry_run=dry_run)

@@ -43,7 +43,6 @@ def recurring(
     With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
     experiment, and of equal task and grader, are counted together; only runs that were analysed here are known.
     """
-
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")
     with Workspace(Options(reports=reports)) as workspace:

@@ -1,4 +1,4 @@
-"""Check reports, print the result, and tell the pull request of a job."""
+"""`evalscribe reports check`: check reports, and tell the pull request of a job."""
 
 import json
 import os
@@ -7,8 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+import typer
+
+from evalscribe.cli import options
 from evalscribe.cli import output as finish
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git.hosts import open_forge, repository_of
@@ -21,16 +24,61 @@ from evalscribe.reports.problems import check_annotations, check_comment, check_
 from evalscribe.settings import Options, Settings
 from evalscribe.workspace import Workspace
 
-if TYPE_CHECKING:
-    pass
-
-
 FORMATS = ("text", "github", "json")
 _PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST = 32 * 1024 * 1024
 """Most bytes of an event file; a larger one is not read."""
+
+
+class Actions(Frozen):
+    """Facts about the current job from a GitHub Actions runner; none of them is a setting."""
+
+    workspace: Path
+    """The root of the checked out repository."""
+    remote_url: str | None = None
+    """The repository that the workflow runs in; for a pull request, its target."""
+    pull_request: int | None = None
+    base: str | None = None
+    """The commit that the pull request is based on."""
+    summary: Path | None = None
+    """File of the step summary."""
+
+
+def check(
+    report: Annotated[
+        list[str] | None, typer.Argument(metavar="REPORT", help="Only these reports. Default: all.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="text|github|json",
+            help="How to print problems. Default: text, in GitHub Actions github.",
+            show_default=False,
+        ),
+    ] = None,
+    evidence: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Compare quotations with this snapshot of a run too.")
+    ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Fetch evidence that is not in the store; needs the deploy key.")
+    ] = False,
+    comment: Annotated[
+        bool, typer.Option("--comment", help="In GitHub Actions: tell the pull request in one comment.")
+    ] = False,
+    reports: options.Reports = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+) -> int:
+    """Check that reports can be read, agree with themselves, link to what is there, and quote what the evidence says.
+
+    Exit code 65 for errors; warnings and notices are only told.
+    """
+    given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
+    return print_check(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
 
 
 def print_check(
@@ -78,7 +126,7 @@ def _print(found: CheckResult, output: str) -> None:
         finish.command(line) if output == "github" else finish.say(line)
 
 
-def _comment(found: CheckResult, job: "Actions | None", settings: Settings, output: str) -> str:
+def _comment(found: CheckResult, job: Actions | None, settings: Settings, output: str) -> str:
     """Comment on the pull request; if that fails, return the reason and the comment."""
     body = check_comment(found, _changed(found, job))
     told = _told(body, job, settings)
@@ -90,7 +138,7 @@ def _comment(found: CheckResult, job: "Actions | None", settings: Settings, outp
     return body
 
 
-def _changed(found: CheckResult, job: "Actions | None") -> tuple[CheckedReport, ...] | None:
+def _changed(found: CheckResult, job: Actions | None) -> tuple[CheckedReport, ...] | None:
     if job is None or job.base is None:
         return None
     try:
@@ -99,24 +147,10 @@ def _changed(found: CheckResult, job: "Actions | None") -> tuple[CheckedReport, 
         return None
 
 
-def _told(body: str, job: "Actions | None", settings: Settings) -> CommentOutcome:
+def _told(body: str, job: Actions | None, settings: Settings) -> CommentOutcome:
     if job is None or job.pull_request is None:
         return CommentOutcome(why_not="there is no pull request here")
     return post_comment(lambda: open_forge(settings, job.remote_url), job.pull_request, body)
-
-
-class Actions(Frozen):
-    """Facts about the current job from a GitHub Actions runner; none of them is a setting."""
-
-    workspace: Path
-    """The root of the checked out repository."""
-    remote_url: str | None = None
-    """The repository that the workflow runs in; for a pull request, its target."""
-    pull_request: int | None = None
-    base: str | None = None
-    """The commit that the pull request is based on."""
-    summary: Path | None = None
-    """File of the step summary."""
 
 
 def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:

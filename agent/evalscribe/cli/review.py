@@ -16,7 +16,15 @@ from evalscribe.judging.calibration_text import NONE, confusion, share, side_by_
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
 from evalscribe.reports.agreement import AgreementStats, ReviewerRow, calibration
 from evalscribe.reports.corrections import correct_label
-from evalscribe.reports.review import Disagreement, ExportedLabels, PendingLabel, ReviewerLabel, SyncResult, statistics
+from evalscribe.reports.review import (
+    Disagreement,
+    ExportedLabels,
+    PendingLabel,
+    ReviewerLabel,
+    SyncResult,
+    export_labels,
+    statistics,
+)
 from evalscribe.reports.review import sync_labels as use_case
 from evalscribe.settings import Options
 from evalscribe.text import pluralise
@@ -36,7 +44,6 @@ Kind = Annotated[
 Note = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Why, as a `Reviewer:` line of the finding.", show_default=False)
 ]
-
 Ref = Annotated[
     str | None,
     typer.Option(metavar="REF", help="What reports are merged into. Default: the remote's main branch, else HEAD."),
@@ -49,7 +56,6 @@ def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
     """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
-
     folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None
@@ -68,7 +74,6 @@ def label(
 @app.command(short_help="Read corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read who corrected or confirmed what in merged reports; later analyses use it. Done twice, nothing changes."""
-
     with _opened(reports) as workspace:
         print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0
@@ -77,7 +82,6 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
 @app.command(short_help="Show how well judges agree with reviewers.")
 def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
-
     with _opened(reports) as workspace:
         print_agreement(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
     return 0
@@ -86,20 +90,16 @@ def stats(reports: options.Reports = None, as_json: options.Json = False) -> int
 @app.command(short_help="Write the labels as a dataset for `judge-eval`.")
 def export(file: File, reports: options.Reports = None) -> int:
     """Write every label in force as a dataset, on which a change of prompt, model or rule has to prove itself."""
-    from evalscribe.reports.review import export_labels as use_case
-
     with _opened(reports) as workspace:
-        print_export(use_case(workspace.store.analyses, file))
+        print_export(export_labels(workspace.store.analyses, file))
     return 0
 
 
 def _opened(reports: Path | None) -> "Workspace":
-
     return Workspace(Options(reports=reports))
 
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
-
     if word not in known:
         raise UsageError(f"{word!r} is no {what}; it is one of {', '.join(known)}")
     return word

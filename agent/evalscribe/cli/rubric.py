@@ -1,18 +1,23 @@
 """`evalscribe rubric create|list|show|validate|diff`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from evalscribe.cli import options, output
 from evalscribe.errors import DataError
-from evalscribe.judging.rubrics import create_rubric, diff_rubrics, find_rubric, to_yaml, validate_rubrics
+from evalscribe.judging.rubrics import (
+    ListedRubric,
+    create_rubric,
+    diff_rubrics,
+    find_rubric,
+    list_rubrics,
+    to_yaml,
+    validate_rubrics,
+)
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.judging.rubrics import ListedRubric
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
@@ -25,7 +30,6 @@ def create(
     collection: Collection = "default",
 ) -> int:
     """Make the next version of a rubric from its file; nothing where the latest version says the same."""
-
     with Workspace() as workspace:
         done = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
@@ -34,10 +38,8 @@ def create(
 
 
 @app.command("list", short_help="List the rubrics and their latest versions.")
-def list_rubrics(collection: Collection = "default", as_json: options.Json = False) -> int:
+def list_all(collection: Collection = "default", as_json: options.Json = False) -> int:
     """List the rubrics: shipped, in the workspace, and stored versions."""
-    from evalscribe.judging.rubrics import list_rubrics
-
     with Workspace() as workspace:
         listing = list_rubrics(workspace.store.collections, workspace.prompts, collection)
     output.print_json(listing) if as_json else output.say("\n".join(_in_short(listing.rubrics)))
@@ -47,7 +49,6 @@ def list_rubrics(collection: Collection = "default", as_json: options.Json = Fal
 @app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
-
     with Workspace() as workspace:
         shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     output.print_json(shown) if as_json else output.say(to_yaml(shown).rstrip("\n"))
@@ -57,7 +58,6 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
 @app.command(short_help="Check that files are rubrics; exit code 65 if not.")
 def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
     """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
-
     done = validate_rubrics(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
@@ -73,19 +73,18 @@ def diff(
     collection: Collection = "default",
 ) -> int:
     """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
-
     with Workspace() as workspace:
         lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)
     output.say(lines.rstrip("\n") or "no difference")
     return 0
 
 
-def _in_short(rubrics: "Sequence[ListedRubric]") -> list[str]:
+def _in_short(rubrics: Sequence[ListedRubric]) -> list[str]:
     widest = max((len(one.name) for one in rubrics), default=0)
     return [f"{one.name.ljust(widest)}  {_state(one)}" for one in rubrics]
 
 
-def _state(one: "ListedRubric") -> str:
+def _state(one: ListedRubric) -> str:
     """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubric create failure` makes
     version 3`.
     """

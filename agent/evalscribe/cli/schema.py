@@ -13,7 +13,6 @@ from evalscribe.model.exploration import Exploration
 
 def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Which schema.")]) -> int:
     """Print the JSON Schema of a document: `report` for what --json prints, `rubric` for a YAML file of one."""
-
     schemas = {"report": _report, "rubric": _rubric, "exploration": _exploration}
     if name not in schemas:
         raise UsageError(f"there is no schema {name!r}; there is: {', '.join(schemas)}")
@@ -22,16 +21,13 @@ def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploratio
 
 
 def _report() -> dict[str, Any]:
-
     return Analysis.model_json_schema(mode="serialization")
 
 
 def _rubric() -> dict[str, Any]:
     """Return the rubric's schema with the meta-schema of its `output_schema`."""
-
     return file_schema()
 
 
 def _exploration() -> dict[str, Any]:
-
     return Exploration.model_json_schema(mode="serialization")

@@ -3,20 +3,26 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
 from evalscribe.errors import UsageError
+from evalscribe.experiments.scorers.catalogue import ScorerInfo, list_scorers
+from evalscribe.experiments.scorers.stored import (
+    CreatedScorer,
+    builtin_spec,
+    create_scorer,
+    find_scorer,
+    function_spec,
+    parse_config,
+    rulebook,
+)
 from evalscribe.interrupts import run_until_signal
+from evalscribe.model.score import Scorer
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.experiments.scorers.catalogue import ScorerInfo
-    from evalscribe.experiments.scorers.stored import CreatedScorer
-    from evalscribe.model.score import Scorer
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
@@ -50,7 +56,6 @@ def create(
 
     A function is imported once, so that an id is only given to what can run.
     """
-
     validate_format(form)
     if (function is None) == (builtin is None):
         raise UsageError("a scorer is made of --function python:package.module:function, or of --builtin NAME")
@@ -67,17 +72,14 @@ def create(
 
 
 @app.command("list", short_help="List the scorers that were made, or the built-in ones.")
-def list_scorers(
+def list_all(
     builtin: Annotated[
         bool, typer.Option("--builtin", help="The built-in ones, with the keys of their config.")
     ] = False,
     form: Format = "table",
 ) -> int:
     """List the scorers that were made, or with --builtin those that are there from the start."""
-
     if builtin:
-        from evalscribe.experiments.scorers.catalogue import list_scorers
-
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
         )
@@ -99,9 +101,6 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
-    from evalscribe.experiments.scorers.catalogue import list_scorers
-    from evalscribe.experiments.scorers.stored import find_scorer
-
     there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
         print_document(there, lambda: _of_listed(there), form)
@@ -113,50 +112,42 @@ def show(
 
 
 def _of_function(
-    workspace: "Workspace", name: str | None, function: str, folder: Path, config: str | None, description: str | None
-) -> "CreatedScorer":
-    from evalscribe.experiments.scorers.stored import create_scorer, function_spec, parse_config
-
+    workspace: Workspace, name: str | None, function: str, folder: Path, config: str | None, description: str | None
+) -> CreatedScorer:
     at = folder.resolve()
     spec, said = run_until_signal(function_spec(name, function, at, parse_config(config)))
     return create_scorer(workspace.store.experiments, spec, workspace.now(), description or said, str(at))
 
 
-def _of_builtin(
-    workspace: "Workspace", name: str, builtin: str, config: str | None, description: str
-) -> "CreatedScorer":
-    from evalscribe.experiments.scorers.stored import builtin_spec, create_scorer, parse_config, rulebook
-
+def _of_builtin(workspace: Workspace, name: str, builtin: str, config: str | None, description: str) -> CreatedScorer:
     given = parse_config(config)
     spec = builtin_spec(name, builtin, given, rulebook(workspace.store.collections, workspace.prompts))
     return create_scorer(workspace.store.experiments, spec, workspace.now(), description)
 
 
-def _line(one: "ScorerInfo") -> str:
+def _line(one: ScorerInfo) -> str:
     return f"{one.line} (a setting of {one.of})" if one.of else one.line
 
 
-def _keys(one: "ScorerInfo") -> str:
+def _keys(one: ScorerInfo) -> str:
     """Format config keys, required ones first and starred."""
     keys = [key for key in one.config_schema.get("properties", {}) if key not in one.required]
     return ", ".join([*(f"{key}*" for key in one.required), *keys])
 
 
-def _cells(one: "Scorer") -> tuple[object, ...]:
-
+def _cells(one: Scorer) -> tuple[object, ...]:
     return one.id, one.name, one.number, _of(one), cut(_config(one), SHOWN_KEYS)
 
 
-def _of(one: "Scorer") -> str:
+def _of(one: Scorer) -> str:
     return f"python:{one.spec.address}" if one.spec.address else one.spec.scorer
 
 
-def _config(one: "Scorer") -> str:
-
+def _config(one: Scorer) -> str:
     return json.dumps({key: value for key, value in one.spec.config.items() if value is not None}, ensure_ascii=False)
 
 
-def _of_scorer(one: "Scorer") -> Iterator[str]:
+def _of_scorer(one: Scorer) -> Iterator[str]:
     spec = one.spec
     yield f"{one.name} ({one.id}), version {one.number} ({spec.id})"
     yield from ([one.description] if one.description else [])
@@ -172,8 +163,7 @@ def _of_scorer(one: "Scorer") -> Iterator[str]:
     yield from (f"{key:<10}  {fact}" for key, fact in facts.items() if fact)
 
 
-def _of_listed(one: "ScorerInfo") -> Iterator[str]:
-
+def _of_listed(one: ScorerInfo) -> Iterator[str]:
     model = "; it asks a model" if one.needs_model else ""
     yield f"{one.name}: {_line(one)}{model}"
     yield from ([f"other names of its settings: {', '.join(one.aliases)}"] if one.aliases else [])

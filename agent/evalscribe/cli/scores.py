@@ -2,22 +2,20 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from evalscribe.cli.options import moment
 from evalscribe.cli.tables import Format, print_document, print_list, validate_format
 from evalscribe.errors import UsageError
+from evalscribe.experiments.results import ShownScore, list_scores
+from evalscribe.experiments.results import score_evidence as use_case
 from evalscribe.experiments.run_text import score_line, word
 from evalscribe.model.experiment_storage import ScoreQuery
-from evalscribe.model.score import ScoreStatus
+from evalscribe.model.score import Score, ScoreStatus
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.experiments.results import ShownScore
-    from evalscribe.model.score import Score
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("id", "item", "try", "scorer", "said", "value", "label", "explanation")
@@ -53,9 +51,6 @@ def list_all(
     form: Format = "table",
 ) -> int:
     """List scores by run, item and try: what each scorer said, with why."""
-
-    from evalscribe.experiments.results import list_scores
-
     validate_format(form)
     if status is not None and status not in get_args(ScoreStatus):
         raise UsageError(f"--status {status!r} is none of {', '.join(get_args(ScoreStatus))}")
@@ -85,8 +80,6 @@ def evidence(
     form: Format = "table",
 ) -> int:
     """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
-    from evalscribe.experiments.results import score_evidence as use_case
-
     wanted = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:
         found = use_case(workspace, score, wanted)
@@ -94,8 +87,7 @@ def evidence(
     return 0
 
 
-def _cells(score: "Score") -> tuple[object, ...]:
-
+def _cells(score: Score) -> tuple[object, ...]:
     said = word(score) if score.current else f"{word(score)} (replaced)"
     value = None if score.value is None else f"{score.value:.3f}"
     label = score.error_type or score.label
@@ -103,8 +95,7 @@ def _cells(score: "Score") -> tuple[object, ...]:
     return score.id, one_line(score.item_key), score.repetition, score.scorer, *told
 
 
-def _told(found: "ShownScore") -> Iterator[str]:
-
+def _told(found: ShownScore) -> Iterator[str]:
     score = found.score
     yield score_line(score)
     yield f"run {score.run_id}, item {score.item_key} #{score.repetition} ({score.run_item_id})"

@@ -1,15 +1,30 @@
 """`evalscribe sql "SELECT …"`."""
 
+import csv
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import JsonValue
 
-from evalscribe.cli import options
-from evalscribe.cli import tables as rows
+from evalscribe.cli import options, output
+from evalscribe.cli.tables import write_table
+from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.query import (
+    MOST_ROWS,
+    TIMEOUT_S,
+    QueryResult,
+    QueryTables,
+    document_tables,
+    metadata_keys,
+    run_query,
+)
 from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.model.storage import Tables
 from evalscribe.settings import Options
+from evalscribe.text import visible
 from evalscribe.workspace import Workspace
 
 
@@ -38,12 +53,9 @@ def sql(
     as_json: options.Json = False,
 ) -> int:
     """Ask a collection in SQL: one SELECT over its runs, transcripts, findings and results. It only reads."""
-    from evalscribe.collections.choice import choose_collection
-    from evalscribe.collections.query import MOST_ROWS, TIMEOUT_S, run_query
-
     form = "json" if as_json else how or "table"
-    if form not in rows.QUERY_FORMATS:
-        raise UsageError(f"--format {form} is not known: {', '.join(rows.QUERY_FORMATS)}")
+    if form not in QUERY_FORMATS:
+        raise UsageError(f"--format {form} is not known: {', '.join(QUERY_FORMATS)}")
     if tables and (query or file):
         raise UsageError("--tables takes no query")
     asked = None if tables else _query(query, file)
@@ -52,15 +64,14 @@ def sql(
         some = asked is not None or collection or workspace.store.collections.collections()
         which = choose_collection(workspace, collection).id if some else None
         if asked is None or which is None:
-            rows.print_tables(workspace.tables, which, form, timeout_s=seconds)
+            print_tables(workspace.tables, which, form, timeout_s=seconds)
         else:
             answer = run_query(workspace.tables, which, asked, most_rows=max_rows or MOST_ROWS, timeout_s=seconds)
-            rows.print_rows(answer, form)
+            print_rows(answer, form)
     return 0
 
 
 def _query(query: str | None, file: str | None) -> str:
-
     if (query is None) == (file is None):
         raise UsageError('give one query, "SELECT …" or --file FILE; see `evalscribe sql --tables`')
     if query is not None:
@@ -71,3 +82,57 @@ def _query(query: str | None, file: str | None) -> str:
         raise DataError(f"{file} is no UTF-8 text") from None
     except OSError as error:
         raise NotFoundError(f"{file} cannot be read: {error.strerror}") from None
+
+
+QUERY_FORMATS = ("table", "csv", "json")
+
+
+def print_rows(answer: QueryResult, form: str) -> None:
+    """Print rows; omissions are reported on standard error, or in the JSON."""
+    if form == "json":
+        output.print_json(answer)
+        return
+    if form == "csv":
+        _write_csv(answer)
+    else:
+        write_table([list(map(_line, row)) for row in (answer.columns, *answer.rows)])
+        output.say(f"({_count(len(answer.rows))})", file=sys.stderr)
+    if answer.truncated:
+        shown = _count(len(answer.rows))
+        these = "this" if len(answer.rows) == 1 else "these"
+        output.say(f"There is more than {these} {shown}: page with ORDER BY, LIMIT and OFFSET.", file=sys.stderr)
+
+
+def print_tables(tables: Tables, collection_id: str | None, form: str, *, timeout_s: float) -> None:
+    keys = metadata_keys(tables, collection_id, timeout_s=timeout_s) if collection_id else ()
+    if form == "json":
+        output.print_json(QueryTables(tables=document_tables(), metadata=keys))
+        return
+    for table in document_tables():
+        output.say(f"{table.name}: {table.about}")
+        for column in table.columns:
+            output.say(f"  {column.name:<16} {column.type:<17} {column.about}".rstrip())
+    if keys:
+        output.say("metadata_json of these agent_runs:")
+    for key in keys:
+        output.say(f"  {key.path}  {key.kind}, {key.agent_runs} of them, like {key.sample}")
+
+
+def _write_csv(answer: QueryResult) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for row in (answer.columns, *answer.rows):
+        writer.writerow("" if cell is None else _text(cell) for cell in row)
+
+
+def _line(cell: JsonValue) -> str:
+    return visible(" ".join(_text(cell).split())) if cell is not None else ""
+
+
+def _text(cell: JsonValue) -> str:
+    if isinstance(cell, str):
+        return cell
+    return json.dumps(cell, ensure_ascii=False)
+
+
+def _count(number: int) -> str:
+    return f"{number:,} row{'' if number == 1 else 's'}"

@@ -34,7 +34,6 @@ def create(
     A file has `model`, `messages` or `text`, `system`, `max_tokens`, `effort` and `output_schema`. {{input}} and
     {{input.NAME}} are filled in with an item's input, and nothing else.
     """
-
     validate_format(form)
     wanted = read_prompt(file)
     with Workspace() as workspace:
@@ -47,7 +46,6 @@ def create(
 @app.command("list", short_help="List the prompts with their latest versions.")
 def list_prompts(form: Format = "table") -> int:
     """List the prompts with their latest versions."""
-
     with Workspace() as workspace:
         there = workspace.store.experiments.prompts()
     none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
@@ -61,7 +59,6 @@ def show(
     form: Format = "table",
 ) -> int:
     """Show a version of a prompt: its messages and parameters."""
-
     with Workspace() as workspace:
         one, version = find_prompt(workspace.store.experiments, prompt)
     print_document(version, lambda: _told(one, version), form)
@@ -69,13 +66,11 @@ def show(
 
 
 def _cells(one: "TargetPrompt") -> tuple[object, ...]:
-
     latest = one.versions[-1]
     return one.id, one.name, latest.number, latest.model, cut(one_line(latest.messages[0].content), 60)
 
 
 def _told(one: "TargetPrompt", version: "TargetPromptVersion") -> Iterator[str]:
-
     yield f"prompt {one.name} ({one.id}), version {version.number} of {len(one.versions)} ({version.id})"
     yield f"model      {version.model}, at most {version.max_tokens:,} tokens"
     if version.effort:

@@ -144,7 +144,9 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
     target = version.target
     if not isinstance(target, ComponentTarget):
         if named is not None:
-            raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
+            raise UsageError(
+                f"`deployment_id` has no meaning: the experiment's target is a {target.type}", fields=("deployment_id",)
+            )
         return None
     if named is None:
         return target.deployment_id
@@ -152,8 +154,9 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
     if deployment.component(target.component.name) is None:
         there = ", ".join(component.name for component in deployment.components)
         raise UsageError(
-            f"--deployment-id {named}: it has no component {target.component.name}, which the experiment tries; "
-            f"it has: {there}"
+            f"`deployment_id` {named}: it has no component {target.component.name}, which the experiment tries; "
+            f"it has: {there}",
+            fields=("deployment_id",),
         )
     deployments.component_of(deployment, target.component.name, target.component.type)
     return deployment.id

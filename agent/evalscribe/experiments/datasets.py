@@ -58,7 +58,9 @@ class RemovedItems(Frozen):
 def create_dataset(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
     """Create a dataset. Raises `UsageError` if the name is invalid or taken."""
     if name != prose.name(name):
-        raise UsageError(f"--name {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters")
+        raise UsageError(
+            f"`name` {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters", fields=("name",)
+        )
     dataset = Dataset(id=short_id("ds", [name, now]), name=name, description=prose.visible(description), created_at=now)
     datasets.add(dataset)
     return dataset
@@ -251,7 +253,9 @@ def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str
     wrong = sorted(set(chosen).difference(may_go))
     if wrong:
         told = ", ".join(may_go[:MAX_DUPLICATES_NAMED]) or "none"
-        raise UsageError(f"--remove-item-id {wrong[0]}: not among the duplicates that may go: {told}")
+        raise UsageError(
+            f"`remove_item_id` {wrong[0]}: not among the duplicates that may go: {told}", fields=("remove_item_id",)
+        )
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(chosen) or may_go))
 
 
@@ -348,7 +352,10 @@ def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
             yield item
     if split is not None and splits and split not in splits:
         there = ", ".join(sorted(one for one in splits if one is not None))
-        raise UsageError(f"--split {split!r}: no item is in it; {f'there is: {there}' if there else 'none is in any'}")
+        raise UsageError(
+            f"`split` {split!r}: no item is in it; {f'there is: {there}' if there else 'none is in any'}",
+            fields=("split",),
+        )
 
 
 def item_excerpts(item: Item) -> ListedItem:
@@ -525,7 +532,7 @@ def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
     JSON lines can be uploaded again. In a table, texts stay as they are and other values are JSON.
     """
     if form not in FORMATS:
-        raise UsageError(f"--format {form!r} is none of {', '.join(FORMATS)}")
+        raise UsageError(f"`format` {form!r} is none of {', '.join(FORMATS)}", fields=("format",))
     return map(render_item, items) if form == "jsonl" else _rows(items)
 
 

@@ -81,7 +81,13 @@ def update_experiment(
 def new_version(workspace: Workspace, experiment_id: str, wanted: NewExperiment) -> ExperimentVersion:
     """Build a version; the store numbers it. Raises `UsageError` without a scorer or an item."""
     if not wanted.bindings:
-        raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
+        raise UsageError(
+            "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
+            fields=(
+                "builtin_scorer",
+                "scorer_id",
+            ),
+        )
     number_of_items(workspace, wanted.dataset_version_id, wanted.config.split)
     return ExperimentVersion(
         id=ExperimentVersion.id_of(
@@ -132,22 +138,23 @@ def _object(text: str | None) -> dict[str, object]:
     try:
         given = StrictJson().decode("{}" if text is None else text)
     except DataError as error:
-        raise UsageError(f"--config: {error}") from None
+        raise UsageError(f"`config`: {error}", fields=("config",)) from None
     if not isinstance(given, dict):
-        raise UsageError('--config must be a JSON object, such as {"passed_threshold": 0.9}')
+        raise UsageError('`config` must be a JSON object, such as {"passed_threshold": 0.9}', fields=("config",))
     return given
 
 
 def _checked(given: Mapping[str, object]) -> ExperimentConfig:
     if unknown := [key for key in given if key not in ExperimentConfig.model_fields]:
         raise UsageError(
-            f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(ExperimentConfig.model_fields))}"
+            f"`config` knows no {unknown[0]!r}; there is: {', '.join(sorted(ExperimentConfig.model_fields))}",
+            fields=("config",),
         )
     try:
         return ExperimentConfig.model_validate(given, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"--config: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UsageError(f"`config`: {'.'.join(map(str, first['loc']))}: {first['msg']}", fields=("config",)) from None
 
 
 OPTIONS = {
@@ -193,10 +200,14 @@ def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpe
     """
     named = asked.type or (before.type if before else None)
     if named is None:
-        raise UsageError("an experiment needs a target: --target-type component, prompt or judge")
+        raise UsageError(
+            "an experiment needs a target: `target_type` component, prompt or judge", fields=("target_type",)
+        )
     type = OTHER_WORDS.get(named, named)
     if type not in OPTIONS:
-        raise UsageError(f"--target-type {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}")
+        raise UsageError(
+            f"`target_type` {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}", fields=("target_type",)
+        )
     _refuse_others(asked, type)
     if type == "prompt":
         return _prompt(workspace, asked, before if isinstance(before, PromptTarget) else None)
@@ -208,7 +219,10 @@ def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpe
 def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarget | None) -> ComponentTarget:
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
-        raise UsageError("a component has to be deployed: --deployment-id ID, of `evalscribe deployments create`")
+        raise UsageError(
+            "a component has to be deployed: `deployment_id` ID, of `evalscribe deployments create`",
+            fields=("deployment_id",),
+        )
     deployment = deployments.find_deployment(workspace.store.experiments, named)
     name = asked.component_name or (before.component.name if before else None)
     return ComponentTarget(
@@ -219,7 +233,7 @@ def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarg
 def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | None) -> PromptTarget:
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
-        raise UsageError("which prompt? --prompt-id ID, of `evalscribe prompts create`")
+        raise UsageError("which prompt? `prompt_id` ID, of `evalscribe prompts create`", fields=("prompt_id",))
     prompt = prompt_named(workspace.store.experiments, named)
     return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
 
@@ -227,10 +241,13 @@ def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | N
 def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | None) -> JudgeTarget:
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
-        raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
+        raise UsageError("which judge? `judge` rules, cascade or PROVIDER/MODEL", fields=("judge",))
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
-        raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
+        raise UsageError(
+            f"`judge` {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}",
+            fields=("judge",),
+        )
     found = store_rubric(
         workspace.store.collections, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE)
     )
@@ -245,7 +262,7 @@ def _refuse_others(asked: TargetOptions, type: str) -> None:
     for of, names in OPTIONS.items():
         for name in names:
             if of != type and getattr(asked, name) is not None:
-                raise UsageError(f"--{name.replace('_', '-')} has no meaning for --target-type {type}")
+                raise UsageError(f"`{name}` has no meaning for `target_type` {type}", fields=(name, "target_type"))
 
 
 class ExperimentOptions(Frozen):
@@ -268,11 +285,17 @@ def resolve_options(workspace: Workspace, asked: ExperimentOptions) -> NewExperi
         NotFoundError: Something that an option names does not exist.
     """
     if not asked.name:
-        raise UsageError("an experiment needs a name: --name NAME")
+        raise UsageError("an experiment needs a name: `name` NAME", fields=("name",))
     if not asked.dataset_id and not asked.dataset_version_id:
-        raise UsageError("an experiment needs a dataset: --dataset-id ID")
+        raise UsageError("an experiment needs a dataset: `dataset_id` ID", fields=("dataset_id",))
     if not asked.builtin_scorers and not asked.scorer_ids:
-        raise UsageError("an experiment needs a scorer: --builtin-scorer NAME or --scorer-id ID")
+        raise UsageError(
+            "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
+            fields=(
+                "builtin_scorer",
+                "scorer_id",
+            ),
+        )
     dataset_id, version_id = _dataset(workspace, asked)
     target = resolve_target(workspace, asked.target)
     return NewExperiment(
@@ -338,7 +361,7 @@ def read_prompt(path: Path) -> PromptFile:
 def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
-        raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
+        raise UsageError(f"`name` {name}: letters, digits, '.', '_' and '-', and not as an id begins", fields=("name",))
     require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
     before = definitions.prompt(name)

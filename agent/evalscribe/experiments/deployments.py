@@ -132,10 +132,14 @@ def component_of(deployment: Deployment, name: str | None, type: str | None) -> 
     found = deployment.component(name) if name else _only(deployment)
     there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
     if found is None:
-        raise UsageError(f"--component-name {name!r} is none of deployment {deployment.id}; there is: {there}")
+        raise UsageError(
+            f"`component_name` {name!r} is none of deployment {deployment.id}; there is: {there}",
+            fields=("component_name",),
+        )
     if type is not None and type != found.type:
         raise UsageError(
-            f"--component-type {type!r}: component {found.name} of {deployment.id} is of type {found.type}"
+            f"`component_type` {type!r}: component {found.name} of {deployment.id} is of type {found.type}",
+            fields=("component_type",),
         )
     return found
 
@@ -144,7 +148,7 @@ def _only(deployment: Deployment) -> Component:
     if len(deployment.components) == 1:
         return deployment.components[0]
     there = ", ".join(one.name for one in deployment.components)
-    raise UsageError(f"which component? --component-name NAME, of: {there}")
+    raise UsageError(f"which component? `component_name` NAME, of: {there}", fields=("component_name",))
 
 
 def parse_components(
@@ -154,7 +158,9 @@ def parse_components(
     shared = {"type": type, **_model(model)}
     made = tuple(_component(text, shared, _headers(headers)) for text in texts)
     if headers and not any(one.kind == "http" for one in made):
-        raise UsageError("--header is for components at an address, http://… or https://…: none is here")
+        raise UsageError(
+            "`header` is for components at an address, http://… or https://…: none is here", fields=("header",)
+        )
     return made
 
 
@@ -162,11 +168,14 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     name, _, place = text.partition("=")
     kind, address = _place(place)
     if kind is None or not NAME.fullmatch(name):
-        raise UsageError(f"--component {text}: write {FORMS}")
+        raise UsageError(f"`component` {text}: write {FORMS}", fields=("component",))
     instead = "an address takes it from --header NAME=ENV_VAR, a command from its environment"
     require_no_secret(address, f"--component {name}=…", instead)
     if kind == "python" and not _PYTHON.fullmatch(address):
-        raise UsageError(f"--component {text}: a function is python:package.module:function, its module imported")
+        raise UsageError(
+            f"`component` {text}: a function is python:package.module:function, its module imported",
+            fields=("component",),
+        )
     given = {"provider": "component", "model": name, **shared}
     return Component.model_validate(
         {**given, "name": name, "kind": kind, "address": address, "headers": headers if kind == "http" else {}}
@@ -187,8 +196,9 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
         if not _HEADER.fullmatch(text):
             name = text.partition("=")[0]
             raise UsageError(
-                f"--header {name}=…: write NAME=ENV_VAR, the environment variable that holds its value; "
-                "the value itself is never stored"
+                f"`header` {name}=…: write NAME=ENV_VAR, the environment variable that holds its value; "
+                "the value itself is never stored",
+                fields=("header",),
             )
     return dict(text.split("=", 1) for text in texts)
 
@@ -198,7 +208,7 @@ def _model(model: str | None) -> dict[str, str]:
         return {}
     provider, _, name = model.partition("/")
     if not provider or not name:
-        raise UsageError(f"--model {model}: write PROVIDER/MODEL, whose reports the runs belong to")
+        raise UsageError(f"`model` {model}: write PROVIDER/MODEL, whose reports the runs belong to", fields=("model",))
     return {"provider": provider, "model": name}
 
 
@@ -207,13 +217,15 @@ def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
     names = [one.name for one in components]
     twice = [name for name in names if names.count(name) > 1]
     if not names:
-        raise UsageError(f"--component is missing: {FORMS}")
+        raise UsageError(f"`component` is missing: {FORMS}", fields=("component",))
     if twice:
-        raise UsageError(f"--component {twice[0]} is named twice: each has a name of its own")
+        raise UsageError(f"`component` {twice[0]} is named twice: each has a name of its own", fields=("component",))
     if not folder.is_dir():
-        raise UsageError(f"--folder {folder} is no folder")
+        raise UsageError(f"`folder` {folder} is no folder", fields=("folder",))
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
-        raise UsageError(f"--name {name}: letters, digits, '.', '_', '-' and '/', and not as an id begins")
+        raise UsageError(
+            f"`name` {name}: letters, digits, '.', '_', '-' and '/', and not as an id begins", fields=("name",)
+        )
     return folder.resolve()
 
 

@@ -162,7 +162,13 @@ def add_run_items(
         UsageError: A name is ambiguous.
     """
     if expected is not None and len(evals) != 1:
-        raise UsageError("--expected-output says what one eval should give: name that one with --eval")
+        raise UsageError(
+            "`expected_output` says what one eval should give: name that one with `eval`",
+            fields=(
+                "expected_output",
+                "eval",
+            ),
+        )
     run_id, told = _run(workspace, named)
     notes, added = _Notes(), AddedCounts()
     for some in item_batches(_items(_chosen(told, evals, run_id, failed=failed), expected, notes)):

@@ -168,7 +168,9 @@ def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> 
                 f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures {run.id}` shows them"
             )
         if known[id].verdict == "passed":
-            raise UsageError(f"--run-item-id {id}: {known[id].item_key} passed in this try; leave it out")
+            raise UsageError(
+                f"`run_item_id` {id}: {known[id].item_key} passed in this try; leave it out", fields=("run_item_id",)
+            )
     return [known[id] for id in dict.fromkeys(ids)]
 
 
@@ -254,9 +256,21 @@ def create_regression_dataset(
     run = workspace.store.experiment_runs.run(named)
     _check_name(workspace, run, name)
     if reviewed_only and not classifications:
-        raise UsageError("--reviewed-only is about labels: say which with --classification")
+        raise UsageError(
+            "`reviewed_only` is about labels: say which with `classification`",
+            fields=(
+                "reviewed_only",
+                "classification",
+            ),
+        )
     if deployment and not start_run:
-        raise UsageError("--deployment-id says which build to run: give --start-run as well")
+        raise UsageError(
+            "`deployment_id` says which build to run: give `start_run` as well",
+            fields=(
+                "deployment_id",
+                "start_run",
+            ),
+        )
     if run is None and (run_item_ids or start_run):
         what = "--run-item-id" if run_item_ids else "--start-run"
         raise UsageError(f"{what} needs a run of an experiment; for others a dataset is all that can be made")
@@ -294,14 +308,18 @@ def create_regression_dataset(
 def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> None:
     validate_experiment_name(name)
     if workspace.store.datasets.find(name):
-        raise UsageError(f"--name {name}: there is a dataset of this name already; nothing was made")
+        raise UsageError(f"`name` {name}: there is a dataset of this name already; nothing was made", fields=("name",))
     if run and workspace.store.experiments.experiment(name):
-        raise UsageError(f"--name {name}: there is an experiment of this name already; nothing was made")
+        raise UsageError(
+            f"`name` {name}: there is an experiment of this name already; nothing was made", fields=("name",)
+        )
 
 
 def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> None:
     if not isinstance(target, ComponentTarget):
-        raise UsageError(f"--deployment-id has no meaning: the experiment's target is a {target.type}")
+        raise UsageError(
+            f"`deployment_id` has no meaning: the experiment's target is a {target.type}", fields=("deployment_id",)
+        )
     build = deployments.find_deployment(workspace.store.experiments, deployment)
     deployments.component_of(build, target.component.name, target.component.type)
 

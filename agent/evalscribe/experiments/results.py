@@ -91,7 +91,9 @@ def list_experiments(
             found.append((one, version))
     start = (page - 1) * page_size
     if found and start >= len(found):
-        raise UsageError(f"--page {page}: {pluralise(len(found), 'experiment')} of {page_size} a page")
+        raise UsageError(
+            f"`page` {page}: {pluralise(len(found), 'experiment')} of {page_size} a page", fields=("page",)
+        )
     return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
 
 
@@ -448,7 +450,7 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
 
 def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
     if query.since is not None and query.until is not None and query.since >= query.until:
-        raise UsageError("--since has to be before --until: no time is between them")
+        raise UsageError("`since` has to be before `until`: no time is between them", fields=("since", "until"))
     if query.run_id is not None:
         query = query.model_copy(update={"run_id": run_named(workspace, query.run_id).id})
     if query.run_item_id is not None:
@@ -474,10 +476,15 @@ def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) 
     named = {name for one in bindings for name in (one.spec.name, one.scorer_id)}
     if query.scorer is not None and query.scorer not in named:
         there = dict.fromkeys(one.spec.name for one in bindings)
-        raise UsageError(f"--scorer-id {asked.scorer!r} is no scorer of {where}; {_there(there)}")
+        raise UsageError(
+            f"`scorer_id` {asked.scorer!r} is no scorer of {where}; {_there(there)}", fields=("scorer_id",)
+        )
     if query.scorer_version_id not in (None, *(one.spec.id for one in bindings)):
         there = dict.fromkeys(f"{one.spec.id} ({one.spec.name})" for one in bindings)
-        raise UsageError(f"--scorer-version-id {query.scorer_version_id!r} is none of {where}; {_there(there)}")
+        raise UsageError(
+            f"`scorer_version_id` {query.scorer_version_id!r} is none of {where}; {_there(there)}",
+            fields=("scorer_version_id",),
+        )
 
 
 def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
@@ -497,7 +504,7 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
     Raises `UsageError` for an unknown part, `NotFoundError` if the score does not exist.
     """
     if unknown := [part for part in include if part not in PARTS]:
-        raise UsageError(f"--include {unknown[0]!r} is none of {', '.join(PARTS)}")
+        raise UsageError(f"`include` {unknown[0]!r} is none of {', '.join(PARTS)}", fields=("include",))
     score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
     if score is None or found is None:
         raise NotFoundError(

@@ -405,7 +405,7 @@ def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
     The page begins with trials that did not pass.
     """
     if form not in WRITERS:
-        raise UsageError(f"--artifact-format {form!r} is none of {', '.join(WRITERS)}")
+        raise UsageError(f"`artifact_format` {form!r} is none of {', '.join(WRITERS)}", fields=("artifact_format",))
     return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
 
 

@@ -497,7 +497,10 @@ def _chosen(version: ExperimentVersion, wanted: Sequence[str]) -> frozenset[str]
     """Return the names of the scorers to run again."""
     there = [binding.spec.name for binding in version.bindings]
     if unknown := [name for name in wanted if name not in there]:
-        raise UsageError(f"--scorer {unknown[0]!r} is none of version {version.number}; there is: {', '.join(there)}")
+        raise UsageError(
+            f"`scorer` {unknown[0]!r} is none of version {version.number}; there is: {', '.join(there)}",
+            fields=("scorer",),
+        )
     return frozenset(wanted or there)
 
 

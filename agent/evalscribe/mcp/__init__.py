@@ -8,11 +8,10 @@ __all__ = ["ServerWorkspace", "serve"]
 
 def serve(place: ServerWorkspace) -> None:
     """Until standard input ends. Raises `UsageError` where the MCP SDK is not installed."""
-
     try:
         from mcp.server import MCPServer  # noqa: F401
     except ImportError as error:
         raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
-    from evalscribe.mcp.server import run
+    from evalscribe.mcp.server import run  # loads the SDK
 
     run(place)

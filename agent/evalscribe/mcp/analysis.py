@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
+from evalscribe.analysis.analyze import analyze
+from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
+from evalscribe.analysis.explain import explain
 from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import ServerWorkspace
@@ -27,12 +30,9 @@ from evalscribe.model.analysis import (
 )
 from evalscribe.model.protocols import Estimate
 from evalscribe.reports.explanation import explanation
+from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed
-    from evalscribe.settings import Options
 
 MOST_CHARACTERS = 40_000
 """Most characters of findings in one answer."""
@@ -149,11 +149,8 @@ class AnalysisTools:
 
 
 async def _analysed(
-    options: "Options", run: str, told: ProgressReporter, *, rubric: str | None, dry_run: bool, writes: bool
+    options: Options, run: str, told: ProgressReporter, *, rubric: str | None, dry_run: bool, writes: bool
 ) -> AnalysisAnswer:
-    from evalscribe.analysis.analyze import analyze
-    from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult
-
     async with _workspace(options) as workspace:
         done = await analyze(workspace, run, told, rubric=rubric, dry_run=dry_run, writes=writes)
         root = workspace.reports.root
@@ -166,18 +163,17 @@ async def _analysed(
 
 
 @asynccontextmanager
-async def _workspace(options: "Options") -> AsyncIterator["Workspace"]:
+async def _workspace(options: Options) -> AsyncIterator[Workspace]:
     """Open a workspace with its own checkpoints: concurrent or just cancelled calls must not wait for each other.
 
     The store records the remaining work, so the checkpoints are useless afterwards.
     """
-
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:
             yield workspace
 
 
-def _plan(plan: "AnalysisPlan", told: ProgressReporter) -> AnalysisAnswer:
+def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
     asked = plan.groups - plan.known
     return AnalysisAnswer(
         outcome="plan",
@@ -189,15 +185,15 @@ def _plan(plan: "AnalysisPlan", told: ProgressReporter) -> AnalysisAnswer:
     )
 
 
-def _nothing(done: "NothingFailed", told: ProgressReporter) -> AnalysisAnswer:
+def _nothing(done: NothingFailed, told: ProgressReporter) -> AnalysisAnswer:
     return AnalysisAnswer(outcome="nothing-failed", message=done.message, run=_run(done), notes=told.notes)
 
 
-def _run(done: "AnalysisPlan | NothingFailed") -> AnalyzedRun:
+def _run(done: AnalysisPlan | NothingFailed) -> AnalyzedRun:
     return AnalyzedRun(**{name: getattr(done.run, name) for name in AnalyzedRun.model_fields})
 
 
-def _done(done: "AnalysisResult", told: ProgressReporter, report: str | None) -> AnalysisAnswer:
+def _done(done: AnalysisResult, told: ProgressReporter, report: str | None) -> AnalysisAnswer:
     said = done.analysis
     findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
     kept = _bounded(findings)
@@ -231,10 +227,8 @@ def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
 
 
 async def _explained(
-    options: "Options", run: str, eval: str, told: ProgressReporter, *, rubric: str | None
+    options: Options, run: str, eval: str, told: ProgressReporter, *, rubric: str | None
 ) -> ExplainAnswer:
-    from evalscribe.analysis.explain import explain
-
     async with _workspace(options) as workspace:
         found = await explain(workspace, run, eval, told, rubric=rubric)
     said = found.analysis

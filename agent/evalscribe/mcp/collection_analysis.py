@@ -1,11 +1,15 @@
 """Tools that judge, compare and explore collections."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
+from evalscribe.collections.comparisons import WrittenComparison, compare
+from evalscribe.collections.explorations import Explored, explore
+from evalscribe.collections.judge import JudgeOutcome
+from evalscribe.collections.judge import judge as use_case
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
@@ -25,14 +29,8 @@ from evalscribe.model.comparison import (
 )
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.result import CitationCounts
+from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.collections.comparisons import WrittenComparison
-    from evalscribe.collections.explorations import Explored
-    from evalscribe.collections.judge import JudgeOutcome
-    from evalscribe.settings import Options
-
 
 JUDGED_CHARACTERS = 60_000
 
@@ -97,8 +95,6 @@ class JudgeTools:
         verified. Without `subjects` evals of the collection are judged, those that `where` chooses. Rules only answer
         rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
         is told. Results are kept: table `judge_results` in SQL."""
-        from evalscribe.collections.judge import judge as use_case
-
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._subject(name) for name in subjects or ()]
         if names and where:
@@ -135,7 +131,7 @@ class JudgeTools:
         return self.place.inside(name) if is_path else name
 
 
-def _judge_answer(outcome: "JudgeOutcome") -> JudgeAnswer:
+def _judge_answer(outcome: JudgeOutcome) -> JudgeAnswer:
     left_out = (f"{outcome.left_out} more were left out: max_subjects",) if outcome.left_out else ()
     notes = (*outcome.notes, *left_out)
     done = outcome.judgements
@@ -252,7 +248,7 @@ class CompareTools:
 
 
 async def _compared(
-    options: "Options",
+    options: Options,
     names: list[str],
     collection: str | None,
     asked: JudgeOptions,
@@ -260,8 +256,6 @@ async def _compared(
     *,
     writes: bool,
 ) -> ComparedRuns:
-    from evalscribe.collections.comparisons import compare
-
     async with Workspace(options) as workspace:
         done = await compare(workspace, names, told, collection=collection, dry_run=asked.only_plans, writes=writes)
         spent = sum(usage.cost_usd for usage in workspace.models.spent().values())
@@ -270,7 +264,7 @@ async def _compared(
     return answer.model_copy(update={"spent_usd": spent, "notes": notes})
 
 
-def _comparison_answer(done: "WrittenComparison") -> ComparedRuns:
+def _comparison_answer(done: WrittenComparison) -> ComparedRuns:
     kind, sides = _sides(done.found)
     two = done.found if isinstance(done.found, Comparison) else None
     return ComparedRuns(
@@ -359,8 +353,6 @@ class ExploreTools:
         """Ask a question of a whole collection: what is seen in its evals, clustered, named and counted, with
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
         is read in batches and the question is answered; without a budget the estimate is told."""
-        from evalscribe.collections.explorations import explore
-
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         with self.place.collection_of(collection) as (_, chosen):
             which = chosen.id
@@ -384,7 +376,7 @@ class ExploreTools:
         return await with_progress(ctx, work)
 
 
-def _exploration_answer(done: "Explored", asked: JudgeOptions) -> ExploredCollection:
+def _exploration_answer(done: Explored, asked: JudgeOptions) -> ExploredCollection:
     found = done.found
     if found is None:
         message = f"Nothing was asked: call again with budget_usd to ask {asked.judge}, or with judge `rules` for free."

@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from evalscribe.collections.choice import choose_collection
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.model.protocols import Library
+from evalscribe.model.rubric import Collection
+from evalscribe.settings import Options, Settings
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.model.protocols import Library
-    from evalscribe.model.rubric import Collection
-    from evalscribe.settings import Options, Settings
 
 NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
 NO_EXPERIMENT = (
@@ -30,31 +28,26 @@ class ServerWorkspace:
     collection: str | None = None
     """Collection for calls that name none."""
 
-    def settings(self, options: "Options | None" = None) -> "Settings":
-
+    def settings(self, options: Options | None = None) -> Settings:
         return Workspace(options).settings
 
-    def library(self) -> "Library":
-
+    def library(self) -> Library:
         return Workspace().reports
 
     def has_store(self) -> bool:
-
         return Workspace().has_store
 
     @contextmanager
-    def stored(self) -> Iterator["Workspace"]:
+    def stored(self) -> Iterator[Workspace]:
         """Open the workspace for reading. Raises `NotFoundError` if there is no store: reading creates none."""
-
         with Workspace() as workspace:
             if not workspace.has_store:
                 raise NotFoundError(NOTHING_YET)
             yield workspace
 
     @contextmanager
-    def experiments(self, options: "Options | None" = None) -> Iterator["Workspace"]:
+    def experiments(self, options: Options | None = None) -> Iterator[Workspace]:
         """Open the workspace for experiments. Raises `NotFoundError` if there is no store."""
-
         with Workspace(options) as workspace:
             if not workspace.has_store:
                 raise NotFoundError(NO_EXPERIMENT)
@@ -67,10 +60,8 @@ class ServerWorkspace:
                 raise NotFoundError(NO_SAMPLE)
 
     @contextmanager
-    def collection_of(self, named: str | None) -> Iterator[tuple["Workspace", "Collection"]]:
+    def collection_of(self, named: str | None) -> Iterator[tuple[Workspace, Collection]]:
         """Open a collection by id or name; else the server's, the configured one or the only one."""
-        from evalscribe.collections.choice import choose_collection
-
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 

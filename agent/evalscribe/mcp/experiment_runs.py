@@ -5,31 +5,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.experiments.compare import compare_runs
+from evalscribe.experiments.control import (
+    PlannedRun,
+    cancel_run,
+    launch_run,
+    plan_run,
+    resume_run,
+    start_run,
+    wait_for_run,
+)
 from evalscribe.experiments.gate import headline
+from evalscribe.experiments.lookup import experiment_named, experiment_of, run_named, version_of_run
+from evalscribe.experiments.results import TrialPage, dataset_line, models_asked, report_run, target_line, trial_page
 from evalscribe.experiments.run_text import explains_failure, word
+from evalscribe.experiments.sample import create_sample
+from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import NO_EXPERIMENT, SAMPLE, ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, run_in_thread, with_progress
 from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, replace_commands, require_within
-from evalscribe.model.experiment import Gate, RunReport, RunSummary, TrialCounts, TrialDetail
+from evalscribe.model.experiment import (
+    Experiment,
+    ExperimentRun,
+    ExperimentVersion,
+    Gate,
+    ItemVerdict,
+    RunReport,
+    RunSummary,
+    TrialCounts,
+    TrialDetail,
+)
 from evalscribe.model.run_comparison import RunComparison
+from evalscribe.model.score import Score
 from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.experiments.control import PlannedRun
-    from evalscribe.experiments.results import TrialPage
-    from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
-    from evalscribe.model.score import Score
-
 
 MOST_CHARACTERS = 40_000
 """Most characters of the trials in one answer."""
@@ -112,10 +130,8 @@ class ExperimentRunTools:
         """Read a run of an experiment: how it stands, pass rate with its interval, each scorer, each clause of the
         gate, and its failures: what was asked, expected and answered, and which scorer says why. `failed` is the
         target's; `error` and `unscored` are a target or a scorer that broke, and say nothing of quality."""
-        from evalscribe.experiments.results import TrialPage
-
         if wait_seconds:
-            await with_progress(ctx, lambda told: wait_for_run(self.place, run, wait_seconds, told))
+            await with_progress(ctx, lambda told: _wait_for(self.place, run, wait_seconds, told))
         verdicts: tuple[ItemVerdict, ...] = () if item is not None else VERDICTS[wanted]
         page = TrialPage(verdicts=verdicts, item=item, offset=offset, limit=limit)
         return await run_in_thread(lambda: self._told(run, page, characters))
@@ -131,8 +147,6 @@ class ExperimentRunTools:
         """Compare two finished runs over the same dataset version: regressed, improved, no detectable change,
         inconclusive or not comparable (exact paired test), each scorer, and what regressed, was fixed or is flaky, with
         what both sides answered. get_experiment_run with `item` has those tries in full. Nothing is written."""
-        from evalscribe.experiments.compare import compare_runs
-
         with self.place.experiments() as workspace:
             found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
         told = {kind: first_fitting(getattr(found, kind), most) for kind, most in MOST_OF_CHANGES.items()}
@@ -142,10 +156,7 @@ class ExperimentRunTools:
             **{**dict(found), **update}, left_out={kind: number for kind, number in left.items() if number}
         )
 
-    def _told(self, named: str, page: "TrialPage", characters: int) -> ExperimentRunDetails:
-        from evalscribe.experiments.lookup import run_named
-        from evalscribe.experiments.results import report_run, trial_page
-
+    def _told(self, named: str, page: TrialPage, characters: int) -> ExperimentRunDetails:
         first = page.offset == 0 and page.item is None
         with self.place.experiments() as workspace:
             run = run_named(workspace, named)
@@ -164,7 +175,7 @@ class ExperimentRunTools:
         return told if report is None else told.model_copy(update=_in_full(run, report))
 
 
-VERDICTS: "dict[Wanted, tuple[ItemVerdict, ...]]" = {
+VERDICTS: dict[Wanted, tuple[ItemVerdict, ...]] = {
     "not passed": ("failed", "error", "unscored"),
     "failed": ("failed",),
     "error": ("error",),
@@ -173,18 +184,14 @@ VERDICTS: "dict[Wanted, tuple[ItemVerdict, ...]]" = {
 }
 
 
-async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
+async def _wait_for(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
     """Wait for the run. Raises `UnavailableError` if its worker is gone."""
-    from evalscribe.experiments.control import wait_for_run
-    from evalscribe.experiments.lookup import run_named
-
     with place.experiments() as workspace:
         await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
 
 
-def run_status(run: "ExperimentRun", report: RunReport) -> str:
+def run_status(run: ExperimentRun, report: RunReport) -> str:
     """Describe a run's status and the next step in one sentence."""
-
     why = replace_commands(report.summary.reason or "")
     if report.gate is None:
         waits = "get_experiment_run with `wait_seconds` waits, cancel_experiment_run ends it"
@@ -195,7 +202,7 @@ def run_status(run: "ExperimentRun", report: RunReport) -> str:
     return f"Run {run.id}: {headline(report.gate)}.{faults}"
 
 
-def _in_full(run: "ExperimentRun", report: RunReport) -> dict[str, object]:
+def _in_full(run: ExperimentRun, report: RunReport) -> dict[str, object]:
     kept, notes = bound_report(report)
     return {"summary": kept.summary, "gate": kept.gate, "message": run_status(run, report), "notes": notes}
 
@@ -227,7 +234,7 @@ def _left(what: str, number: int) -> list[str]:
     return [f"{what}: {number - MOST_NAMED:,} more are not named"] if number > MOST_NAMED else []
 
 
-def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
+def _try(workspace: Workspace, one: TrialDetail, characters: int) -> TryLine:
     return TryLine(
         item=one.item_key,
         repetition=one.repetition,
@@ -242,8 +249,7 @@ def _try(workspace: "Workspace", one: TrialDetail, characters: int) -> TryLine:
     )
 
 
-def _score(workspace: "Workspace", score: "Score", characters: int) -> ScoreLine:
-
+def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
     seen = workspace.store.experiment_runs.evidence(score.id) if explains_failure(score) else None
     return ScoreLine(
         id=score.id,
@@ -339,8 +345,6 @@ class RunTools:
         """Run an experiment: every item of its dataset is tried and scored, and the gate decides. Without start=true
         it only tells what would be run. It goes on in a process of its own; the run's id is told at once, and
         get_experiment_run reads it. Calling twice starts two runs."""
-        from evalscribe.experiments.control import plan_run
-
         plan = partial(
             plan_run,
             name=name,
@@ -375,14 +379,10 @@ class RunTools:
 async def _ran(
     place: ServerWorkspace,
     named: str,
-    plan: "Callable[[Workspace, Experiment], PlannedRun]",
+    plan: Callable[[Workspace, Experiment], PlannedRun],
     asked: _Asked,
     told: ProgressReporter,
 ) -> RunStarted:
-    from evalscribe.experiments.control import launch_run, start_run
-    from evalscribe.experiments.lookup import experiment_named
-    from evalscribe.experiments.sample import create_sample
-
     with Workspace(asked.options) as workspace:
         require_within(asked.budget_usd, workspace.settings)
         if named == SAMPLE and asked.start:
@@ -402,9 +402,6 @@ async def _ran(
 
 
 async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: ProgressReporter) -> RunStarted:
-    from evalscribe.experiments.control import resume_run, start_run
-    from evalscribe.experiments.lookup import run_named, version_of_run
-
     with place.experiments(asked.options) as workspace:
         require_within(asked.budget_usd, workspace.settings)
         run = run_named(workspace, named)
@@ -420,12 +417,8 @@ async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: Prog
     return await _on_its_way(place, run, answer, asked, told)
 
 
-def _plan(workspace: "Workspace", run: "ExperimentRun", version: "ExperimentVersion", asked: _Asked) -> RunStarted:
+def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, asked: _Asked) -> RunStarted:
     """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
-    from evalscribe.experiments.lookup import experiment_of
-    from evalscribe.experiments.results import dataset_line, models_asked, target_line
-    from evalscribe.experiments.scorers.stored import own_prompts
-
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
         raise UsageError(
@@ -451,14 +444,11 @@ def _what_to_say(models: Sequence[str]) -> str:
 
 
 async def _on_its_way(
-    place: ServerWorkspace, run: "ExperimentRun", answer: RunStarted, asked: _Asked, told: ProgressReporter
+    place: ServerWorkspace, run: ExperimentRun, answer: RunStarted, asked: _Asked, told: ProgressReporter
 ) -> RunStarted:
     """Wait for the run, if requested."""
-    from evalscribe.experiments.lookup import run_named
-    from evalscribe.experiments.results import report_run
-
     if asked.wait_seconds:
-        await wait_for_run(place, run.id, asked.wait_seconds, told)
+        await _wait_for(place, run.id, asked.wait_seconds, told)
     with place.experiments() as workspace:
         run = run_named(workspace, run.id)
         report, notes = bound_report(report_run(workspace, run))
@@ -468,9 +458,6 @@ async def _on_its_way(
 
 
 async def _cancelled(place: ServerWorkspace, named: str) -> RunCancelled:
-    from evalscribe.experiments.control import cancel_run
-    from evalscribe.experiments.lookup import run_named
-
     with place.experiments() as workspace:
         run = run_named(workspace, named)
         ended = run.terminal

@@ -5,18 +5,15 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context
 
+from evalscribe.judging.verdicts import Judged
+from evalscribe.model.experiment import ExperimentRun, ItemVerdict
+from evalscribe.model.run import Run
 from evalscribe.redaction.redact import redact
 from evalscribe.text import one_line
-
-if TYPE_CHECKING:
-    from evalscribe.judging.verdicts import Judged
-    from evalscribe.model.experiment import ExperimentRun, ItemVerdict
-    from evalscribe.model.run import Run
-
 
 ThreadResult = TypeVar("ThreadResult")
 
@@ -51,7 +48,7 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
         raise
 
 
-def ignore_outcome(ended: "asyncio.Future[Any]") -> None:
+def ignore_outcome(ended: asyncio.Future[Any]) -> None:
     """Retrieve the outcome of abandoned work, so that it is not reported as an error."""
     if not ended.cancelled():
         ended.exception()
@@ -96,7 +93,7 @@ class ProgressReporter:
         self._lines.append(_short(line))
         self._tell(line)
 
-    def started(self, run: "Run") -> None:
+    def started(self, run: Run) -> None:
         self._tell(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
     def begins(self, name: str) -> None:
@@ -108,10 +105,10 @@ class ProgressReporter:
     def fetched(self, done: int, total: int) -> None:
         self._tell(f"Reading evidence: {done} of {total}")
 
-    def judged(self, event: "Judged") -> None:
+    def judged(self, event: Judged) -> None:
         self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
 
-    def tried(self, run: "ExperimentRun", tally: "Mapping[ItemVerdict, int]") -> None:
+    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
         self._tell(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} tries done")
 
     async def pass_on(self, ctx: Context) -> None:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from evalscribe.collections.requests import complete_results, count_results, list_result_sets, result_set_named
 from evalscribe.errors import NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
@@ -13,10 +14,9 @@ from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
 from evalscribe.model.result import ResultSetSummary
 from evalscribe.redaction.redact import redact
+from evalscribe.reports.reading import find_stored_report, list_reports
+from evalscribe.reports.recurring import RecordedAction, RecurringRow, SharedFailure, alike_evals, recurring_evals
 from evalscribe.workspace import Workspace
-
-if TYPE_CHECKING:
-    from evalscribe.reports.recurring import RecordedAction, RecurringRow, SharedFailure
 
 Models = Annotated[list[str] | None, Field(description="Only these models, as `provider/model`. Default: all.")]
 MOST_CHARACTERS = 60_000
@@ -106,8 +106,6 @@ class ReportTools:
     ) -> ReportList:
         """List the reports of this workspace: model, run, and how many failures have which label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
-        from evalscribe.reports.reading import list_reports
-
         there = list_reports(self.place.library(), model)
         chosen, following = page_of(there, offset, limit)
         lines = []
@@ -128,8 +126,6 @@ class ReportTools:
         characters: tool.Characters = 20_000,
     ) -> ReportText:
         """Read a report, a comparison or another document of the reports folder as markdown, in pages."""
-        from evalscribe.reports.reading import find_stored_report
-
         file = find_stored_report(self.place.library(), name)
         return ReportText(name=file.name, **text_page(redact(file.text), offset, characters).model_dump())
 
@@ -155,8 +151,6 @@ class ReportTools:
         prefix: Annotated[str | None, Field(description="Only sets below this name; names are paths.")] = None,
     ) -> ResultSetList:
         """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
-        from evalscribe.collections.requests import list_result_sets
-
         with self.place.collection_of(collection) as (workspace, chosen):
             sets = list_result_sets(workspace.store.results, chosen, prefix)
         return ResultSetList(collection=chosen.id, sets=tuple(ResultSetSummary.of(*one) for one in sets))
@@ -170,8 +164,6 @@ class ReportTools:
         offset: tool.Offset = 0,
     ) -> ResultList:
         """Read the results of a set: each answer with its citations and whether they hold."""
-        from evalscribe.collections.requests import complete_results, count_results, result_set_named
-
         with self.place.collection_of(collection) as (workspace, chosen):
             made = result_set_named(workspace.store.results, chosen, name)
             there = complete_results(workspace.store.results, made, include_incomplete=include_incomplete)
@@ -185,16 +177,12 @@ class ReportTools:
         )
 
     def _again(self, models: list[str] | None) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
-        from evalscribe.reports.recurring import recurring_evals
-
         with Workspace() as workspace:
             store = workspace.store.analyses if workspace.has_store else None
             told = recurring_evals(workspace.reports, models or (), store)
         return list(map(_again_row, told.rows)), told.notes
 
     def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
-        from evalscribe.reports.recurring import alike_evals
-
         with Workspace() as workspace:
             if not workspace.has_store:
                 raise NotFoundError(
@@ -204,7 +192,7 @@ class ReportTools:
         return [_alike_row(row) for row in told.rows], told.notes
 
 
-def _again_row(row: "RecurringRow") -> RecurringFailureLine:
+def _again_row(row: RecurringRow) -> RecurringFailureLine:
     return RecurringFailureLine(
         eval=row.eval,
         models=(row.model,),
@@ -217,7 +205,7 @@ def _again_row(row: "RecurringRow") -> RecurringFailureLine:
     )
 
 
-def _alike_row(row: "SharedFailure") -> RecurringFailureLine:
+def _alike_row(row: SharedFailure) -> RecurringFailureLine:
     return RecurringFailureLine(
         eval=row.eval,
         models=tuple(one.model for one in row.seen),
@@ -228,7 +216,7 @@ def _alike_row(row: "SharedFailure") -> RecurringFailureLine:
     )
 
 
-def _action(one: "RecordedAction") -> str:
+def _action(one: RecordedAction) -> str:
     return f"{one.seen.report} ({one.held}): {one.text}"
 
 

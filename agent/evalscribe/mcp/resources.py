@@ -10,11 +10,13 @@ from mcp.types import Resource as Listed
 from pydantic import Field
 
 from evalscribe.errors import EvalscribeError
+from evalscribe.judging.rubrics import file_schema
 from evalscribe.mcp.collections import QueryTools
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.model.analysis import Analysis
 from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.redaction.redact import redact
+from evalscribe.reports.reading import find_stored_report
 
 MARKDOWN, JSON = "text/markdown", "application/json"
 REPORTS = "report://{+name}"
@@ -59,8 +61,6 @@ class WorkspaceResources:
 
     def report(self, name: str) -> str:
         """A report, or another document of the reports folder, by its name below it."""
-        from evalscribe.reports.reading import find_stored_report
-
         try:
             return redact(find_stored_report(self.place.library(), name).text)
         except EvalscribeError as error:
@@ -83,22 +83,17 @@ class _Page:
 
     @property
     def there(self) -> bool:
-
         return (shipped_folder("docs") / f"{self.name}.md").is_file()
 
     def __call__(self) -> str:
-
         return (shipped_folder("docs") / f"{self.name}.md").read_text("utf-8")
 
 
 def _report_schema() -> str:
-
     return _json(Analysis.model_json_schema(mode="serialization"))
 
 
 def _rubric_schema() -> str:
-    from evalscribe.judging.rubrics import file_schema
-
     return _json(file_schema())
 
 
@@ -171,5 +166,4 @@ class WorkflowPrompts:
         )
 
     def _page(self, template: str, **values: str) -> str:
-
         return Prompts(self.place.settings().root).render(template, **values)

@@ -1,28 +1,129 @@
-"""The server, with the lists of all tools, resources and prompts."""
+"""The server, with the lists of all tools, resources and prompts, and its connection over standard input and output."""
 
 import asyncio
+import json
 import logging
+import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, BinaryIO, cast
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools.base import Tool
-from mcp.types import Resource
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, Resource, jsonrpc_message_adapter
 
 from evalscribe import __version__
+from evalscribe.errors import DataError
 from evalscribe.interrupts import run_until_signal
-from evalscribe.mcp import stdio
+from evalscribe.json_data import clean_json
 from evalscribe.mcp.analysis import AnalysisTools
 from evalscribe.mcp.collection_analysis import CompareTools, ExploreTools, JudgeTools
 from evalscribe.mcp.collections import BrowseTools, ImportTools, QueryTools
 from evalscribe.mcp.context import ServerWorkspace
-from evalscribe.mcp.datasets import DatasetTools
 from evalscribe.mcp.experiment_runs import ExperimentRunTools, RunTools
-from evalscribe.mcp.experiments import DeploymentTools, ExperimentTools
+from evalscribe.mcp.experiments import DatasetTools, DeploymentTools, ExperimentTools
+from evalscribe.mcp.progress import run_in_thread
 from evalscribe.mcp.reports import ReportTools
 from evalscribe.mcp.resources import MARKDOWN, REPORTS, WorkflowPrompts, WorkspaceResources
 from evalscribe.mcp.tool import READS, STARTS, STORES, WORKS, tool
+
+LONGEST_NUMBER = 300
+"""Most digits of an integer. Python reads at most 4,300, and no argument here needs more than 19."""
+LONGEST_ID = 200
+"""Most characters of a request id that is searched for in an unreadable message."""
+UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
+log = logging.getLogger("evalscribe.mcp")
+
+
+async def _serve(server: Any) -> None:
+    """Serve a low-level server of the SDK on standard input and output until the input ends."""
+    lines = _Lines(_standard_input())
+    async with stdio_server(stdin=cast(Any, lines)) as (read, write):
+        lines.replies = write
+        await server.run(read, write, server.create_initialization_options())
+
+
+class _Lines:
+    """The incoming lines. A line that cannot be read is answered with an error and left out.
+
+    The SDK drops a line that it cannot read, and the client would wait forever. Clients do send such lines: Python's
+    `json` writes lone surrogates, integers of any length and nesting of any depth.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.replies: Any = None
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while line := await run_in_thread(self._stream.readline):
+            text = line.decode("utf-8", "replace")
+            if not text.strip():
+                continue
+            readable = as_readable(text)
+            if readable is not None:
+                yield readable
+                continue
+            log.warning(UNREADABLE)
+            error = ErrorData(code=PARSE_ERROR, message=UNREADABLE)
+            await self.replies.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_of(text), error=error)))
+
+
+def as_readable(line: str) -> str | None:
+    """Repair a message for the SDK: lone surrogates become U+FFFD, huge integers infinity. None if impossible."""
+    if _is_readable(line):
+        return line
+    try:
+        message = json.dumps(clean_json(json.loads(line, parse_int=_number)))
+    except (ValueError, RecursionError, DataError):
+        return None
+    return message if _is_readable(message) else None
+
+
+def id_of(line: str) -> int | str | None:
+    """Find the id of a request that cannot be parsed, without recursion; None if there is none."""
+    depth, before = 0, ("", "")
+    for match in _PART.finditer(line):
+        part = match[0]
+        if depth == 1 and before == ('"id"', ":") and len(part) <= LONGEST_ID:
+            try:
+                found = json.loads(part)
+            except ValueError:
+                return None
+            return clean_json(found) if isinstance(found, str) else found if type(found) is int else None  # type: ignore[return-value]
+        depth += (part in "{[") - (part in "}]")
+        before = (before[1], part)
+    return None
+
+
+def _is_readable(line: str) -> bool:
+    try:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except Exception:  # validators of the SDK may raise anything, and the SDK catches `Exception` too
+        return False
+    return True
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= LONGEST_NUMBER else float("-inf" if digits.startswith("-") else "inf")
+
+
+def _standard_input() -> BinaryIO:
+    """Duplicate standard input, so that tools and their child processes read from an empty one."""
+    try:
+        wire = os.dup(sys.stdin.fileno())
+    except (OSError, ValueError):
+        return sys.stdin.buffer
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    # Not closed: a thread may still wait for a line when the server ends.
+    return os.fdopen(wire, "rb", closefd=False)
+
 
 INSTRUCTIONS = """\
 evalscribe tells why models failed eval runs, and whose fault it was. Runs live in collections: begin with \
@@ -61,7 +162,7 @@ class Server(MCPServer[None]):
             self.add_prompt(prompt)
 
     async def run_stdio_async(self) -> None:
-        await stdio.serve(self._lowlevel_server)
+        await _serve(self._lowlevel_server)
 
     async def list_resources(self) -> list[Resource]:
         return [*await super().list_resources(), *await asyncio.to_thread(self._resources.reports)]
@@ -123,6 +224,5 @@ def prompts(place: ServerWorkspace) -> Iterator[Prompt]:
 
 def run(place: ServerWorkspace) -> None:
     """Serve standard input and output until the input ends. Logs go to standard error."""
-
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
     run_until_signal(Server(place).run_stdio_async())

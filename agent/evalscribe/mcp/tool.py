@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
@@ -20,12 +20,8 @@ from evalscribe.ids import Frozen, canonical_json
 from evalscribe.mcp.progress import run_in_thread
 from evalscribe.model.result import describe_validation_error
 from evalscribe.redaction.redact import redact
-from evalscribe.settings import Options
+from evalscribe.settings import Options, Settings
 from evalscribe.text import visible
-
-if TYPE_CHECKING:
-    from evalscribe.settings import Settings
-
 
 Collection = Annotated[
     str | None,
@@ -87,8 +83,6 @@ WaitSeconds = Annotated[
     int, Field(ge=0, le=300, description="Wait at most so long for the run's end; it goes on after that. Default: 0.")
 ]
 WriteReport = Annotated[bool, Field(description="Write the report into the reports folder. Default: false.")]
-
-
 RULES = "rules"
 
 
@@ -106,13 +100,12 @@ class JudgeOptions(Frozen):
         """Return True if a model is named without a budget: only the estimate is returned."""
         return not self.by_rules and not self.budget_usd
 
-    def options(self, reports: Path | None = None) -> "Options":
-
+    def options(self, reports: Path | None = None) -> Options:
         budget = None if self.only_plans or self.by_rules else self.budget_usd
         return Options(judge=self.judge, budget=budget, max_tokens=self.max_tokens, reports=reports)
 
 
-def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, found: "Settings") -> JudgeOptions:
+def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, found: Settings) -> JudgeOptions:
     """Return the judge's options. Raises `UsageError` for a budget without a judge, or above the workspace's budget."""
     asked = JudgeOptions(judge=judge or RULES, budget_usd=budget_usd, max_tokens=max_tokens)
     if asked.by_rules and budget_usd:
@@ -121,7 +114,7 @@ def judge_options(judge: str | None, budget_usd: float, max_tokens: int | None, 
     return asked
 
 
-def require_within(budget_usd: float, found: "Settings") -> None:
+def require_within(budget_usd: float, found: Settings) -> None:
     """Check the budget. Raises `UsageError` if it exceeds the workspace's."""
     most = found.budget.value
     if budget_usd > most:
@@ -205,6 +198,8 @@ INSTEAD = {
     r"datasets versions list NAME": "get_dataset",
 }
 """Tools that replace the commands which messages recommend after `evalscribe`."""
+PARAMETERS = {"budget": "budget_usd"}
+"""Fields that tools have under another name."""
 ARGUMENTS = {r"--budget(?: USD)?(?![\w-])": "`budget_usd`", r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`"}
 """Options that tools have under another name."""
 log = logging.getLogger("evalscribe.mcp")
@@ -259,7 +254,8 @@ def describe_error(error: EvalscribeError, arguments: Iterable[str] = ()) -> str
 
     Command line options are replaced by this tool's arguments, commands by tools.
     """
-    said = visible(redact(str(error))).encode("utf-8", "replace").decode()
+    text = error.text(lambda field: f"`{PARAMETERS.get(field, field)}`")
+    said = visible(redact(text)).encode("utf-8", "replace").decode()
     said = replace_commands(said)
     for name in arguments:
         said = re.sub(rf"(?<![\w-])--{name.replace('_', '-')}(?![\w-])", f"`{name}`", said)

@@ -150,7 +150,7 @@ def test_duplicates_and_which_of_them_go(datasets: Datasets, dataset: Dataset) -
     groups = find_duplicates(datasets.draft(dataset.id))
     assert [(one.kept.key, [twin.key for twin in one.others]) for one in groups] == [("a", ["c", "d"]), ("b", ["e"])]
     assert groups[0].splits == ("test", "train")
-    with pytest.raises(UsageError, match="--remove-item-id a: not among the duplicates that may go: c, d, e"):
+    with pytest.raises(UsageError, match="`remove_item_id` a: not among the duplicates that may go: c, d, e"):
         remove_duplicates(datasets, dataset, ["a", "d"])
     assert remove_duplicates(datasets, dataset, ["d"]).items == 1
     assert remove_duplicates(datasets, dataset, []).items == 2
@@ -298,5 +298,5 @@ def test_a_table_of_items() -> None:
     assert head == "key,input,expected_output,metadata,events,split,cluster,source"
     assert first == '"a,b","{""q"": 1}",false,,,,,'
     assert second == 'b,"x\n""y""",,,,,,'
-    with pytest.raises(UsageError, match="--format 'xml' is none of jsonl, csv"):
+    with pytest.raises(UsageError, match="`format` 'xml' is none of jsonl, csv"):
         version_lines(items, "xml")

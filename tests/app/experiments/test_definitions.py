@@ -44,10 +44,10 @@ def test_a_whole_definition(lab: Labs) -> None:
 @pytest.mark.parametrize(
     ("without", "said"),
     [
-        ("name", "--name"),
-        ("dataset_id", "--dataset-id"),
-        ("target", "--target-type"),
-        ("builtin_scorers", "--builtin-scorer"),
+        ("name", "`name`"),
+        ("dataset_id", "`dataset_id`"),
+        ("target", "`target_type`"),
+        ("builtin_scorers", "`builtin_scorer`"),
     ],
 )
 def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
@@ -59,13 +59,13 @@ def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (TargetOptions(type="robot"), "--target-type 'robot' is none of component"),
-        (TargetOptions(type="component"), "--deployment-id"),
+        (TargetOptions(type="robot"), "`target_type` 'robot' is none of component"),
+        (TargetOptions(type="component"), "`deployment_id`"),
         (TargetOptions(type="component", deployment_id="base", component_name="x"), "there is: agent"),
         (TargetOptions(type="component", deployment_id="base", component_type="workflow"), "is of type agent"),
-        (TargetOptions(type="component", deployment_id="base", prompt_id="p"), "--prompt-id has no meaning"),
-        (TargetOptions(type="prompt"), "--prompt-id"),
-        (TargetOptions(type="judge"), "--judge"),
+        (TargetOptions(type="component", deployment_id="base", prompt_id="p"), "`prompt_id` has no meaning"),
+        (TargetOptions(type="prompt"), "`prompt_id`"),
+        (TargetOptions(type="judge"), "`judge`"),
     ],
 )
 def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetOptions, said: str) -> None:
@@ -101,7 +101,7 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
     ],
 )
 def test_a_config_that_is_none(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=f"--config.*{said}"):
+    with pytest.raises(UsageError, match=f"`config`.*{said}"):
         merged_config(ExperimentConfig(), text)
 
 
@@ -159,7 +159,7 @@ def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
     with pytest.raises(UsageError, match="is of type workflow"):
         one.run(deployment="other")
     add(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
-    with pytest.raises(UsageError, match=r"--deployment-id older: it has no component .*; it has: legacy"):
+    with pytest.raises(UsageError, match=r"`deployment_id` older: it has no component .*; it has: legacy"):
         one.run(deployment="older")
 
 

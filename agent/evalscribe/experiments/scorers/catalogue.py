@@ -323,5 +323,9 @@ def _check_all_there(bindings: Sequence[Binding], names: Sequence[str]) -> None:
         if missing:
             raise UsageError(
                 f"scorer {binding.spec.name} depends on {missing[0]}, which is not attached: "
-                f"--builtin-scorer {missing[0]} or --scorer-id {missing[0]}"
+                f"`builtin_scorer` {missing[0]} or `scorer_id` {missing[0]}",
+                fields=(
+                    "builtin_scorer",
+                    "scorer_id",
+                ),
             )

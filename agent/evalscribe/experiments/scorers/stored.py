@@ -88,7 +88,7 @@ async def function_spec(
     """
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
-        raise UsageError(f"--function {function}: write python:package.module:function")
+        raise UsageError(f"`function` {function}: write python:package.module:function", fields=("function",))
     if name is not None:
         check_name(name)
     described = await describe(folder, address, "scorer")
@@ -162,9 +162,9 @@ def parse_config(text: str | None) -> dict[str, JsonValue]:
     try:
         given = StrictJson().decode(text or "{}")
     except DataError as error:
-        raise UsageError(f"--config: {error}") from None
+        raise UsageError(f"`config`: {error}", fields=("config",)) from None
     if not isinstance(given, dict):
-        raise UsageError('--config must be a JSON object, such as {"pattern": "refund"}')
+        raise UsageError('`config` must be a JSON object, such as {"pattern": "refund"}', fields=("config",))
     return given
 
 

@@ -1,0 +1,177 @@
+"""`evalscribe experiments create|update|sample`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from evalscribe.cli.experiments import ExperimentArgument
+from evalscribe.cli.tables import Format, print_id, validate_format
+from evalscribe.experiments.definitions import (
+    ExperimentOptions,
+    TargetOptions,
+    apply_options,
+    create_experiment,
+    resolve_options,
+    update_experiment,
+    version_options,
+)
+from evalscribe.experiments.lookup import experiment_named, version_named
+from evalscribe.experiments.sample import create_sample
+from evalscribe.interrupts import run_until_signal
+from evalscribe.workspace import Workspace
+
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
+DatasetId = Annotated[
+    str | None, typer.Option(metavar="ID|NAME", help="The dataset that it tries.", show_default=False)
+]
+DatasetVersionId = Annotated[
+    str | None,
+    typer.Option(metavar="ID|N", help="Its version. Default: the dataset's latest.", show_default=False),
+]
+TargetType = Annotated[
+    str | None,
+    typer.Option(
+        metavar="component|prompt|judge",
+        help="What is tried; `deployment` is another word for `component`.",
+        show_default=False,
+    ),
+]
+DeploymentId = Annotated[
+    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe deployments create`.", show_default=False)
+]
+ComponentName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A component of the deployment. Default: the only one.", show_default=False),
+]
+ComponentType = Annotated[
+    str | None, typer.Option(metavar="agent|function|workflow", help="What it has to be.", show_default=False)
+]
+PromptId = Annotated[
+    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe prompts create`.", show_default=False)
+]
+PromptVersionId = Annotated[
+    str | None, typer.Option(metavar="ID|N", help="Its version. Default: the latest.", show_default=False)
+]
+Judge = Annotated[
+    str | None,
+    typer.Option(metavar="rules|cascade|PROVIDER/MODEL", help="With --target-type judge.", show_default=False),
+]
+Rubric = Annotated[
+    str | None, typer.Option(metavar="NAME[@V]", help="With --target-type judge: by which rubric.", show_default=False)
+]
+BuiltinScorer = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME|JSON",
+        help='A built-in scorer; as JSON {"name","config","required","threshold"} where it needs more. Repeatable.',
+        show_default=False,
+    ),
+]
+ScorerId = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ID|NAME", help="Of `evalscribe scorers create`. Repeatable.", show_default=False),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help='The gate, and how it runs: {"passed_threshold": 0.9, "repetitions": 3, "split": "test"}.',
+        show_default=False,
+    ),
+]
+
+
+def create(
+    name: Name = None,
+    dataset_id: DatasetId = None,
+    dataset_version_id: DatasetVersionId = None,
+    target_type: TargetType = None,
+    deployment_id: DeploymentId = None,
+    component_name: ComponentName = None,
+    component_type: ComponentType = None,
+    prompt_id: PromptId = None,
+    prompt_version_id: PromptVersionId = None,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    builtin_scorer: BuiltinScorer = None,
+    scorer_id: ScorerId = None,
+    config: Config = None,
+    form: Format = "table",
+) -> int:
+    """Make an experiment of a target, a version of a dataset, and scorers. Its id is printed."""
+    asked = _asked(locals())
+    validate_format(form)
+    with Workspace() as workspace:
+        experiment, version = create_experiment(workspace, resolve_options(workspace, asked))
+    print_id(experiment.id, experiment, f"Made experiment {experiment.name}, version 1 ({version.id})", form)
+    return 0
+
+
+def update(
+    experiment: ExperimentArgument,
+    dataset_id: DatasetId = None,
+    dataset_version_id: DatasetVersionId = None,
+    target_type: TargetType = None,
+    deployment_id: DeploymentId = None,
+    component_name: ComponentName = None,
+    component_type: ComponentType = None,
+    prompt_id: PromptId = None,
+    prompt_version_id: PromptVersionId = None,
+    judge: Judge = None,
+    rubric: Rubric = None,
+    builtin_scorer: BuiltinScorer = None,
+    scorer_id: ScorerId = None,
+    config: Config = None,
+    form: Format = "table",
+) -> int:
+    """Give an experiment a new version: what is not said stays. Scorers are replaced whole, config by its keys.
+
+    Earlier versions and their runs stay as they are. The version's id is printed.
+    """
+    return _update(experiment, _asked(locals()), form)
+
+
+def _asked(options: dict[str, Any]) -> ExperimentOptions:
+    """Convert the options to `ExperimentOptions`, by parameter name."""
+    target = {name: options[name] for name in TargetOptions.model_fields if name in options}
+    return ExperimentOptions(
+        name=options.get("name"),
+        dataset_id=options["dataset_id"],
+        dataset_version_id=options["dataset_version_id"],
+        target=TargetOptions(type=options["target_type"], **target),
+        builtin_scorers=tuple(options["builtin_scorer"] or ()),
+        scorer_ids=tuple(options["scorer_id"] or ()),
+        config=options["config"],
+    )
+
+
+def _update(named: str, asked: ExperimentOptions, form: str) -> int:
+    validate_format(form)
+    with Workspace() as workspace:
+        experiment = experiment_named(workspace, named)
+        before = version_named(workspace, experiment, None)
+        wanted = apply_options(workspace, version_options(experiment, before), asked)
+        version = update_experiment(workspace, experiment, wanted)
+    if version.id == before.id:
+        told = f"{experiment.name} is so already: version {version.number}"
+    else:
+        told = f"Experiment {experiment.name} is at version {version.number} now"
+    print_id(version.id, version, told, form)
+    return 0
+
+
+def sample(form: Format = "table") -> int:
+    """Make an experiment to try things on: a dataset of 20 questions, and two builds of a small agent that answers
+    them without a model. Its id is printed.
+    """
+    validate_format(form)
+    with Workspace() as workspace:
+        experiment, new = run_until_signal(create_sample(workspace))
+    told = (
+        "Made experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
+        if new
+        else "The experiment sample is there already."
+    )
+    run = "`evalscribe experiments run sample --wait` runs the first build, `--deployment-id sample-second` the second."
+    print_id(experiment.id, experiment, f"{told}\n{run}", form)
+    return 0
