@@ -17,8 +17,7 @@ from evalscribe.settings import Options, Settings, load
 
 if TYPE_CHECKING:
     from evalscribe.llm.budget import Budget
-    from evalscribe.model.protocols import Engine, Library, Models
-    from evalscribe.model.storage import Tables
+    from evalscribe.model.protocols import Engine, Library, Models, Tables
     from evalscribe.store.store import Storage
 
 DATABASE = "store.db"

@@ -9,7 +9,7 @@ from evalscribe.failures.prepare import FETCHES, fetch_evidence
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
+from evalscribe.store.analyses import AnalysisStore
 
 EVALS = tuple(Eval(id=f"e{n}", category="c", name=f"n{n}", failed_step="tests") for n in range(40))
 RUN = Run(id="r1", provider="p", model="m", failures=EVALS, failed=40, total=50)
@@ -34,7 +34,7 @@ class Slow(RunSource):
         return Evidence(eval=eval, documents=(Document(role="output", path="a.py", text=eval.id),))
 
 
-class Kept(Store):
+class Kept(AnalysisStore):
     """What was put, by eval."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from at_terminal import AtTerminal
 from evalscribe.cli import run, streams
-from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from hostile.test_terminal import ESCAPES, hostile
 from surfaces.made_experiment import Made, items
 from waiting import PATIENCE_S

@@ -8,7 +8,7 @@ from evalscribe.model.rubric import Collection, LabelSet, Rubric
 
 
 class MemoryShelf:
-    """An `evalscribe.model.collection_storage.CollectionStore`."""
+    """A `CollectionStore` in memory."""
 
     def __init__(self) -> None:
         self._collections: dict[str, Collection] = {}

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.result import JudgeResult
 from evalscribe.model.rubric import Collection
-from evalscribe.store.collections import open_collections
+from evalscribe.store.collections import CollectionStore, open_collections
 from store.memory_shelf import MemoryShelf
 from store.shelf_cases import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABELS, RESULT, RUBRIC, THERE
 

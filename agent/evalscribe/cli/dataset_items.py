@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from evalscribe.experiments.items_of_runs import AddedRunItems
     from evalscribe.experiments.reviewed_failures import FromReviews
     from evalscribe.model.dataset import Item
-    from evalscribe.model.experiment_storage import ItemRows
-    from evalscribe.sources.items import CsvColumns
+    from evalscribe.sources.items import CsvColumns, ItemFile
 
 
 Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]
@@ -255,7 +254,7 @@ def _upload(dataset: str, file: str, columns: "CsvColumns | None", partial: bool
 
 
 @contextmanager
-def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemRows]]]":
+def _item_file(file: str, columns: "CsvColumns | None") -> "Iterator[tuple[str, Callable[[], ItemFile]]]":
     """Yield the file's name and a function that opens it, repeatably; standard input (`-`) is copied to a file."""
 
     from evalscribe.sources.items import open_csv, open_items

@@ -20,9 +20,9 @@ from evalscribe.collections.runs import open_source
 from evalscribe.errors import DataError
 from evalscribe.ids import model_folder
 from evalscribe.interrupts import run_until_signal
+from evalscribe.model.record import AddedCounts
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import UNKNOWN, Run
-from evalscribe.model.storage import AddedCounts
 from evalscribe.settings import Options
 from evalscribe.sources.snapshot import SnapshotWriter
 from evalscribe.text import one_line, pluralise

@@ -10,8 +10,7 @@ from evalscribe.cli.options import moment
 from evalscribe.cli.tables import Format, print_document, print_list, validate_format
 from evalscribe.errors import UsageError
 from evalscribe.experiments.run_text import score_line, word
-from evalscribe.model.experiment_storage import ScoreQuery
-from evalscribe.model.score import ScoreStatus
+from evalscribe.model.score import ScoreQuery, ScoreStatus
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from evalscribe.collections.query import QueryResult
-    from evalscribe.model.storage import Tables
+    from evalscribe.model.protocols import Tables
 
 
 QUERY_FORMATS = ("table", "csv", "json")

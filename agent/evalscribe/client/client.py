@@ -15,9 +15,9 @@ from evalscribe.collections.requests import complete_results, count_results, lis
 from evalscribe.errors import NotFoundError
 from evalscribe.judging.judges import JudgeMaker
 from evalscribe.model.chat import Effort
+from evalscribe.model.record import AddedCounts
 from evalscribe.model.result import LLMRequest
 from evalscribe.model.rubric import Collection, LabelSet, Rubric
-from evalscribe.model.storage import AddedCounts
 from evalscribe.model.transcript import AgentRun
 from evalscribe.remote.engine import LOCAL
 from evalscribe.settings import Options

@@ -38,10 +38,9 @@ from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation
 from evalscribe.model.exploration import Cluster, Exploration, Gap, Member, Observation, Passage
-from evalscribe.model.protocols import Estimate, Library
+from evalscribe.model.protocols import Estimate, Library, Tables
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.result import JudgeResult, ResultType
-from evalscribe.model.storage import Tables
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.documents import PlacedDocument, place_document
 from evalscribe.settings import RULES

@@ -5,7 +5,7 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evalscribe import __version__
 from evalscribe.collections.choice import plan_collection
@@ -20,15 +20,17 @@ from evalscribe.collections.runs import SAMPLE, collection_name, open_source
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.worker_pool import run_concurrently
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.protocols import AskParent, LostWork, Worker, WorkerPool
 from evalscribe.model.rubric import Collection
-from evalscribe.model.storage import EvalStore
 from evalscribe.remote.engine import LOCAL
 from evalscribe.sample import checkpoints_file
 from evalscribe.sources.address import SUMMARY, RunOverrides
 from evalscribe.sources.formats import open_records, run_files
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.records import RunStore
 
 Bring = Callable[[Collection, ImportWatcher], Awaitable[FileImport]]
 """Function that imports one file or run."""
@@ -171,7 +173,7 @@ def _is_run(path: str, place: Path) -> bool:
     return not there and ("://" in path or not ("/" in path or "." in path))
 
 
-def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[EvalStore | None, CollectionStore | None]:
+def _parts(workspace: Workspace, *, dry_run: bool) -> "tuple[RunStore | None, CollectionStore | None]":
     return (None, None) if dry_run else (workspace.store.runs, workspace.store.collections)
 
 

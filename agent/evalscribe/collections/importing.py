@@ -5,20 +5,22 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import Field
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.ids import Frozen
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import Record
+from evalscribe.model.record import AddedCounts, Record, Records
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
-from evalscribe.model.storage import AddedCounts, EvalStore, Records
 from evalscribe.sources.formats import EXPLICIT, keep_stated_models
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.records import RunStore
 
 MOST_RECORDS = 500
 FETCHES = 8
@@ -53,8 +55,8 @@ class _Batch(Frozen):
 
 
 async def import_file(
-    archive: EvalStore | None,
-    shelf: CollectionStore | None,
+    archive: "RunStore | None",
+    shelf: "CollectionStore | None",
     records: Records,
     collection: Collection,
     watcher: ImportWatcher,
@@ -87,8 +89,8 @@ async def import_file(
 
 
 def _stored(
-    archive: EvalStore | None,
-    shelf: CollectionStore | None,
+    archive: "RunStore | None",
+    shelf: "CollectionStore | None",
     collection: Collection,
     runs: Sequence[Run],
     records: Sequence[Record],
@@ -101,15 +103,15 @@ def _stored(
     return archive.add(collection.id, runs, records)
 
 
-def _read(archive: EvalStore | None, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
     if archive is None or records.format in EXPLICIT:
         return records.read()
     return keep_stated_models(records.read(), archive.run, said)
 
 
 async def import_source(
-    archive: EvalStore | None,
-    shelf: CollectionStore | None,
+    archive: "RunStore | None",
+    shelf: "CollectionStore | None",
     source: RunSource,
     collection: Collection,
     watcher: ImportWatcher,

@@ -14,13 +14,11 @@ from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import AnalysisWatcher
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import Record
+from evalscribe.model.record import Record, Records
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import EvalStore, Records, Store
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
@@ -32,6 +30,9 @@ from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.sources.convex_payload import PayloadSource
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.records import RunStore
 
 
 SHORTEST_PREFIX = 4
@@ -46,7 +47,7 @@ class ImportProgress(ImportWatcher, Protocol):
         """Show one line to the user."""
 
 
-def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
+def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
     """Return the id of the imported run with this id or prefix; None if there is none.
 
     Raises `UsageError` if the prefix is ambiguous.
@@ -60,7 +61,7 @@ def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
     return next(iter(found), None)
 
 
-def analysed_run(store: Store, name: str) -> str:
+def analysed_run(store: "AnalysisStore", name: str) -> str:
     """Return the id of the analysed run with this id or prefix.
 
     Raises:
@@ -88,8 +89,8 @@ class RunFile:
 
 
 async def import_run(
-    archive: EvalStore,
-    shelf: CollectionStore,
+    archive: "RunStore",
+    shelf: "CollectionStore",
     files: Sequence[RunFile],
     called: tuple[str, str],
     watcher: ImportProgress,
@@ -120,7 +121,7 @@ async def import_run(
     return next(iter(runs))
 
 
-def _home(archive: EvalStore, shelf: CollectionStore, file: RunFile) -> Collection | None:
+def _home(archive: "RunStore", shelf: "CollectionStore", file: RunFile) -> Collection | None:
     """Return the collection that already has the file's first run."""
     collections = shelf.collections()
     first = next(file.open().read(), None) if collections else None
@@ -135,12 +136,12 @@ def _told(file: str, done: FileImport) -> str:
     return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
 
 
-def is_whole(archive: EvalStore, run_id: str) -> bool:
+def is_whole(archive: "RunStore", run_id: str) -> bool:
     """True if at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None
 
 
-def load_record(archive: EvalStore, store: Store, run_id: str, eval_id: str) -> Record | None:
+def load_record(archive: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
     """Load a record; None if nothing readable is stored."""
     record = archive.record(eval_id, run_id=run_id)
     if record is not None:

@@ -21,7 +21,6 @@ from evalscribe.experiments.comparability import (
 from evalscribe.experiments.lookup import experiment_of, items_of, require_ended, run_named, version_of_run
 from evalscribe.experiments.run_text import short_value
 from evalscribe.model.experiment import ExperimentRun, RunItem, percent
-from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.run_comparison import (
     ItemChange,
     ItemSide,
@@ -33,7 +32,7 @@ from evalscribe.model.run_comparison import (
     format_p_value,
     format_points,
 )
-from evalscribe.model.score import Binding, Score
+from evalscribe.model.score import Binding, Score, ScoreQuery
 from evalscribe.statistics.intervals import pass_at, pass_every
 from evalscribe.statistics.paired import Paired, Task, difference, paired
 from evalscribe.statistics.significance import ALPHA, fisher_exact_test, holm

@@ -9,15 +9,17 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from evalscribe.errors import NotFoundError, UnavailableError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.definitions import merged_config, new_version, validate_experiment_name, version_options
 from evalscribe.experiments.lookup import has_no_worker, number_of_items, version_named
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
-from evalscribe.model.experiment_storage import ExperimentRuns
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.experiment_runs import ExperimentRunStore
 
 LOGS = "logs"
 """Folder of worker logs, inside the store's folder."""
@@ -170,7 +172,7 @@ class RunWatcher(Protocol):
 
 
 async def wait_for_run(
-    runs: ExperimentRuns, run_id: str, timeout_s: float | None, watcher: RunWatcher | None = None
+    runs: "ExperimentRunStore", run_id: str, timeout_s: float | None, watcher: RunWatcher | None = None
 ) -> ExperimentRun | None:
     """Wait for a run to end. Returns None if it is still running after `timeout_s`.
 
@@ -196,7 +198,7 @@ async def wait_for_run(
         pause = min(SLOW_S, pause * 1.2)
 
 
-def _require_worker(runs: ExperimentRuns, run: ExperimentRun) -> None:
+def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
     if has_no_worker(runs, run):
         raise UnavailableError(
             f"nobody works on run {run.name or run.id} any more: its worker ended without a word"

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -15,9 +16,11 @@ from evalscribe.experiments.datasets import item_batches
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.json_data import to_text
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.sources.items import ITEM_FIELDS, render_item
 from evalscribe.store.lookup import find_dataset_version
+
+if TYPE_CHECKING:
+    from evalscribe.store.datasets import DatasetStore
 
 DEFAULT = {"train": 0.2, "dev": 0.4, "test": 0.4}
 """Default shares of the splits. A prompted classifier needs few training examples and a large test set."""
@@ -56,7 +59,7 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
     return next((split for split, bound in bounds if place < bound), list(shares)[-1])
 
 
-def split_draft(datasets: Datasets, dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
+def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
     """Assign every item of the draft to a split. Raises `UsageError` for an empty draft."""
     counts = Counter(dict.fromkeys(shares, 0))
     changed = 0
@@ -78,7 +81,7 @@ class PublishedVersion(Frozen):
     """False where the draft's content was a version's already."""
 
 
-def publish_version(datasets: Datasets, dataset: Dataset, description: str, now: str) -> PublishedVersion:
+def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str, now: str) -> PublishedVersion:
     """Publish the draft as a version. Raises `UsageError` for an empty draft."""
     before = {version.id for version in datasets.versions(dataset.id)}
     version = datasets.publish(dataset.id, now, description=description)
@@ -122,7 +125,7 @@ class VersionComparison(Frozen):
         return not (self.added or self.removed or self.changed or self.moved)
 
 
-def compare_versions(datasets: Datasets, dataset: Dataset, base: str, other: str) -> VersionComparison:
+def compare_versions(datasets: "DatasetStore", dataset: Dataset, base: str, other: str) -> VersionComparison:
     """Compare two versions by number, id, `latest` or `draft`. Memory grows with the keys, not with the items.
 
     Raises `NotFoundError` if a version does not exist.
@@ -140,13 +143,13 @@ def compare_versions(datasets: Datasets, dataset: Dataset, base: str, other: str
     )
 
 
-def _items(datasets: Datasets, dataset: Dataset, named: str) -> Iterator[Item]:
+def _items(datasets: "DatasetStore", dataset: Dataset, named: str) -> Iterator[Item]:
     if named == DRAFT:
         return datasets.draft(dataset.id)
     return datasets.items(find_dataset_version(datasets, dataset, named).id)
 
 
-def _side(datasets: Datasets, dataset: Dataset, named: str, items: int) -> VersionSide:
+def _side(datasets: "DatasetStore", dataset: Dataset, named: str, items: int) -> VersionSide:
     if named == DRAFT:
         return VersionSide(name=DRAFT, items=items)
     version = find_dataset_version(datasets, dataset, named)

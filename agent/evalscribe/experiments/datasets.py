@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import Field, JsonValue
 
@@ -13,10 +13,13 @@ from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import InvalidJson, StrictJson, to_text
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item, short_id
-from evalscribe.model.experiment_storage import Datasets, ItemRows
-from evalscribe.model.storage import AddedCounts
+from evalscribe.model.record import AddedCounts
 from evalscribe.sources.items import parse_item
 from evalscribe.text import cut, one_line, pluralise
+
+if TYPE_CHECKING:
+    from evalscribe.sources.items import ItemFile
+    from evalscribe.store.datasets import DatasetStore
 
 MAX_KEYS_NAMED = 10
 
@@ -50,7 +53,7 @@ class RemovedItems(Frozen):
     items: int
 
 
-def create_dataset(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
+def create_dataset(datasets: "DatasetStore", name: str, description: str, now: str) -> Dataset:
     """Create a dataset. Raises `UsageError` if the name is invalid or taken."""
     if name != prose.name(name):
         raise UsageError(f"--name {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters")
@@ -59,7 +62,7 @@ def create_dataset(datasets: Datasets, name: str, description: str, now: str) ->
     return dataset
 
 
-def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedItem:
+def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> AddedItem:
     """Add an example, replacing the one with the same key. Raises `UsageError` if it is invalid."""
     value: dict[str, object] = {"input": json_or_text("--input", example.input)}
     if example.expected is not None:
@@ -75,7 +78,7 @@ def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedIte
     return AddedItem(item=read.item, added=datasets.put(dataset.id, [read.item]), hidden=read.hidden)
 
 
-def remove_items(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
+def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
     """Remove items from the draft. Raises `NotFoundError`, and removes nothing, if a key does not exist."""
     missing = set(keys)
     for item in datasets.draft(dataset.id):
@@ -139,7 +142,7 @@ class UploadResult(Frozen):
 
 
 def upload_items(
-    datasets: Datasets, dataset: Dataset, file: str, opened: Callable[[], ItemRows], *, partial: bool
+    datasets: "DatasetStore", dataset: Dataset, file: str, opened: "Callable[[], ItemFile]", *, partial: bool
 ) -> UploadResult:
     """Upload the items of a file into the draft.
 
@@ -178,7 +181,7 @@ def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
         yield some
 
 
-def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
+def _until_it_breaks(rows: "ItemFile", breaks: list[str]) -> Iterator[Item]:
     """Yield items until the file becomes unreadable; items before that are valid."""
     try:
         yield from rows.read()
@@ -186,7 +189,7 @@ def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
         breaks.append(str(error))
 
 
-def _check(file: str, rows: ItemRows) -> None:
+def _check(file: str, rows: "ItemFile") -> None:
     for _ in rows.read():
         pass
     if rows.bad:
@@ -237,7 +240,7 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
     return tuple(Duplicates(kept=first[one], others=tuple(others[one])) for one in first if one in others)
 
 
-def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
+def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
     """Remove all but the first of each set of duplicates, or only the chosen ones.
 
     Raises `UsageError` if a chosen item is not a later duplicate.
@@ -295,7 +298,7 @@ class ListedItem(Frozen):
     events: int = 0
 
 
-def list_datasets(datasets: Datasets, search: str | None) -> Iterator[ListedDataset]:
+def list_datasets(datasets: "DatasetStore", search: str | None) -> Iterator[ListedDataset]:
     """List datasets in order of creation; `search` filters by name or description, ignoring case."""
     wanted = (search or "").casefold()
     for dataset in datasets.all():
@@ -303,7 +306,7 @@ def list_datasets(datasets: Datasets, search: str | None) -> Iterator[ListedData
             yield _listed(datasets, dataset)
 
 
-def _listed(datasets: Datasets, dataset: Dataset) -> ListedDataset:
+def _listed(datasets: "DatasetStore", dataset: Dataset) -> ListedDataset:
     versions = datasets.versions(dataset.id)
     return ListedDataset(
         **dataset.model_dump(),
@@ -313,7 +316,7 @@ def _listed(datasets: Datasets, dataset: Dataset) -> ListedDataset:
     )
 
 
-def summarise_dataset(datasets: Datasets, dataset: Dataset) -> DatasetSummary:
+def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSummary:
     """Summarise a dataset. Reads the whole draft, a page at a time."""
     digests, splits, clusters, expected = [], Counter[str](), set(), 0
     for item in datasets.draft(dataset.id):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -13,11 +14,14 @@ from evalscribe.ids import Frozen
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.evidence import Document, Evidence, Role
 from evalscribe.model.experiment import ExperimentRun, ItemTrial
-from evalscribe.model.record import Record
+from evalscribe.model.record import AddedCounts, Record
 from evalscribe.model.run import Eval
-from evalscribe.model.storage import AddedCounts, EvalStore, Store
 from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.records import RunStore
 
 
 class ItemParts(Frozen):
@@ -204,12 +208,12 @@ def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[ItemParts]:
         yield of_attempt(attempt, workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key))
 
 
-def _records(archive: EvalStore, run_id: str) -> Iterator[ItemParts]:
+def _records(archive: "RunStore", run_id: str) -> Iterator[ItemParts]:
     for record in archive.records(run_id):
         yield of_record(record, archive.documents(run_id, record.eval.id))
 
 
-def _failures(store: Store, run_id: str) -> Iterator[ItemParts]:
+def _failures(store: "AnalysisStore", run_id: str) -> Iterator[ItemParts]:
     run = store.get_run(run_id)
     for eval in run.failures if run else ():
         evidence = store.get_evidence(run_id, eval.id)

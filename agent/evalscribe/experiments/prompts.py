@@ -2,16 +2,19 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.model.dataset import short_id
-from evalscribe.model.experiment_storage import Definitions
 from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
 from evalscribe.store.lookup import LATEST, find_version, not_found, version_not_found
+
+if TYPE_CHECKING:
+    from evalscribe.store.definitions import ExperimentStore
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -37,7 +40,9 @@ def read_prompt(path: Path) -> PromptFile:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
+def create_prompt(
+    definitions: "ExperimentStore", name: str, file: PromptFile, model: str | None, now: str
+) -> CreatedPrompt:
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
@@ -51,14 +56,14 @@ def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: 
     return CreatedPrompt(prompt=prompt, version=kept, new=there is None)
 
 
-def find_prompt(definitions: Definitions, named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
+def find_prompt(definitions: "ExperimentStore", named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
     """Find `NAME`, `NAME@2`, or an id. Raises `NotFoundError` listing the known ones."""
     name, _, version = named.partition("@")
     prompt = prompt_named(definitions, name)
     return prompt, find_prompt_version(prompt, version or LATEST)
 
 
-def prompt_named(definitions: Definitions, named: str) -> TargetPrompt:
+def prompt_named(definitions: "ExperimentStore", named: str) -> TargetPrompt:
     """Find a prompt by id or name. Raises `NotFoundError` listing the known ones."""
     if prompt := definitions.prompt(named):
         return prompt

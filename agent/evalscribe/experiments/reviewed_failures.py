@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue
 
@@ -16,18 +17,21 @@ from evalscribe.ids import Frozen
 from evalscribe.judging.pack import prepare
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
 from evalscribe.model.evidence import Evidence, EvidenceSnapshot
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.model.finding import CauseKind, Classification, HumanLabel
 from evalscribe.model.protocols import Library
-from evalscribe.model.record import evidence_of
+from evalscribe.model.record import AddedCounts, evidence_of
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import AddedCounts, EvalStore, Store
 from evalscribe.reports.agreement import truths, verdicts
 from evalscribe.reports.reading import read_report
 from evalscribe.reports.review import current_labels
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.datasets import DatasetStore
+    from evalscribe.store.records import RunStore
 
 
 class LabelledFailure(Frozen):
@@ -185,8 +189,8 @@ def _unreviewed(library: Library, reviewed: Iterable[LabelledFailure]) -> Iterat
 class _Chosen:
     """Builder of items that counts what is left out."""
 
-    store: Store
-    archive: EvalStore
+    store: "AnalysisStore"
+    archive: "RunStore"
     shares: Mapping[str, float]
     """Share of the items in each split; they sum to 1."""
     seed: int
@@ -250,7 +254,7 @@ def _key(one: LabelledFailure) -> str:
     return printed(f"{one.run}/{one.eval}")
 
 
-def _withdraw(datasets: Datasets, dataset: Dataset, labelled: set[str]) -> int:
+def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled: set[str]) -> int:
     """Remove items whose failure has no label any more; only items that came from reviews."""
     gone = [item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled]
     return datasets.drop(dataset.id, gone) if gone else 0

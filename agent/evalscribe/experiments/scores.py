@@ -8,8 +8,7 @@ from pydantic import JsonValue
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.experiments.lookup import run_named, version_of_run
 from evalscribe.ids import Frozen
-from evalscribe.model.experiment_storage import ScoreQuery
-from evalscribe.model.score import Binding, Score
+from evalscribe.model.score import Binding, Score, ScoreQuery
 from evalscribe.store.lookup import MOST_NAMED
 from evalscribe.text import join_last
 from evalscribe.workspace import Workspace

@@ -8,8 +8,7 @@ from pydantic import JsonValue
 from evalscribe.model.chat import Usage
 from evalscribe.model.dataset import Item, short_id
 from evalscribe.model.experiment import ItemTrial, ItemVerdict, RunItem
-from evalscribe.model.experiment_storage import ScorerRunner
-from evalscribe.model.score import Binding, Score, ScoreEvidence, ScoreResult, ScorerRequest
+from evalscribe.model.score import Binding, Score, ScoreEvidence, ScoreResult, ScorerRequest, ScorerRunner
 from evalscribe.model.target import TargetFailure, TargetFailureKind, TargetReply, ToolUse, Trace
 from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcript, TranscriptToolCall
 from evalscribe.model.transcript_text import render_transcript

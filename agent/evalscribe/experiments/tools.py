@@ -18,10 +18,9 @@ from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.judging.judges import JudgeMaker, MadeJudge
 from evalscribe.llm.budget import Budget
 from evalscribe.model.experiment import ComponentTarget, ExperimentRun, ExperimentVersion, JudgeTarget
-from evalscribe.model.experiment_storage import ScorerRunner, Target
 from evalscribe.model.protocols import Models
-from evalscribe.model.score import CUSTOM, Binding
-from evalscribe.model.target import Component, Deployment
+from evalscribe.model.score import CUSTOM, Binding, ScorerRunner
+from evalscribe.model.target import Component, Deployment, Target
 from evalscribe.workspace import Workspace
 
 STAGE = "target"

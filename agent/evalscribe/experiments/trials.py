@@ -10,10 +10,9 @@ from evalscribe.experiments.scoring import ScorerPanel, TrialScore, to_stored_sc
 from evalscribe.model.chat import BudgetExceeded, Reply, Request, Usage
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ItemTrial, RunItem
-from evalscribe.model.experiment_storage import Target
 from evalscribe.model.protocols import Model, Models, OnText
 from evalscribe.model.score import Binding, Score, ScoreEvidence
-from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.model.target import Target, TargetCall, TargetFailure, TargetReply
 
 
 class BudgetedModels:

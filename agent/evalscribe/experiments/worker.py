@@ -26,8 +26,7 @@ from evalscribe.experiments.tools import TrialTools, open_models, open_scorers, 
 from evalscribe.experiments.trials import CompletedTrial, TrialRequest, TrialRunner, mark_unstorable, run_trials
 from evalscribe.ids import Frozen
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict, RunState
-from evalscribe.model.experiment_storage import ScorerRunner
-from evalscribe.model.score import Score, ScoreEvidence
+from evalscribe.model.score import Score, ScoreEvidence, ScorerRunner
 from evalscribe.redaction.redact import redact
 from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace

@@ -9,11 +9,11 @@ from evalscribe.ids import Frozen
 from evalscribe.llm.budget import BudgetedModel, Price, SpendingLimit, price_of
 from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
 from evalscribe.model.protocols import Model, OnText
-from evalscribe.model.storage import BatchStore
 from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider
 
 if TYPE_CHECKING:
     from evalscribe.llm.batch import BatchModel
+    from evalscribe.store.results import BatchStore
 
 
 MAX_REFUSALS = 3
@@ -144,7 +144,7 @@ class ModelService:
         patience: RetryPolicy | None = None,
         timeout_s: float = TIMEOUT_S,
         context_tokens: int | None = None,
-        intents: BatchStore | None = None,
+        intents: "BatchStore | None" = None,
         fresh: bool = False,
     ) -> None:
         """Initialise without opening a model.
@@ -195,7 +195,7 @@ class ModelService:
         if self._intents:
             self._intents.close()
 
-    def _in_batches(self, name: str, single: Model, intents: BatchStore, stage: str) -> Model:
+    def _in_batches(self, name: str, single: Model, intents: "BatchStore", stage: str) -> Model:
         from evalscribe.llm.anthropic import AnthropicModel
         from evalscribe.llm.batch import BatchModel, with_batches
 

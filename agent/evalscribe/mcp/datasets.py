@@ -18,7 +18,7 @@ from evalscribe.store.lookup import LATEST, find_dataset, find_dataset_version
 if TYPE_CHECKING:
     from evalscribe.experiments.regression import RegressionMade
     from evalscribe.model.dataset import Dataset
-    from evalscribe.model.experiment_storage import Datasets
+    from evalscribe.store.datasets import DatasetStore
 
 DRAFT = "draft"
 MOST_CHARACTERS = 40_000
@@ -196,7 +196,7 @@ class DatasetTools:
         return _made(made, name)
 
 
-def _held(datasets: "Datasets", one: "Dataset", version: str | None) -> tuple[str, Iterator[Item]]:
+def _held(datasets: "DatasetStore", one: "Dataset", version: str | None) -> tuple[str, Iterator[Item]]:
     """Return the latest version, or the draft if none is published."""
 
     if version == DRAFT or (version is None and not datasets.versions(one.id)):

@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import JsonValue
 
 from evalscribe.ids import Frozen
 from evalscribe.model.chat import Reply, Request, Usage
@@ -95,6 +97,36 @@ class Models(Protocol):
         """What each stage consumed so far, in the order of their first calls."""
 
     async def close(self) -> None: ...
+
+
+class QueryRows(Frozen):
+    """The rows that a SELECT returned."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[JsonValue, ...], ...]
+    truncated: bool = False
+    """True if there were more rows than requested."""
+
+
+class Tables(Protocol):
+    """The store's database, read by a checked statement in the database's own dialect."""
+
+    dialect: Literal["sqlite", "postgres"]
+
+    def select(
+        self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
+    ) -> QueryRows:
+        """Run a SELECT, within the engine's own guards. `columns` stays empty: the author of the statement knows them.
+
+        Args:
+            values: Values of the `:name` parameters.
+
+        Raises:
+            UsageError: The engine refuses the statement; in the engine's words.
+            UnavailableError: The time is up.
+        """
+
+    def close(self) -> None: ...
 
 
 class Judge(Protocol):

@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.git.hosts import repository_of
@@ -16,7 +17,6 @@ from evalscribe.model.finding import Recommendation
 from evalscribe.model.protocols import Library, Model
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import Patch
-from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.markdown.page import parse
 from evalscribe.reports.propose.edits import CommitFiles
@@ -35,6 +35,9 @@ from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 MOST_PACKED = 3
 """Most findings whose evidence is shown to the model; the others are described in the report's words."""
@@ -92,7 +95,7 @@ def _called(report: Report, id: str) -> Recommendation:
     return meant
 
 
-def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Evidence]:
+def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[str, Evidence]:
     """Return the stored evidence of the evals that a recommendation concerns, by printed path."""
     run = store.get_run(subject.report.run.id)
     if run is None:
@@ -103,7 +106,7 @@ def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Eviden
     return {path: evidence for path, evidence in read if isinstance(evidence, Evidence)}
 
 
-def others(store: Store, subject: ReportRecommendation) -> frozenset[str]:
+def others(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
     """Return the paths of the run's other evals, as far as known."""
     run = store.get_run(subject.report.run.id)
     named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []

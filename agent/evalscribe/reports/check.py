@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
@@ -18,7 +18,6 @@ from evalscribe.model.protocols import Forge, Library, RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
 from evalscribe.reports.markdown import summary
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.front_matter import run_of
@@ -42,6 +41,9 @@ from evalscribe.text import name as printed
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+
 MANY = 1000
 """Number of failures above which evidence is not loaded only to compare its content id."""
 NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
@@ -51,7 +53,7 @@ _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 class RunEvidence:
     """The evidence of one run."""
 
-    def __init__(self, run: Run, source: RunSource | None, store: Store | None) -> None:
+    def __init__(self, run: Run, source: RunSource | None, store: "AnalysisStore | None") -> None:
         """Store the arguments.
 
         Evidence missing from the store is read from the source and, with a store, saved there.
@@ -125,7 +127,7 @@ class EvidenceFinder:
         self._sources: list[RunSource] = []
         self._opened = AsyncExitStack()
         self._runs: dict[int, Run] = {}
-        self.store: Store | None = None
+        self.store: AnalysisStore | None = None
         """None if there is no store, or it cannot be opened."""
         self._lacking = NOWHERE
         """Reason to give if a run's evidence is nowhere."""
@@ -195,7 +197,7 @@ class EvidenceFinder:
         return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
 
-async def _fetched(source: RunSource, store: Store | None) -> RunEvidence | str:
+async def _fetched(source: RunSource, store: "AnalysisStore | None") -> RunEvidence | str:
     try:
         run = await source.run()
     except EvalscribeError as error:
@@ -287,7 +289,7 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     return there
 
 
-def _written(store: Store | None, text: str) -> Report | None:
+def _written(store: "AnalysisStore | None", text: str) -> Report | None:
     """Return the report as evalscribe last wrote it, if the store has the revision that people edited."""
     run = run_of(text) if store else None
     stored = store.get_report(run) if store and run else None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
 from evalscribe.failures.human_labels import LabelledEval, disagreements
@@ -12,11 +13,13 @@ from evalscribe.model.analysis import Analysis
 from evalscribe.model.finding import Classification, HumanLabel
 from evalscribe.model.protocols import Library
 from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
-from evalscribe.model.storage import Store
 from evalscribe.reports.agreement import AgreementStats, JudgedFailure, agreement_stats, truths, verdicts
 from evalscribe.reports.corrections import LabelOrigin, labels_of_versions, run_of, words
 from evalscribe.reports.history import EvalPaths
 from evalscribe.reports.reading import read_report
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 SHORTEST_PREFIX = 6
 """Shortest abbreviation of a run id; a shorter word could match any id."""
@@ -88,7 +91,7 @@ class ExportedLabels(Frozen):
     """Failures omitted because their run is not in the store."""
 
 
-def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncResult:
+def sync_labels(library: Library, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
     """Replace the stored labels by those of the merged reports.
 
     Raises:
@@ -118,7 +121,7 @@ def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncR
     )
 
 
-def current_labels(library: Library, store: Store) -> tuple[HumanLabel, ...]:
+def current_labels(library: Library, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     """Return the labels of merged reports without storing them; outside git, the labels of the last `sync_labels`.
 
     Raises `NotFoundError` if there are none.
@@ -138,13 +141,13 @@ def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[st
     return held
 
 
-def statistics(library: Library, store: Store) -> AgreementStats:
+def statistics(library: Library, store: "AnalysisStore") -> AgreementStats:
     """Compute agreement between judges and stored labels. Raises `NotFoundError` without labels."""
     labels = _labels(store)
     return agreement_stats(labels, dict(_findings(library)))
 
 
-def export_labels(store: Store, path: Path) -> ExportedLabels:
+def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
     """Export labels in force on stored runs as a dataset for `judge-eval`. Raises `NotFoundError` if there are none."""
     labels = _labels(store)
     agreed = truths(labels)
@@ -168,7 +171,7 @@ def export_labels(store: Store, path: Path) -> ExportedLabels:
     )
 
 
-def _labels(store: Store) -> tuple[HumanLabel, ...]:
+def _labels(store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     labels = store.labels()
     if not labels:
         raise NotFoundError("no label of a person is known; merge corrected reports, then: evalscribe review sync")
@@ -178,7 +181,7 @@ def _labels(store: Store) -> tuple[HumanLabel, ...]:
 class _Reader:
     """Parses versions of reports, each text once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: "AnalysisStore") -> None:
         self._store = store
         self.unread: list[UnreadableVersion] = []
         self.newest: dict[str, Analysis] = {}
@@ -269,7 +272,7 @@ def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
     )
 
 
-def _put(store: Store, labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+def _put(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
     by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
     for label in labels:
         by_run.setdefault(label.run, []).append(label)

@@ -21,7 +21,7 @@ from sqlalchemy import (
     select,
 )
 
-from evalscribe.model.storage import SweptRows
+from evalscribe.model.record import SweptRows
 from evalscribe.store.database import Database
 from evalscribe.store.tables import (
     collection_runs,

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from evalscribe.errors import NotFoundError
 from evalscribe.model.dataset import Dataset, DatasetVersion
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.text import join_last
+
+if TYPE_CHECKING:
+    from evalscribe.store.datasets import DatasetStore
 
 LATEST = "latest"
 MOST_NAMED = 10
@@ -71,14 +73,14 @@ def _of_another(what: str, named: str) -> str:
     return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""
 
 
-def find_dataset(datasets: Datasets, named: str) -> Dataset:
+def find_dataset(datasets: "DatasetStore", named: str) -> Dataset:
     """Find a dataset by id or name. Raises `NotFoundError` listing the known ones."""
     if dataset := datasets.find(named):
         return dataset
     raise not_found("dataset", named, [one.name for one in datasets.all()], "datasets create")
 
 
-def find_dataset_version(datasets: Datasets, dataset: Dataset | None, named: str) -> DatasetVersion:
+def find_dataset_version(datasets: "DatasetStore", dataset: Dataset | None, named: str) -> DatasetVersion:
     """Find a version by id; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
     Raises `NotFoundError` listing the known ones.

@@ -10,8 +10,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments.definitions import update_experiment
 from evalscribe.experiments.worker import rescore_run
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion
-from evalscribe.model.experiment_storage import ScoreQuery, ScorerRunner
-from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreQuery, ScoreResult, ScorerRequest, ScorerRunner
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.workspace import Workspace
 

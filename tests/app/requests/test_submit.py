@@ -17,13 +17,12 @@ from evalscribe.collections.requests import RequestOptions, SubmittedRequests, a
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
-from evalscribe.model.collection_storage import ResultSetStore
 from evalscribe.model.protocols import Model, OnText
 from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, TranscriptRef
 from evalscribe.model.rubric import Collection
-from evalscribe.model.storage import EvalStore
 from evalscribe.store.collections import open_collections
-from evalscribe.store.records import open_collection_records
+from evalscribe.store.records import RunStore, open_collection_records
+from evalscribe.store.results import ResultSetStore
 from evalscribe.workspace import Workspace
 
 MINE, OTHER = Collection(id="c1", name="mine"), Collection(id="c2", name="other")
@@ -93,7 +92,7 @@ class Bench:
     heard: Heard
 
     @property
-    def archive(self) -> EvalStore:
+    def archive(self) -> RunStore:
         return self.workspace.store.runs
 
     @property
