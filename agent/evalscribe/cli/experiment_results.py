@@ -162,7 +162,9 @@ def rescore(
     given = Options(budget=budget, max_tokens=max_tokens, env_file=env_file)
     with Workspace(given) as workspace, RunDisplay() as display:
         found = run_of_experiment(workspace, run)
-        job = rescore_run(workspace, found, display, scorers=scorer or (), reason=reason, version=experiment_version_id)
+        job = rescore_run(
+            workspace, found, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
+        )
         done = run_until_signal(job)
     told = (
         f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "

@@ -167,7 +167,7 @@ def await_end(
 
     try:
         with RunDisplay() as display:
-            done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display))
+            done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
         again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None

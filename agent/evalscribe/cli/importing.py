@@ -142,7 +142,7 @@ def import_runs(
             done = await import_all(
                 workspace,
                 paths,
-                display,
+                display.begins,
                 collection=collection,
                 collection_id=collection_id,
                 provider=provider,

@@ -12,7 +12,7 @@ from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
-    from evalscribe.model.protocols import Library
+    from evalscribe.git.report_folder import ReportsFolder
 
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -92,6 +92,6 @@ app.command(short_help="Print the gate of a finished run of an experiment; exit 
 app.command(short_help="Write a run of an experiment as csv, json, jsonl, junit, md or html.")(run_reports.export)
 
 
-def _library(reports: Path | None) -> "Library":
+def _library(reports: Path | None) -> "ReportsFolder":
 
     return Workspace(Options(reports=reports)).reports

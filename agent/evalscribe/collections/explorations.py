@@ -25,6 +25,7 @@ from evalscribe.collections.runs import load_record
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.evidence.errors import is_stock, normalise_error
 from evalscribe.evidence.locate import signature
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, content_id, model_folder, path_part
 from evalscribe.json_data import clean_text
 from evalscribe.judging.judges import JudgeMaker, MadeJudge
@@ -38,7 +39,7 @@ from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation
 from evalscribe.model.exploration import Cluster, Exploration, Gap, Member, Observation, Passage
-from evalscribe.model.protocols import Estimate, Library, Tables
+from evalscribe.model.protocols import Estimate, Tables
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.redaction.redact import redact
@@ -355,7 +356,7 @@ LONGEST_NAME = 50
 """Maximum characters of the question in a file name."""
 
 
-def put_exploration(library: Library, found: Exploration, text: str) -> PlacedDocument:
+def put_exploration(library: ReportsFolder, found: Exploration, text: str) -> PlacedDocument:
     """Write the page into the model's folder, or into the collection's if several models are explored.
 
     The same question with the same condition, limit and judge has one file.

@@ -3,9 +3,9 @@
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -29,9 +29,8 @@ MOST_CHARACTERS = 16 * 1024 * 1024
 """Maximum characters of records written at once: the loss if the process dies, and a bound on memory."""
 
 
-class ImportWatcher(Protocol):
-    def imported(self, evals: int, progress: float) -> None:
-        """So many evals so far, this part of the file is read."""
+ShowImport = Callable[[int, float], None]
+"""Receives the progress of an import: the evals so far, and the part of the file that is read, from 0 to 1."""
 
 
 class FileImport(Frozen):
@@ -59,7 +58,7 @@ async def import_file(
     shelf: "CollectionStore | None",
     records: Records,
     collection: Collection,
-    watcher: ImportWatcher,
+    show: ShowImport,
     *,
     said: Sequence[str] = (),
 ) -> FileImport:
@@ -70,7 +69,7 @@ async def import_file(
         shelf: Store for a new collection, added with the first batch; None if it exists.
         records: The file's runs and records.
         collection: Collection of the runs.
-        watcher: Receives progress.
+        show: Receives progress.
         said: Which of provider, model and experiment the user set; the others stay as stored.
 
     Raises:
@@ -82,7 +81,7 @@ async def import_file(
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         tally.added += _stored(archive, shelf if first else None, collection, batch.runs, batch.records)
         first = False
-        watcher.imported(tally.evals, records.progress)
+        show(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
         raise tally.stopped
     return tally.told(records.format, records.left_out, collection)
@@ -114,7 +113,7 @@ async def import_source(
     shelf: "CollectionStore | None",
     source: RunSource,
     collection: Collection,
-    watcher: ImportWatcher,
+    show: ShowImport,
 ) -> FileImport:
     """Store the failed evals of a source's run with their evidence. Raises the errors of `import_file`."""
     run = await source.run()
@@ -131,7 +130,7 @@ async def import_source(
         last = start + FETCHES >= len(run.failures)
         runs = (run,) if last else (run.as_importing,) if start == 0 else ()
         tally.added += _stored(archive, shelf if start == 0 else None, collection, runs, records)
-        watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
+        show(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 
 

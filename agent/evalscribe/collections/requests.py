@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakValueDictionary
 
@@ -321,14 +321,10 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class RequestWatcher(Protocol):
-    """Receives the progress of requests."""
-
-    def begun(self, name: str, done: int, total: int) -> None:
-        """Report how many of these requests already have an answer."""
-
-    def answered(self, result: Result, *, known: bool) -> None:
-        """Report an answer. `known`: it was cached, so no model was called."""
+ShowAnswer = Callable[[Result, bool], None]
+"""Receives an answer, and whether it was cached, so that no model was called."""
+BeginRequests = Callable[[str, int, int], ShowAnswer]
+"""Receives the name of the result set and how many of how many requests are answered already."""
 
 
 class SubmittedRequests(Frozen):
@@ -348,7 +344,7 @@ async def answer_requests(
     models: Models,
     collection: Collection,
     submission: RequestOptions,
-    watcher: RequestWatcher,
+    begin: BeginRequests,
     *,
     concurrency: int | None = None,
     clock: Callable[[], datetime] = _utc_now,
@@ -360,7 +356,7 @@ async def answer_requests(
         models: Models that answer.
         collection: Collection that prompts refer to.
         submission: The model and options of the requests.
-        watcher: Receives progress.
+        begin: Called before the first call of a model; returns what receives answers.
         concurrency: Maximum concurrent requests; None for the configured number.
         clock: Time source for stored results.
 
@@ -380,8 +376,8 @@ async def answer_requests(
         plan = plan_submission(made, sets.results(made.id), submission, requests, when)
         await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
         sets.add(made, plan.new)
-        work = _Work(sets, clock, questioner, references, watcher)
-        watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+        show = begin(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+        work = _Work(sets, clock, questioner, references, show)
         at_once = concurrency or workspace.settings.concurrency.value
         await run_concurrently((one for one in plan.rows if one.open), work.do, at_once)
     return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
@@ -396,14 +392,14 @@ class _Work:
         clock: Callable[[], datetime],
         questioner: RequestModel,
         references: References,
-        watcher: RequestWatcher,
+        show: ShowAnswer,
     ) -> None:
         self.done: dict[str, Result] = {}
         self._sets = sets
         self._clock = clock
         self._questioner = questioner
         self._references = references
-        self._watcher = watcher
+        self._show = show
         self._asked = 0
         self._spent = Usage()
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
@@ -424,7 +420,7 @@ class _Work:
             result = result.model_copy(update={"created_at": _spelled(self._clock())})
             self._sets.put(result)
         self.done[result.id] = result
-        self._watcher.answered(result, known=known is not None)
+        self._show(result, known is not None)
         await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     def told(self, made: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:

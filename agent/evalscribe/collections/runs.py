@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from evalscribe.collections.choice import plan_collection
-from evalscribe.collections.importing import FileImport, ImportWatcher, import_file
+from evalscribe.collections.importing import FileImport, import_file
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -23,7 +23,7 @@ from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
 from evalscribe.sources.formats import open_records, run_files
-from evalscribe.sources.snapshot import StoredSource, open_snapshot
+from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import kind_of
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
 SHORTEST_PREFIX = 4
 """Minimum characters of a run id prefix."""
 MOST_NAMED = 10
-
-
-class ImportProgress(ImportWatcher, Protocol):
-    """Receives the progress of an import."""
-
-    def say(self, line: str) -> None:
-        """Show one line to the user."""
 
 
 def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
@@ -93,7 +86,7 @@ async def import_run(
     shelf: "CollectionStore",
     files: Sequence[RunFile],
     called: tuple[str, str],
-    watcher: ImportProgress,
+    watcher: AnalysisWatcher,
 ) -> str:
     """Import files and return the id of the only run in them. A run that is in a collection stays there.
 
@@ -107,7 +100,7 @@ async def import_run(
     runs: dict[str, Run] = {}
     for file in files:
         collection = _home(archive, shelf, file) or plan_collection(shelf.collections(), None, None, called[1])
-        done = await import_file(archive, shelf, file.open(), collection, watcher, said=file.said)
+        done = await import_file(archive, shelf, file.open(), collection, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
         if done.stopped:
             watcher.say(f"Not read to its end: {done.stopped}")
@@ -247,7 +240,7 @@ async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadS
 
 @asynccontextmanager
 async def open_run(
-    workspace: Workspace, run: str, watcher: ImportProgress, *, provider: str | None = None, model: str | None = None
+    workspace: Workspace, run: str, watcher: AnalysisWatcher, *, provider: str | None = None, model: str | None = None
 ) -> AsyncIterator[RunSource]:
     """Open the source of a run. A file of runs is imported first; imported runs are read from the store.
 
@@ -266,7 +259,9 @@ async def open_run(
         yield fetched
 
 
-async def _stored(workspace: Workspace, run: str, watcher: ImportProgress, overrides: RunOverrides) -> RunSource | None:
+async def _stored(
+    workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides
+) -> RunSource | None:
     """Return the stored run, importing it first if it is a file."""
     if is_file_of_runs(run):
         path = Path(run)
@@ -348,21 +343,6 @@ FETCHES = 8
 """Maximum evals fetched at once."""
 
 
-class PayloadReaderSource(Protocol):
-    """A source that also returns redacted payloads."""
-
-    async def run(self) -> Run: ...
-    async def summary(self) -> object: ...
-    async def payload(self, eval: Eval) -> object | UnreadableEvidence: ...
-
-
-class PayloadWriter(Protocol):
-    """Destination of payloads."""
-
-    def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None: ...
-    def finish(self, summary: object) -> None: ...
-
-
 class FetchedRun(Frozen):
     run: Run
     unreadable: tuple[UnreadableEvidence, ...] = ()
@@ -370,7 +350,7 @@ class FetchedRun(Frozen):
 
 
 async def fetch_run(
-    source: PayloadReaderSource, open_writer: Callable[[str], PayloadWriter], watcher: AnalysisWatcher
+    source: "PayloadSource", open_writer: Callable[[str], SnapshotWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
     """Write the run and every failed eval, with the summary last so that an interrupted fetch is no snapshot.
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from evalscribe.collections.choice import choose_collection
 from evalscribe.collections.query import select_agent_runs
@@ -49,36 +49,26 @@ class SubjectAddress(Frozen):
     """Whether nothing but an id was given, so that the store may know the run."""
 
 
-class AgentRunFile(Protocol):
-    """Source of runs that are not in the store."""
-
-    def address(self, name: str) -> SubjectAddress:
-        """Parse a run's name. Raises `EvalscribeError` if it names no run."""
-
-    def source(self, name: str) -> RunSource:
-        """Open a source, closed by the creator of this object. Raises `EvalscribeError` if it cannot be reached."""
-
-    def imported(self, run_id: str) -> RunSource | None:
-        """Return the source of a run that was imported; None if it was only analysed."""
-
-
 class ReachedSubject:
-    """`AgentRunFile` of a workspace; sources are closed with `opened`."""
+    """Source of runs that are not in the store. `opened` closes what it opens."""
 
     def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
         self._workspace = workspace
         self._opened = opened
 
     def address(self, name: str) -> SubjectAddress:
+        """Parse a run's name. Raises `EvalscribeError` if it names no run."""
         named = parse_run_address(name)
         return SubjectAddress(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
 
     def source(self, name: str) -> RunSource:
+        """Open a source. Raises `EvalscribeError` if it cannot be reached."""
         runs = source_of_run(self._workspace, name)
         self._opened.push_async_callback(runs.close)
         return runs
 
     def imported(self, run_id: str) -> RunSource | None:
+        """Return the source of a run that was imported; None if it was only analysed."""
         archive = self._workspace.store.runs
         return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
 
@@ -121,7 +111,7 @@ class ChosenRun:
 class SubjectFinder:
     """Finder of subjects by name. Evidence missing from the store is read into it."""
 
-    def __init__(self, store: "AnalysisStore", runs: AgentRunFile, watcher: AnalysisWatcher) -> None:
+    def __init__(self, store: "AnalysisStore", runs: ReachedSubject, watcher: AnalysisWatcher) -> None:
         self._store = store
         self._runs = runs
         self._watcher = watcher

@@ -6,10 +6,10 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from evalscribe.errors import NotFoundError, UnavailableError, UsageError
 from evalscribe.experiments import deployments
@@ -166,13 +166,12 @@ SLOW_S = 1.0
 """Seconds between two polls: at first, and after a while."""
 
 
-class RunWatcher(Protocol):
-    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """Report progress of the run."""
+ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]
+"""Receives a run and its number of trials by verdict."""
 
 
 async def wait_for_run(
-    runs: "ExperimentRunStore", run_id: str, timeout_s: float | None, watcher: RunWatcher | None = None
+    runs: "ExperimentRunStore", run_id: str, timeout_s: float | None, show: ShowRun | None = None
 ) -> ExperimentRun | None:
     """Wait for a run to end. Returns None if it is still running after `timeout_s`.
 
@@ -186,8 +185,8 @@ async def wait_for_run(
         run = runs.run(run_id)
         if run is None:
             raise NotFoundError(f"there is no run {run_id!r} of an experiment")
-        if watcher is not None:
-            watcher.tried(run, runs.tally(run.id))
+        if show is not None:
+            show(run, runs.tally(run.id))
         if run.terminal:
             return run
         left = None if deadline is None else deadline - time.monotonic()

@@ -13,12 +13,12 @@ from evalscribe.errors import DataError
 from evalscribe.experiments.dataset_versions import split_of
 from evalscribe.experiments.datasets import create_dataset, item_batches
 from evalscribe.failures.prepare import evidence_fingerprint
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import prepare
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
 from evalscribe.model.evidence import Evidence, EvidenceSnapshot
 from evalscribe.model.finding import CauseKind, Classification, HumanLabel
-from evalscribe.model.protocols import Library
 from evalscribe.model.record import AddedCounts, evidence_of
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.model.run import Eval, Run
@@ -71,7 +71,7 @@ def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
     )
 
 
-def by_judges(library: Library) -> Iterator[LabelledFailure]:
+def by_judges(library: ReportsFolder) -> Iterator[LabelledFailure]:
     """Yield one failure of each group that nobody reviewed, with the judge's label."""
     for file in library.all():
         if is_of_another_kind(file.text):
@@ -180,7 +180,7 @@ def from_reviews(
     )
 
 
-def _unreviewed(library: Library, reviewed: Iterable[LabelledFailure]) -> Iterator[LabelledFailure]:
+def _unreviewed(library: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> Iterator[LabelledFailure]:
     known = {one.subject for one in reviewed}
     return (one for one in by_judges(library) if one.subject not in known)
 

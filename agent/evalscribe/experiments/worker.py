@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.experiments.archive import ContinuousRunArchive, RunArchive, archive_run
@@ -229,10 +229,6 @@ class RescoreResult(Frozen):
     """How many verdicts are others now."""
 
 
-class RescoreWatcher(Protocol):
-    def rescored(self, done: int, total: int) -> None: ...
-
-
 OpenScorers = Callable[
     [Workspace, ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]
 ]
@@ -258,7 +254,7 @@ async def _with_own_models(
 async def rescore_run(
     workspace: Workspace,
     run: ExperimentRun,
-    watcher: RescoreWatcher,
+    show: Callable[[int, int], None],
     *,
     scorers: Sequence[str] = (),
     reason: str | None = None,
@@ -270,7 +266,7 @@ async def rescore_run(
     Args:
         workspace: Workspace of the run; its settings limit the cost of models.
         run: A run that has ended.
-        watcher: Receives progress.
+        show: Receives how many trials of how many are scored.
         scorers: Names of bindings; empty for all.
         reason: Reason stored with the new scores.
         version: Id or number of the experiment's version whose scorers are used; None for the run's own.
@@ -289,7 +285,7 @@ async def rescore_run(
         async with runners(workspace, run, by) as opened:
             panel = ScorerPanel(by.bindings, [one for one in opened if one.name in chosen])
             job = _Job(workspace, run, by, panel, reason)
-            told = await job.done(watcher)
+            told = await job.done(show)
         await archive_run(workspace, run, by, run.state, run.reason)
     return told.model_copy(update={"run": workspace.store.experiment_runs.run(run.id) or run})
 
@@ -316,7 +312,7 @@ class _Job:
     panel: ScorerPanel
     reason: str | None
 
-    async def done(self, watcher: RescoreWatcher) -> RescoreResult:
+    async def done(self, show: Callable[[int, int], None]) -> RescoreResult:
         tries = scores = changed = 0
         total = sum(self.workspace.store.experiment_runs.tally(self.run.id).values())
         kept = stored_trials(self.workspace, self.run)
@@ -330,7 +326,7 @@ class _Job:
             tries += len(news)
             scores += sum(len(new.scores) for new in news)
             changed += sum(new.after != new.before for new in news)
-            watcher.rescored(tries, total)
+            show(tries, total)
         return RescoreResult(run=self.run, tries=tries, scores=scores, changed=changed)
 
     async def _scored(self, batch: Sequence[StoredTrial]) -> list[_New]:

@@ -10,7 +10,7 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
-    from evalscribe.model.protocols import Library
+    from evalscribe.git.report_folder import ReportsFolder
     from evalscribe.model.rubric import Collection
     from evalscribe.settings import Options, Settings
 
@@ -34,7 +34,7 @@ class ServerWorkspace:
 
         return Workspace(options).settings
 
-    def library(self) -> "Library":
+    def library(self) -> "ReportsFolder":
 
         return Workspace().reports
 

@@ -179,7 +179,7 @@ async def wait_for_run(place: ServerWorkspace, named: str, seconds: int, told: P
     from evalscribe.experiments.lookup import run_named
 
     with place.experiments() as workspace:
-        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
+        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told.tried)
 
 
 def run_status(run: "ExperimentRun", report: RunReport) -> str:

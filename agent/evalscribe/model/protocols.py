@@ -1,8 +1,7 @@
 """Protocols of services: models, judges, sources, engines and git."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
 from pydantic import JsonValue
@@ -12,12 +11,8 @@ from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.finding import Failure, Unclassified, Verdict
 from evalscribe.model.repository import (
-    FileVersion,
-    MergedReports,
     PullRequest,
     PushedBranch,
-    ReportFile,
-    UnmergedReport,
 )
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import dollars
@@ -198,42 +193,6 @@ class Engine(Protocol):
         """
 
     async def close(self) -> None: ...
-
-
-class Library(Protocol):
-    """The folder of reports, kept in git by people."""
-
-    root: Path
-
-    def of_model(self, provider: str, model: str, run_id: str | None = None) -> Sequence[ReportFile]:
-        """Return every report on the model, under any spelling or provider, in no particular order.
-
-        With `run_id`, also return reports on that run in other folders.
-        """
-
-    def all(self) -> Iterable[ReportFile]:
-        """Every report; documents of another kind are none."""
-
-    def document(self, name: str) -> str | None:
-        """What a file of any kind holds, by its name below the folder; None where there is none."""
-
-    def write(self, name: str, text: str) -> Path:
-        """Write one report whole or not at all; `name` is relative to the reports folder."""
-
-    def commit(self, path: Path, message: str) -> str:
-        """One commit with only this file on the current branch; its id. Raises `EvalscribeError` with the reason."""
-
-    def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
-        """Every version of a report that is merged into `ref`, oldest first, also under names it had before.
-
-        `ref` is by default the remote's main branch where one is known, else HEAD. Raises `UsageError` outside git.
-        """
-
-    def merged(self, ref: str | None = None) -> MergedReports:
-        """What is merged into `ref`. Raises `UsageError` outside git and for an unknown `ref`."""
-
-    def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
 
 
 class Forge(Protocol):

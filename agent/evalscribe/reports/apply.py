@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.git.hosts import repository_of
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Recommendation
-from evalscribe.model.protocols import Library, Model
+from evalscribe.model.protocols import Model
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import Patch
 from evalscribe.prompts.templates import Prompts
@@ -65,7 +66,7 @@ class ReportRecommendation:
         return tuple(entry for entry in self.report.entries if meant & set(entry.paths))
 
 
-def find_recommendation(library: Library, name: str, id: str) -> ReportRecommendation:
+def find_recommendation(library: ReportsFolder, name: str, id: str) -> ReportRecommendation:
     """Find a recommendation in a report.
 
     Raises:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Self
 from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
 from evalscribe.failures.prepare import summarise_evidence
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.model.protocols import Forge, Library, RunSource
+from evalscribe.model.protocols import Forge, RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
@@ -241,7 +242,7 @@ async def check_reports(
     return CheckResult(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
 
 
-def _named(library: Library, name: str) -> ReportFile:
+def _named(library: ReportsFolder, name: str) -> ReportFile:
     """Find a report and name it relative to the reports folder, even if a path was given."""
     file = find_report(library, name)
     try:

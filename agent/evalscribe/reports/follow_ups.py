@@ -18,11 +18,11 @@ from evalscribe.evidence.same_failure import (
     same_version,
 )
 from evalscribe.failures.prepare import RECORD_VERSION, failure_record
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import model_folder, same_experiment, same_model
 from evalscribe.model.analysis import AnalyzedRun, FindingSummary
 from evalscribe.model.evidence import FailureFingerprint, UnreadableEvidence
 from evalscribe.model.finding import NOT_THE_MODEL, Finding, FollowUp, FollowUpOutcome
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
 from evalscribe.reports.history import EvalPaths, PastReport, ReportHistory, comparable, past_reports
@@ -326,7 +326,7 @@ class StoredRecords:
 
 def follow_up_actions(
     store: "AnalysisStore",
-    library: Library,
+    library: ReportsFolder,
     run: Run,
     date: str,
     history: ReportHistory,

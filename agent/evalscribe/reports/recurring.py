@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evidence.same_failure import CompactFailure, CompleteRun, OtherRuns, compact_failure, complete_runs
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, model_key, same_experiment
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.finding import Classification, CrossModelFailures, FollowUpOutcome, HumanLabel
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import ReportFile
 from evalscribe.reports.follow_ups import (
     FindRecord,
@@ -370,7 +370,7 @@ Key = tuple[str, ...]
 
 
 def recurring_evals(
-    library: Library, models: Sequence[str] = (), store: "AnalysisStore | None" = None
+    library: ReportsFolder, models: Sequence[str] = (), store: "AnalysisStore | None" = None
 ) -> RecurringEvals:
     """Return each failing eval over all reports, or over those of the named models (`provider/model`, in any spelling).
 
@@ -386,7 +386,9 @@ def recurring_evals(
     return recurring_in_reports(everything, folders, StoredRecords(store))
 
 
-def alike_evals(library: Library, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2) -> SharedFailures:
+def alike_evals(
+    library: ReportsFolder, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2
+) -> SharedFailures:
     """Return evals that at least `least` models fail in the same way, over stored runs of all or the named models.
 
     Raises `NotFoundError` if a named model has neither a stored run nor a report.
@@ -434,7 +436,7 @@ def _named(model: str) -> tuple[str, str]:
     return provider, name
 
 
-def _uncounted(library: Library, models: Sequence[str], known: Set[Key]) -> list[str]:
+def _uncounted(library: ReportsFolder, models: Sequence[str], known: Set[Key]) -> list[str]:
     """Return a note on each model that has reports but no stored run."""
     files = [file for model in models for file in library.of_model(*_named(model))] if models else library.all()
     folders = {str(PurePosixPath(file.name).parent) for file in files}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
 from evalscribe.failures.human_labels import LabelledEval, disagreements
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.finding import Classification, HumanLabel
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
 from evalscribe.reports.agreement import AgreementStats, JudgedFailure, agreement_stats, truths, verdicts
 from evalscribe.reports.corrections import LabelOrigin, labels_of_versions, run_of, words
@@ -91,7 +91,7 @@ class ExportedLabels(Frozen):
     """Failures omitted because their run is not in the store."""
 
 
-def sync_labels(library: Library, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
+def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
     """Replace the stored labels by those of the merged reports.
 
     Raises:
@@ -121,7 +121,7 @@ def sync_labels(library: Library, store: "AnalysisStore", ref: str | None = None
     )
 
 
-def current_labels(library: Library, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
+def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     """Return the labels of merged reports without storing them; outside git, the labels of the last `sync_labels`.
 
     Raises `NotFoundError` if there are none.
@@ -133,7 +133,7 @@ def current_labels(library: Library, store: "AnalysisStore") -> tuple[HumanLabel
     return _named_apart([label for labels in held.values() for label in labels]) or _labels(store)
 
 
-def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
+def _held(reader: "_Reader", library: ReportsFolder, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
     """Return the labels of every report, by name."""
     held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
     for copy in reader.copies():
@@ -141,7 +141,7 @@ def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[st
     return held
 
 
-def statistics(library: Library, store: "AnalysisStore") -> AgreementStats:
+def statistics(library: ReportsFolder, store: "AnalysisStore") -> AgreementStats:
     """Compute agreement between judges and stored labels. Raises `NotFoundError` without labels."""
     labels = _labels(store)
     return agreement_stats(labels, dict(_findings(library)))
@@ -320,7 +320,7 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
         told |= own
 
 
-def _findings(library: Library) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
+def _findings(library: ReportsFolder) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
     """Yield every failed eval in reports made by a judge."""
     for file in library.all():
         said = _Reader.read(file.text, file.name)

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from evalscribe.errors import NotFoundError
 from evalscribe.model.dataset import Dataset, DatasetVersion
 from evalscribe.text import join_last
 
 if TYPE_CHECKING:
+    from evalscribe.model.experiment import ExperimentVersion
+    from evalscribe.model.target import TargetPromptVersion
     from evalscribe.store.datasets import DatasetStore
 
 LATEST = "latest"
@@ -30,14 +32,7 @@ KINDS = {
 _ID = re.compile(r"([a-z]+)-[0-9a-f]+")
 
 
-class NumberedVersion(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def number(self) -> int: ...
-
-
-V = TypeVar("V", bound=NumberedVersion)
+V = TypeVar("V", bound="DatasetVersion | ExperimentVersion | TargetPromptVersion")
 
 
 def find_version(versions: Sequence[V], named: str) -> V | None:
@@ -47,7 +42,7 @@ def find_version(versions: Sequence[V], named: str) -> V | None:
     return next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None)
 
 
-def version_not_found(of: str, named: str, versions: Sequence[NumberedVersion]) -> NotFoundError:
+def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundError:
     """Return the error for an unknown version. `of`: such as `prompt answer`. `versions` must not be empty."""
     there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
     return NotFoundError(f"{of} has no version {named!r}; there is: {there}")

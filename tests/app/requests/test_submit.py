@@ -74,16 +74,14 @@ class Oracle:
 
 @dataclass
 class Heard:
-    """A watcher."""
+    """Progress of requests."""
 
     begins: list[tuple[str, int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
 
-    def begun(self, name: str, done: int, total: int) -> None:
+    def begun(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
         self.begins.append((name, done, total))
-
-    def answered(self, result: Result, *, known: bool) -> None:
-        self.known.append(known)
+        return lambda _, known: self.known.append(known)
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ class Bench:
         wanted = {"requests": requests, "model": oracle.id, "name": name, **fields}
         asked = RequestOptions(**wanted)
         return await answer_requests(
-            self.workspace, oracle, collection, asked, self.heard, concurrency=lanes, clock=lambda: NOW
+            self.workspace, oracle, collection, asked, self.heard.begun, concurrency=lanes, clock=lambda: NOW
         )
 
     def rows(self, name: str = "why/v1", collection: Collection = MINE) -> tuple[Result, ...]:
