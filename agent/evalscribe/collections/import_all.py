@@ -264,7 +264,7 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
 
 async def _read_apart(readers: Readers, piece: FilePiece) -> FileImport:
     """Read a file in a worker. Raises `UnavailableError` if the worker dies."""
-    done = await readers.do(piece)
+    done = await readers(piece)
     if isinstance(done, LostWork):
         raise UnavailableError(f"{piece.path} could not be read: {done.reason}")
     return done

@@ -170,14 +170,14 @@ class EngineJudge:
 
         async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
             piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
-            answer = await self.crew.do(piece)
+            answer = await self.crew(piece)
             return no_decision(subject, answer.reason) if isinstance(answer, LostWork) else cast(PanelDecision, answer)
 
         return hear
 
     def _decide(self, seat: WorkerJudge) -> JudgeRemotely:
         def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
-            doing = self.crew.do(CasePiece(seat=seat, case=case))
+            doing = self.crew(CasePiece(seat=seat, case=case))
             return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)
 
         return decide

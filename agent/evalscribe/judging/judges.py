@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen, content_id
@@ -47,21 +47,6 @@ class JudgeOutput(Frozen):
     """Usage of all stages, including stored answers."""
 
 
-class LoadedJudge(Protocol):
-    """A judge of loaded subjects."""
-
-    id: str
-    name: str
-    """Short name without the rubric: `rules@1`, `cascade`, `provider/model`."""
-    rubric: Rubric
-
-    def estimate(self, loaded: LoadedSubject) -> Estimate:
-        """Return the maximum cost, with every stage."""
-
-    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
-        """Judge one subject. Raises `EvalscribeError` for what affects all subjects."""
-
-
 @dataclass(frozen=True)
 class JudgeMaker:
     """Creates judges that share models and stored results."""
@@ -97,6 +82,8 @@ class JudgeMaker:
 
 
 class LoadedRubricJudge:
+    """One model that judges by one rubric."""
+
     def __init__(self, judge: RubricJudge) -> None:
         self.id = judge.id
         self.rubric = judge.rubric
@@ -104,6 +91,7 @@ class LoadedRubricJudge:
         self._judge = judge
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
+        """Return the maximum cost."""
         return self._judge.estimate(loaded.subject)
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -111,6 +99,8 @@ class LoadedRubricJudge:
 
 
 class LoadedCascade:
+    """A cheap model that tags, and an expensive one where it is needed."""
+
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
         self.name = "cascade"
@@ -118,6 +108,7 @@ class LoadedCascade:
         self._cascade = cascade
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
+        """Return the maximum cost, with every stage."""
         return sum(self._cascade.estimates(loaded.subject).values(), Estimate())
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -206,6 +197,8 @@ class MadeJudge:
         return result.id in self._met and result.id not in self._new
 
 
+LoadedJudge = LoadedRubricJudge | LoadedCascade | LoadedRulesJudge
+"""A judge of loaded subjects. Raises `EvalscribeError` for what affects all subjects."""
 Opener = Callable[[str], LoadedJudge]
 """Opens a judge by its name: `rules`, `cascade` or `provider/model`."""
 

@@ -15,7 +15,7 @@ from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch_api import BatchApi, BatchGone, BatchOutcome, SubmissionUncertain
-from evalscribe.llm.budget import BudgetedModel, Price, SpendingLimit
+from evalscribe.llm.budget import Budget, BudgetedModel, Price, RemoteBudget
 from evalscribe.model.chat import BatchIntent, CallFailed, Reply, Request, TransientFailure, UnansweredQuestion, Usage
 from evalscribe.model.protocols import Model, OnText
 
@@ -414,7 +414,9 @@ class BatchOrSingleModel:
         await self._single.close()
 
 
-def with_batches(waves: BatchModel, single: Model, budget: SpendingLimit, price: Price | None, stage: str) -> Model:
+def with_batches(
+    waves: BatchModel, single: Model, budget: Budget | RemoteBudget, price: Price | None, stage: str
+) -> Model:
     """Combine batched calls with budgeted single calls for questions that the batch did not answer.
 
     Each holds its own worst case in the budget, one after the other; calls that do not fit join the next wave.

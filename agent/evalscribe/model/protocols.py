@@ -10,10 +10,6 @@ from evalscribe.ids import Frozen
 from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.finding import Failure, Unclassified, Verdict
-from evalscribe.model.repository import (
-    PullRequest,
-    PushedBranch,
-)
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import dollars
 
@@ -141,8 +137,6 @@ class Judge(Protocol):
 
 T = TypeVar("T")
 R = TypeVar("R")
-T_contra = TypeVar("T_contra", contravariant=True)
-R_co = TypeVar("R_co", covariant=True)
 
 Worker = Callable[[T], Awaitable[R]]
 """Does one piece of work."""
@@ -160,14 +154,11 @@ class LostWork(Frozen):
     reason: str
 
 
-class WorkerPool(Protocol[T_contra, R_co]):
-    """Workers that stand ready."""
+WorkerPool = Callable[[T], Awaitable[R | LostWork]]
+"""Does one piece of work on one of several workers. A worker that dies is replaced and its piece tried again.
 
-    async def do(self, piece: T_contra) -> R_co | LostWork:
-        """The result of one piece. A worker that dies is replaced and its piece tried again.
-
-        Raises what the worker raises, as itself. A cancellation reaches the worker.
-        """
+Raises the worker's exceptions. A cancellation reaches the worker.
+"""
 
 
 class Engine(Protocol):
@@ -193,18 +184,3 @@ class Engine(Protocol):
         """
 
     async def close(self) -> None: ...
-
-
-class Forge(Protocol):
-    """A site that hosts repositories."""
-
-    def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
-        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
-
-    def comment(self, number: int, mark: str, body: str) -> str | None:
-        """Write our one comment of this mark into a pull request, or replace it; its address.
-
-        None where the forge takes no comments of ours. Raises `AccessError` where the token may not write.
-        """
-
-    def close(self) -> None: ...

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Self
 from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
 from evalscribe.failures.prepare import summarise_evidence
+from evalscribe.git.forge import GitHubForge, ManualForge
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.model.protocols import Forge, RunSource
+from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
@@ -400,7 +401,7 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
         return False
 
 
-def post_comment(open_forge: Callable[[], Forge], number: int, body: str) -> CommentOutcome:
+def post_comment(open_forge: Callable[[], GitHubForge | ManualForge], number: int, body: str) -> CommentOutcome:
     """Create the comment or update the last one. A failure does not change the result of the check."""
     try:
         with closing(open_forge()) as forge:
