@@ -28,9 +28,9 @@ from evalscribe.evidence.locate import signature
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, content_id, model_folder, path_part
 from evalscribe.json_data import clean_text
-from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.judging.judges import JudgeMaker
 from evalscribe.judging.pack import case_of
-from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.rubric_judge import RecordedResults, RubricJudge
 from evalscribe.judging.rules.engine import ID as RULES_ID
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
@@ -76,7 +76,7 @@ class ExploreJudges:
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
     """Open the named model as the judge of every step."""
     prompts, models = workspace.prompts, workspace.models
-    made = MadeJudge(workspace.store.collections)
+    made = RecordedResults(workspace.store.collections)
     maker = JudgeMaker(models, prompts, made, fresh=workspace.options.fresh)
     steps = {
         "observe": wording.observing_rubric,

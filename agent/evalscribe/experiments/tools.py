@@ -15,7 +15,8 @@ from evalscribe.experiments.scorers.runners import CustomScorer, ModelScorer
 from evalscribe.experiments.scorers.stored import PYTHON
 from evalscribe.experiments.targets import PromptModelTarget
 from evalscribe.experiments.trials import BudgetedModels
-from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.judging.judges import JudgeMaker
+from evalscribe.judging.rubric_judge import RecordedResults
 from evalscribe.llm.budget import Budget
 from evalscribe.model.experiment import ComponentTarget, ExperimentRun, ExperimentVersion, JudgeTarget
 from evalscribe.model.protocols import Models
@@ -135,7 +136,7 @@ class _Makers:
         self._timeout_s = timeout_s
         self._concurrency = concurrency
         self._hosts: dict[str, PythonHost] = {}
-        self._maker: tuple[JudgeMaker, MadeJudge] | None = None
+        self._maker: tuple[JudgeMaker, RecordedResults] | None = None
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
         """Check that every function exists and is unchanged."""
@@ -159,9 +160,9 @@ class _Makers:
             self._opened.push_async_callback(self._hosts[folder].close)
         return self._hosts[folder]
 
-    def _judges(self) -> tuple[JudgeMaker, MadeJudge]:
+    def _judges(self) -> tuple[JudgeMaker, RecordedResults]:
         if self._maker is None:
-            made = MadeJudge(self._workspace.store.collections)
+            made = RecordedResults(self._workspace.store.collections)
             self._maker = JudgeMaker(self._models, self._workspace.prompts, made), made
         return self._maker
 

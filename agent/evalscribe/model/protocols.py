@@ -1,4 +1,4 @@
-"""Protocols of services: models, judges, sources, engines and git."""
+"""Protocols of services with several implementations: sources, models, judges, tables and engines."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
