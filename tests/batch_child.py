@@ -11,9 +11,8 @@ from typing import TypeVar
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch import BatchModel, BatchPacing
 from evalscribe.llm.budget import price_of
-from evalscribe.model.chat import Message, Reply, Request
-from evalscribe.model.storage import BatchIntent, UnansweredQuestion
-from evalscribe.store.results import SqlBatches, open_batches
+from evalscribe.model.chat import BatchIntent, Message, Reply, Request, UnansweredQuestion
+from evalscribe.store.results import BatchStore, open_batches
 
 T = TypeVar("T")
 MODEL = "claude-opus-5-5"
@@ -27,7 +26,7 @@ def question(text: str) -> Request:
 class Mortal:
     """A `Intents` that kills its process before or after an operation: `before add`."""
 
-    def __init__(self, intents: SqlBatches, moment: str) -> None:
+    def __init__(self, intents: BatchStore, moment: str) -> None:
         self._intents = intents
         self._moment = moment
 

@@ -10,10 +10,9 @@ from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch import BatchModel, BatchPacing, question_key, with_batches
 from evalscribe.llm.budget import Budget, BudgetedModel, price_of
 from evalscribe.llm.service import RetryingModel, RetryPolicy
-from evalscribe.model.chat import Message, Reply, Request
+from evalscribe.model.chat import BatchIntent, Message, Reply, Request
 from evalscribe.model.protocols import Model
-from evalscribe.model.storage import BatchIntent
-from evalscribe.store.results import SqlBatches, open_batches
+from evalscribe.store.results import BatchStore, open_batches
 
 NAME = "claude-opus-5-5"
 OPUS = price_of(f"anthropic/{NAME}")
@@ -30,7 +29,7 @@ class Desk:
 
     def __init__(self, folder: Path, server: BatchesServer) -> None:
         self.server = server
-        self.intents: SqlBatches = open_batches(folder)
+        self.intents: BatchStore = open_batches(folder)
 
     def model(self, pace: BatchPacing = QUICK, *, fresh: bool = False) -> BatchModel:
         adapter = AnthropicModel(NAME, "key", self.server.url, OPUS)

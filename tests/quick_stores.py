@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, inspect, text
 
-from evalscribe.store.database import Upgradable
+from evalscribe.store.database import DatabasePlace
 from evalscribe.store.tables import revisions
 
-Upgrade = Callable[[Connection, Upgradable], None]
+Upgrade = Callable[[Connection, DatabasePlace], None]
 
 
 class QuickUpgrade:
@@ -23,7 +23,7 @@ class QuickUpgrade:
         self._statements: list[str] = []
         self._revision = ""
 
-    def __call__(self, connection: Connection, place: Upgradable) -> None:
+    def __call__(self, connection: Connection, place: DatabasePlace) -> None:
         if connection.dialect.name != "sqlite" or inspect(connection).get_table_names():
             self._real(connection, place)
         elif self._statements:

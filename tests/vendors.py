@@ -7,7 +7,9 @@ from typing import Any
 
 import chat_server
 import messages_server
-from evalscribe.llm.service import ModelAdapter, open_adapter
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.openai import OpenAIModel
+from evalscribe.llm.service import open_adapter
 from evalscribe.model.chat import Reply, Request
 from evalscribe.model.protocols import Model
 from evalscribe.settings.access import ANTHROPIC, GOOGLE, OPENAI, OPENROUTER, Access, Provider
@@ -50,7 +52,7 @@ class Vendor:
         assert "".join(heard) == reply.text
         return reply
 
-    def model(self, url: str, timeout_s: float = PATIENCE_S) -> ModelAdapter:
+    def model(self, url: str, timeout_s: float = PATIENCE_S) -> AnthropicModel | OpenAIModel:
         access = Access(url=url, url_origin=HERE, key=self.key or None, key_origin=HERE if self.key else None)
         return open_adapter(self.provider, "vendor/model-x", access, None, timeout_s)
 

@@ -16,9 +16,9 @@ from evalscribe.prompts.templates import Prompts
 from evalscribe.settings import Options, Settings, load
 
 if TYPE_CHECKING:
+    from evalscribe.git.report_folder import ReportsFolder
     from evalscribe.llm.budget import Budget
-    from evalscribe.model.protocols import Engine, Library, Models
-    from evalscribe.model.storage import Tables
+    from evalscribe.model.protocols import Engine, Models, Tables
     from evalscribe.store.store import Storage
 
 DATABASE = "store.db"
@@ -76,7 +76,7 @@ class Workspace:
         return Prompts(self.settings.root)
 
     @cached_property
-    def reports(self) -> "Library":
+    def reports(self) -> "ReportsFolder":
         """The reports folder and its git history."""
         from evalscribe.git.report_folder import ReportsFolder
 

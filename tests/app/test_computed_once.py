@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -23,9 +23,9 @@ from evalscribe.judging.rollout import build_request
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.settings import Options
+from evalscribe.store.collections import open_collections
 from evalscribe.workspace import Workspace
 from panel_case import Panelists, answer, rubric, subject
-from store.memory_shelf import MemoryShelf
 
 FAILURES = 10
 WITH_REFERENCE = 11
@@ -106,7 +106,7 @@ async def test_explaining_computes_each_thing_once(options: Options) -> None:
     )
 
 
-async def test_judging_a_record_loads_it_and_builds_its_request_once() -> None:
+async def test_judging_a_record_loads_it_and_builds_its_request_once(tmp_path: Path) -> None:
     loads: list[str] = []
 
     def load() -> LoadedSubject:
@@ -114,8 +114,8 @@ async def test_judging_a_record_loads_it_and_builds_its_request_once() -> None:
         return LoadedSubject(subject())
 
     waiting = PendingSubject(name="run-1", load=load)
-    judge = LoadedRubricJudge(RubricJudge(rubric(), Panelists([answer()]), results=MemoryShelf()))
-    with calls() as counts:
+    with closing(open_collections(tmp_path)) as results, calls() as counts:
+        judge = LoadedRubricJudge(RubricJudge(rubric(), Panelists([answer()]), results=results))
         assert estimate_judging(judge, [waiting]).input_tokens
         loaded = waiting.take()
         assert isinstance(loaded, LoadedSubject)

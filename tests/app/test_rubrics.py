@@ -1,5 +1,6 @@
 """Files are edited, stored versions judge."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from evalscribe.judging.rubrics import (
 )
 from evalscribe.model.rubric import Collection
 from evalscribe.prompts.templates import Prompts
-from store.memory_shelf import MemoryShelf
+from evalscribe.store.collections import CollectionStore, open_collections
 
 
 @pytest.fixture
@@ -35,22 +36,24 @@ def prompts(folder: Path) -> Prompts:
 
 
 @pytest.fixture
-def shelf() -> MemoryShelf:
-    return MemoryShelf()
+def shelf(tmp_path: Path) -> Iterator[CollectionStore]:
+    shelf = open_collections(tmp_path / "store")
+    yield shelf
+    shelf.close()
 
 
 def write(folder: Path, name: str, text: str) -> None:
     (folder / f"prompts/rubrics/{name}.yaml").write_text(f"rubric_text: {text}\n")
 
 
-def test_the_file_is_version_1_where_none_is_stored(shelf: MemoryShelf, prompts: Prompts) -> None:
+def test_the_file_is_version_1_where_none_is_stored(shelf: CollectionStore, prompts: Prompts) -> None:
     rubric = store_rubric(shelf, prompts, "polite")
     assert (rubric.id, rubric.version, rubric.rubric_text) == ("polite", 1, "Was it polite?")
     assert shelf.rubric(DEFAULT_COLLECTION, "polite") == rubric
 
 
 def test_a_changed_file_does_not_judge_until_a_version_is_made_of_it(
-    shelf: MemoryShelf, prompts: Prompts, folder: Path
+    shelf: CollectionStore, prompts: Prompts, folder: Path
 ) -> None:
     first = store_rubric(shelf, prompts, "polite")
     assert outdated_note(prompts, first, "polite") is None
@@ -67,7 +70,7 @@ def test_a_changed_file_does_not_judge_until_a_version_is_made_of_it(
 
 
 def test_a_file_that_was_broken_or_removed_since_leaves_its_versions_good(
-    shelf: MemoryShelf, prompts: Prompts, folder: Path
+    shelf: CollectionStore, prompts: Prompts, folder: Path
 ) -> None:
     first = store_rubric(shelf, prompts, "polite")
     path = folder / "prompts/rubrics/polite.yaml"
@@ -78,13 +81,13 @@ def test_a_file_that_was_broken_or_removed_since_leaves_its_versions_good(
     assert store_rubric(shelf, prompts, "polite") == first
 
 
-def test_creating_twice_makes_one_version(shelf: MemoryShelf, prompts: Prompts) -> None:
+def test_creating_twice_makes_one_version(shelf: CollectionStore, prompts: Prompts) -> None:
     assert create_rubric(shelf, prompts, "polite").new
     again = create_rubric(shelf, prompts, "polite")
     assert (again.new, again.rubric.version) == (False, 1)
 
 
-def test_a_file_by_its_path_judges_as_it_is(shelf: MemoryShelf, prompts: Prompts, tmp_path: Path) -> None:
+def test_a_file_by_its_path_judges_as_it_is(shelf: CollectionStore, prompts: Prompts, tmp_path: Path) -> None:
     path = tmp_path / "rude.yaml"
     for number, text in enumerate(("Was it rude?", "Was it very rude?"), start=1):
         path.write_text(f"rubric_text: {text}\n")
@@ -93,7 +96,7 @@ def test_a_file_by_its_path_judges_as_it_is(shelf: MemoryShelf, prompts: Prompts
         assert (rubric.id, rubric.version, rubric.rubric_text) == ("rude", number, text)
 
 
-def test_another_collection_must_be_there(shelf: MemoryShelf, prompts: Prompts) -> None:
+def test_another_collection_must_be_there(shelf: CollectionStore, prompts: Prompts) -> None:
     with pytest.raises(NotFoundError, match="no collection 'c9'"):
         create_rubric(shelf, prompts, "polite", "c9")
     shelf.add_collection(Collection(id="c9", name="nine"))
@@ -101,7 +104,7 @@ def test_another_collection_must_be_there(shelf: MemoryShelf, prompts: Prompts) 
     assert [row.version for row in list_rubrics(shelf, prompts).rubrics if row.name == "polite"] == [None]
 
 
-def test_names_that_are_not_there(shelf: MemoryShelf, prompts: Prompts) -> None:
+def test_names_that_are_not_there(shelf: CollectionStore, prompts: Prompts) -> None:
     for name in ("rude", "rude@1", "polite@2"):
         with pytest.raises(NotFoundError, match="there is"):
             store_rubric(shelf, prompts, name)
@@ -109,13 +112,13 @@ def test_names_that_are_not_there(shelf: MemoryShelf, prompts: Prompts) -> None:
         find_rubric(shelf, prompts, "rude")
 
 
-def test_showing_stores_nothing(shelf: MemoryShelf, prompts: Prompts) -> None:
+def test_showing_stores_nothing(shelf: CollectionStore, prompts: Prompts) -> None:
     assert find_rubric(shelf, prompts, "polite").rubric_text == "Was it polite?"
     assert shelf.rubrics(DEFAULT_COLLECTION) == ()
 
 
 def test_the_list_tells_file_version_and_whether_they_differ(
-    shelf: MemoryShelf, prompts: Prompts, folder: Path
+    shelf: CollectionStore, prompts: Prompts, folder: Path
 ) -> None:
     write(folder, "broken", "''")
     write(folder, "gone", "Is it gone?")
@@ -140,7 +143,7 @@ def test_checking_tells_each_file(prompts: Prompts, folder: Path) -> None:
     assert bad.problem.startswith(f"{folder}/prompts/rubrics/broken.yaml:1: rubric_text:")
 
 
-def test_a_diff_of_the_latest_version_and_the_file(shelf: MemoryShelf, prompts: Prompts, folder: Path) -> None:
+def test_a_diff_of_the_latest_version_and_the_file(shelf: CollectionStore, prompts: Prompts, folder: Path) -> None:
     create_rubric(shelf, prompts, "polite")
     assert diff_rubrics(shelf, prompts, "polite") == ""
     write(folder, "polite", "Was it kind?")
@@ -152,7 +155,7 @@ def test_a_diff_of_the_latest_version_and_the_file(shelf: MemoryShelf, prompts: 
     assert diff_rubrics(shelf, prompts, "polite@2", str(folder / "prompts/rubrics/polite.yaml")) == ""
 
 
-def test_an_invalid_file_makes_no_version(shelf: MemoryShelf, prompts: Prompts, folder: Path) -> None:
+def test_an_invalid_file_makes_no_version(shelf: CollectionStore, prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
     with pytest.raises(RubricError, match="rubric_text"):
         store_rubric(shelf, prompts, "broken")

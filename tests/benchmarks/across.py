@@ -26,7 +26,7 @@ from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.follow_ups import other_runs, stored_records
 from evalscribe.reports.recurring import alike_evals
-from evalscribe.store.analyses import SqlStore, open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 
 DATES = {
     "jn7922j1": "2026-02-06",
@@ -39,7 +39,7 @@ DATES = {
 LINES = re.compile(r"^- (?:Models:|Held|Did not hold|Not yet seen|Fails alike).*", re.MULTILINE)
 
 
-def made(store: SqlStore, runs: int, failures: int) -> None:
+def made(store: AnalysisStore, runs: int, failures: int) -> None:
     for number in range(runs):
         run_id, model = f"made{number:04d}xxxxxxxx", f"m-{number:02d}"
         evals = tuple(

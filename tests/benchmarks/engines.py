@@ -59,10 +59,10 @@ async def all_of(engine: Engine, crew_of: Callable[[], object], pieces: Iterator
         async def lane() -> None:
             nonlocal done
             for piece in pieces:
-                assert not isinstance(await crew.do(piece), LostWork)
+                assert not isinstance(await crew(piece), LostWork)
                 done += 1
 
-        await crew.do(next(pieces))
+        await crew(next(pieces))
         with measured(f"{engine.name}, {lanes} lanes", lambda: done):
             await asyncio.gather(*(lane() for _ in range(lanes)))
     await engine.close()

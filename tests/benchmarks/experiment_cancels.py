@@ -24,7 +24,7 @@ from benchmarks.experiment_lab import Lab, alive, component, descendants, opened
 from evalscribe.experiments.control import start_worker
 from evalscribe.experiments.results import report_run
 from evalscribe.model.experiment import ExperimentRun
-from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from evalscribe.model.target import Component
 from scripted_server import Answer, Call, ScriptedServer
 

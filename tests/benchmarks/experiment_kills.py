@@ -26,7 +26,7 @@ from benchmarks.experiment_lab import Lab, alive, component, descendants, kill, 
 from evalscribe.experiments.control import launch_run, plan_run, resume_run, start_worker
 from evalscribe.experiments.scorers.stored import create_scorer, function_spec
 from evalscribe.model.experiment import ExperimentRun
-from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from messages_server import Answer, Call, MessagesServer, says
 
 LANES = 4

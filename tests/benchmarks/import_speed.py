@@ -17,6 +17,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from evalscribe.collections.import_all import show_nothing
 from evalscribe.collections.importing import FileImport, import_file
 from evalscribe.model.rubric import Collection
 from evalscribe.sources.address import RunOverrides
@@ -27,11 +28,6 @@ from evalscribe.store.records import open_collection_records
 COLLECTION = Collection(id="c", name="c")
 TASKS = 1000
 WORDS = ("the", "flight", "was", "booked", "for", "two", "people", "and", "then", "changed", "because", "one", "had")
-
-
-class Silent:
-    def imported(self, evals: int, progress: float) -> None:
-        pass
 
 
 def write(path: Path, evals: int) -> None:
@@ -45,7 +41,7 @@ def write(path: Path, evals: int) -> None:
 
 def imported(file: Path, folder: Path) -> FileImport:
     with closing(open_collection_records(folder)) as archive:
-        return asyncio.run(import_file(archive, None, open_records(file, RunOverrides()), COLLECTION, Silent()))
+        return asyncio.run(import_file(archive, None, open_records(file, RunOverrides()), COLLECTION, show_nothing))
 
 
 def _eval(n: int) -> dict[str, object]:

@@ -18,8 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evalscribe.judging.verdicts import JudgeQueue
-from evalscribe.model.storage import Store
-from evalscribe.store.analyses import open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 
 GROUPS = 10_000
@@ -40,7 +39,7 @@ def size(database: Path) -> int:
     return sum(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))
 
 
-async def scale(name: str, count: int, store: Store, folder: Path) -> None:
+async def scale(name: str, count: int, store: AnalysisStore, folder: Path) -> None:
     run, judge = run_of(count), ScriptedJudge(slow(0))
     queue = JudgeQueue(run=run, groups=groups_of(run), case_of=cases_of(run), judge=judge, store=store)
     checkpoints = folder / f"{name.replace(' ', '-')}.db"

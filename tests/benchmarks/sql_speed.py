@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from evalscribe.collections.query import MOST_ROWS, run_query
-from evalscribe.model.storage import Tables
+from evalscribe.model.protocols import Tables
 from evalscribe.store import tables as tables_runs
 from evalscribe.store.database import open_database
 from evalscribe.store.queries import open_tables

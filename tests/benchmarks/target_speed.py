@@ -18,8 +18,7 @@ from benchmarks.late_server import late_server
 from evalscribe.experiments.http_target import HttpTarget
 from evalscribe.experiments.python_host import PythonHost, PythonTarget
 from evalscribe.experiments.targets import CommandTarget
-from evalscribe.model.experiment_storage import Target
-from evalscribe.model.target import TargetCall, TargetReply
+from evalscribe.model.target import Target, TargetCall, TargetReply
 
 LANES = 32
 SOURCE = "def plain(input): return input\nasync def awaited(input): return input\n"

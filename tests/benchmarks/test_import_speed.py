@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.import_speed import COLLECTION, imported, write
-from evalscribe.model.storage import AddedCounts
+from evalscribe.model.record import AddedCounts
 from evalscribe.store.collections import open_collections
 from machine_speed import slowness
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
-from evalscribe.model.record import GradedEval, Record
+from evalscribe.model.record import GradedEval, Record, Records
 from evalscribe.model.run import Run
-from evalscribe.model.storage import Records
 from evalscribe.sources.address import Links, RunOverrides
 from evalscribe.sources.convex_payload import decode_run
 from evalscribe.sources.formats import open_records

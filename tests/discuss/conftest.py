@@ -10,16 +10,15 @@ from evalscribe.cli import run
 from evalscribe.model.analysis import Analysis, AnalyzedRun, FindingSummary, RecommendationSummary
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
 from evalscribe.reports.discussion.dossier import ReportEvidence
 from evalscribe.reports.reading import read_report
-from evalscribe.store.analyses import open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 
 Made = Callable[..., ReportEvidence]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[AnalysisStore]:
     with closing(open_store(tmp_path / "store")) as kept:
         yield kept
 
@@ -42,7 +41,7 @@ def sample(sample_folder: Path) -> Iterator[ReportEvidence]:
 
 
 @pytest.fixture
-def dossier_of(store: Store) -> Made:
+def dossier_of(store: AnalysisStore) -> Made:
     """A dossier of one failure for each tuple of documents."""
 
     def made(

@@ -10,13 +10,12 @@ import pytest
 from evalscribe.cli import run
 from evalscribe.model.evidence import Document
 from evalscribe.model.repository import ReportFile
-from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.discuss import Discussion
 from evalscribe.reports.discussion.dossier import ReportEvidence, search_report
 from evalscribe.reports.discussion.lookup import LookupDiscussion, ends_discussion, recommendations_to_apply
 from evalscribe.reports.reading import read_report
-from evalscribe.store.analyses import open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 
 CODE = Document(role="output", path="a.py", text="\n".join(f"line {n}" for n in range(1, 30)) + "\nreturn Total\n")
 LOG = Document(role="log", path="run.log", text="start\nTOTAL was wrong\nreturn of nothing\nend\n")
@@ -74,7 +73,7 @@ async def test_nothing_found_says_so(sample: ReportEvidence) -> None:
     assert "R2 " in await said(sample, "help")
 
 
-async def test_a_report_is_discussed_as_it_is_now(sample: ReportEvidence, store: Store, tmp_path: Path) -> None:
+async def test_a_report_is_discussed_as_it_is_now(sample: ReportEvidence, store: AnalysisStore, tmp_path: Path) -> None:
     """Edited meanwhile it is read again; what cannot be read any more is discussed as it was."""
     path = tmp_path / "report.md"
     path.write_text(sample.text)

@@ -53,9 +53,9 @@ async def test_what_a_worker_raises_is_raised_here_as_itself(
     engine = make()
     async with engine.crew(Doubler(tmp_path)) as crew:
         with pytest.raises(kind, match=words) as caught:
-            await crew.do(number)
+            await crew(number)
         assert type(caught.value) is kind
-        assert await crew.do(4) == 8
+        assert await crew(4) == 8
 
 
 async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, tmp_path: Path) -> None:
@@ -74,14 +74,14 @@ async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, t
             open_clerks.append("closed")
 
     async with make().crew(Doubler(tmp_path), clerk) as crew:
-        assert await crew.do(100) == 7
+        assert await crew(100) == 7
     assert open_clerks == ["open", "closed"]
 
 
 async def test_a_cancelled_piece_is_cancelled_where_it_is_done(make: Make, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
     async with make().crew(worker) as crew:
-        piece = asyncio.ensure_future(crew.do(200))
+        piece = asyncio.ensure_future(crew(200))
         await _noted(worker, "began")
         piece.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -96,7 +96,7 @@ async def _noted(worker: Doubler, what: str) -> None:
 async def test_what_nobody_can_unpickle_is_told_in_words(cluster: Make, tmp_path: Path) -> None:
     async with cluster().crew(Doubler(tmp_path)) as crew:
         with pytest.raises(RuntimeError, match="_Odd: odd 1"):
-            await crew.do(42)
+            await crew(42)
 
 
 async def test_a_dead_worker_is_replaced_and_its_piece_tried_again(cluster: Make, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ async def test_a_dead_worker_is_replaced_and_its_piece_tried_again(cluster: Make
 async def test_a_piece_that_kills_every_worker_is_lost(cluster: Make, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
     async with cluster().crew(worker) as crew:
-        lost = await crew.do(13)
+        lost = await crew(13)
         assert isinstance(lost, LostWork)
         assert lost.reason.startswith("its worker died 3 times")
         assert worker.times("began", 13) == 3
-        assert await crew.do(4) == 8
+        assert await crew(4) == 8

@@ -16,7 +16,7 @@ import pytest
 
 from at_terminal import AtTerminal
 from evalscribe.cli import run, streams
-from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from hostile_run import ESCAPES, hostile
 from support.fork_server import fork_server
 from surfaces.made_experiment import Made, items

@@ -14,8 +14,7 @@ from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch import BatchNotAnswered
 from evalscribe.llm.budget import Budget, worst_case
 from evalscribe.llm.service import ModelService
-from evalscribe.model.chat import Reply, Usage
-from evalscribe.model.storage import BatchIntent
+from evalscribe.model.chat import BatchIntent, Reply, Usage
 from evalscribe.settings.access import Access
 from evalscribe.settings.config import DEFAULT
 from waiting import until

@@ -6,8 +6,7 @@ import pytest
 
 from batch_desk import Desk, ask, failing, sent, stored_intent, texts
 from evalscribe.errors import AccessError, UnavailableError
-from evalscribe.model.chat import CallFailed
-from evalscribe.model.storage import BatchIntent
+from evalscribe.model.chat import BatchIntent, CallFailed
 
 
 async def test_an_intent_without_a_batch_is_sent_once_it_is_sure_that_there_is_none(desk: Desk) -> None:

@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
-from evalscribe.llm.service import ModelAdapter
+from evalscribe.llm.anthropic import AnthropicModel
+from evalscribe.llm.openai import OpenAIModel
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, TransientFailure
 from scripted_server import Answer, Script, page
 from vendors import KEY, VENDORS, Vendor
@@ -66,7 +67,7 @@ async def failures(
     return all_failed
 
 
-async def _failure(vendor: Vendor, model: ModelAdapter) -> CallFailed | EvalscribeError:
+async def _failure(vendor: Vendor, model: AnthropicModel | OpenAIModel) -> CallFailed | EvalscribeError:
     with pytest.raises((CallFailed, EvalscribeError)) as raised:
         await vendor.answer(model, ASKED)
     error = raised.value

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert
 
 from evalscribe.errors import UnavailableError, UsageError
-from evalscribe.model.storage import QueryRows, Tables
+from evalscribe.model.protocols import QueryRows, Tables
 from evalscribe.store import query_process, tables
 from evalscribe.store.database import open_database
 from evalscribe.store.postgres_queries import PostgresTables

@@ -6,7 +6,7 @@ import pytest
 
 from evalscribe.collections.query import run_query
 from evalscribe.errors import UsageError
-from evalscribe.model.storage import Tables
+from evalscribe.model.protocols import Tables
 from queried_rows import MINE
 
 M = "metadata_json"

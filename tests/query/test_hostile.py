@@ -8,7 +8,7 @@ import pytest
 
 from evalscribe.collections.query import run_query
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
-from evalscribe.model.storage import Tables
+from evalscribe.model.protocols import Tables
 from evalscribe.query.statement import check_query
 from evalscribe.query.tables import tables
 from evalscribe.store.queries import SqliteTables

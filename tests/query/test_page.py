@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.collections.query import run_query
-from evalscribe.model.storage import Tables
+from evalscribe.model.protocols import Tables
 from evalscribe.query.check import functions
 from evalscribe.query.tables import tables
 from evalscribe.store.tables import metadata

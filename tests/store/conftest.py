@@ -5,7 +5,7 @@ import psycopg
 import pytest
 
 from evalscribe.store import tables
-from evalscribe.store.analyses import SqlStore, open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 from postgres_server import PostgresServer
 
 _KEPT = (
@@ -51,7 +51,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Path | str:
 
 
 @pytest.fixture
-def store(place: Path | str) -> Iterator[SqlStore]:
+def store(place: Path | str) -> Iterator[AnalysisStore]:
     store = open_store(place)
     yield store
     store.close()

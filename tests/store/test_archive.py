@@ -10,22 +10,22 @@ from sqlalchemy import func, select
 from evalscribe.errors import DataError, NotFoundError
 from evalscribe.failures.prepare import failure_record
 from evalscribe.model.evidence import Document, Evidence, files_digest
+from evalscribe.model.record import AddedCounts
 from evalscribe.model.run import Eval, EvalStatus
-from evalscribe.model.storage import AddedCounts
 from evalscribe.model.transcript import AssistantMessage, Transcript, TranscriptToolCall, UserMessage
 from evalscribe.store import records as module
 from evalscribe.store import tables
-from evalscribe.store.analyses import SqlStore
+from evalscribe.store.analyses import AnalysisStore
 from evalscribe.store.collections import open_collections
 from evalscribe.store.database import open_database
-from evalscribe.store.records import SqlRecords, open_collection_records
+from evalscribe.store.records import RunStore, open_collection_records
 from store.archive_cases import HERE, RICH, RUN, TALK, THERE, record
 
 STATUSES: tuple[EvalStatus, ...] = ("passed", "failed", "error", "incomplete")
 
 
 @pytest.fixture
-def archive(place: Path | str) -> Iterator[SqlRecords]:
+def archive(place: Path | str) -> Iterator[RunStore]:
     shelf = open_collections(place)
     for collection in (HERE, THERE):
         shelf.add_collection(collection)
@@ -35,11 +35,11 @@ def archive(place: Path | str) -> Iterator[SqlRecords]:
     archive.close()
 
 
-def counts(archive: SqlRecords, collection_id: str = "c1") -> dict[str, tuple[int, int, int]]:
+def counts(archive: RunStore, collection_id: str = "c1") -> dict[str, tuple[int, int, int]]:
     return {run.id: (run.passed, run.failed, run.total) for run in archive.runs(collection_id)}
 
 
-def test_everything_comes_back(archive: SqlRecords) -> None:
+def test_everything_comes_back(archive: RunStore) -> None:
     assert archive.add("c1", [RUN], [RICH, record(2)]) == AddedCounts(new=2)
     assert archive.record("e1") == RICH
     assert list(archive.records("r1")) == [RICH, record(2)]
@@ -49,7 +49,7 @@ def test_everything_comes_back(archive: SqlRecords) -> None:
     assert archive.runs("c1") == (RUN.model_copy(update={"passed": 1, "failed": 1, "total": 2}),)
 
 
-def test_what_is_not_there(archive: SqlRecords) -> None:
+def test_what_is_not_there(archive: RunStore) -> None:
     archive.add("c1", [RUN], [RICH])
     assert archive.record("e9") is None
     assert archive.transcript("t9") is None
@@ -59,7 +59,7 @@ def test_what_is_not_there(archive: SqlRecords) -> None:
     assert archive.runs("c2") == ()
 
 
-def test_the_same_eval_in_two_runs(archive: SqlRecords) -> None:
+def test_the_same_eval_in_two_runs(archive: RunStore) -> None:
     """A log that was retried keeps the ids of the samples that it took over."""
     again = RICH.model_copy(update={"run_id": "r2"})
     archive.add("c1", [RUN, RUN.model_copy(update={"id": "r2"})], [RICH, again])
@@ -69,7 +69,7 @@ def test_the_same_eval_in_two_runs(archive: SqlRecords) -> None:
     assert archive.record("e1", run_id="r9") is None
 
 
-def test_a_collection_shows_only_its_runs(archive: SqlRecords) -> None:
+def test_a_collection_shows_only_its_runs(archive: RunStore) -> None:
     archive.add("c1", [RUN], [RICH])
     assert archive.record("e1", "c1") == RICH
     assert archive.record("e1", "c2") is None
@@ -80,7 +80,7 @@ def test_a_collection_shows_only_its_runs(archive: SqlRecords) -> None:
             asked()
 
 
-def test_importing_twice_adds_nothing_and_another_collection_shares(archive: SqlRecords) -> None:
+def test_importing_twice_adds_nothing_and_another_collection_shares(archive: RunStore) -> None:
     batch = [record(n) for n in range(5)]
     assert archive.add("c1", [RUN], batch) == AddedCounts(new=5)
     assert archive.add("c1", [RUN], batch) == AddedCounts(same=5)
@@ -91,7 +91,7 @@ def test_importing_twice_adds_nothing_and_another_collection_shares(archive: Sql
     assert counts(archive, "c2") == {"r1": (5, 0, 5)}
 
 
-def test_what_differs_is_replaced_in_its_place(archive: SqlRecords) -> None:
+def test_what_differs_is_replaced_in_its_place(archive: RunStore) -> None:
     archive.add("c1", [RUN], [RICH, record(2), record(3)])
     poorer = RICH.model_copy(update={"transcripts": (), "steps": (), "documents": RICH.documents[:1]})
     graded = poorer.model_copy(update={"eval": poorer.eval.model_copy(update={"status": "passed"})})
@@ -101,7 +101,7 @@ def test_what_differs_is_replaced_in_its_place(archive: SqlRecords) -> None:
     assert counts(archive) == {"r1": (4, 0, 4)}
 
 
-def test_names_have_one_order_on_both_engines_whatever_the_files(archive: SqlRecords) -> None:
+def test_names_have_one_order_on_both_engines_whatever_the_files(archive: RunStore) -> None:
     """A judge is shown them: in another order it would be asked, and paid, again."""
     inside = {"longer": [{"z": 1, "aa": 2}], "b": None}
     for given in (inside, dict(reversed(inside.items()))):
@@ -120,14 +120,14 @@ def test_names_have_one_order_on_both_engines_whatever_the_files(archive: SqlRec
     assert json.dumps(call.arguments) == json.dumps({"ab": 1, "b": 2, "z": ordered})
 
 
-def test_a_run_is_counted_from_its_records_however_they_come(archive: SqlRecords) -> None:
+def test_a_run_is_counted_from_its_records_however_they_come(archive: RunStore) -> None:
     for n in range(40):
         archive.add("c1", [RUN] if n in (0, 7) else [], [record(n, STATUSES[n % 4]), record(n + 100)])
     assert counts(archive) == {"r1": (50, 20, 80)}
 
 
 def test_a_source_that_counts_more_than_it_lists_is_believed_until_all_are_there(
-    archive: SqlRecords, store: SqlStore
+    archive: RunStore, store: AnalysisStore
 ) -> None:
     told = RUN.model_copy(update={"passed": 2, "failed": 1, "total": 4})
     archive.add("c1", [told], [record(0, "failed")])
@@ -142,7 +142,7 @@ def test_a_source_that_counts_more_than_it_lists_is_believed_until_all_are_there
     assert run.evals == tuple(f"a/{n:03d}" for n in range(5))
 
 
-def test_a_batch_is_stored_whole_or_not_at_all(archive: SqlRecords) -> None:
+def test_a_batch_is_stored_whole_or_not_at_all(archive: RunStore) -> None:
     lost = record(1, run_id="r9")
     with pytest.raises(DataError, match="'r9' came without its run"):
         archive.add("c1", [RUN], [RICH, lost])
@@ -153,7 +153,7 @@ def test_a_batch_is_stored_whole_or_not_at_all(archive: SqlRecords) -> None:
     assert archive.record("e1") is None
 
 
-def test_equal_texts_are_stored_once(archive: SqlRecords, place: Path | str) -> None:
+def test_equal_texts_are_stored_once(archive: RunStore, place: Path | str) -> None:
     archive.add("c1", [RUN], [record(n) for n in range(100)])
     archive.add("c1", [], [record(n) for n in range(100, 120)])
     database = open_database(place)
@@ -163,12 +163,12 @@ def test_equal_texts_are_stored_once(archive: SqlRecords, place: Path | str) -> 
     database.close()
 
 
-def test_the_last_of_two_with_one_id_counts(archive: SqlRecords) -> None:
+def test_the_last_of_two_with_one_id_counts(archive: RunStore) -> None:
     assert archive.add("c1", [RUN], [record(1), record(1, "failed")]).new == 1
     assert counts(archive) == {"r1": (0, 1, 1)}
 
 
-def test_records_are_read_page_by_page_in_order(archive: SqlRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_read_page_by_page_in_order(archive: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     several = [record(n, STATUSES[n % 4]) for n in (5, 3, 9, 1, 7, 2, 8)]
     archive.add("c1", [RUN], several)
     for at_once in (1, 2, 7, 100):
@@ -178,7 +178,7 @@ def test_records_are_read_page_by_page_in_order(archive: SqlRecords, monkeypatch
     assert list(archive.records("r1", "failed")) == [one for one in several if one.eval.status == "failed"]
 
 
-def test_how_evals_were_graded(archive: SqlRecords) -> None:
+def test_how_evals_were_graded(archive: RunStore) -> None:
     archive.add("c1", [RUN], [RICH, record(2)])
     rich, plain = archive.graded("r1")
     assert rich.eval == RICH.eval
@@ -188,7 +188,7 @@ def test_how_evals_were_graded(archive: SqlRecords) -> None:
     assert (plain.eval, plain.scores) == (record(2).eval, {"reward": 1.0})
 
 
-def test_a_run_that_was_only_analysed_shows_its_failures(archive: SqlRecords, store: SqlStore) -> None:
+def test_a_run_that_was_only_analysed_shows_its_failures(archive: RunStore, store: AnalysisStore) -> None:
     failures = (Eval(id="x", category="a", name="1"), Eval(id="e1", category="a", name="2"))
     run = RUN.model_copy(update={"failures": failures, "failed": 2, "total": 9})
     store.put_run(run)
@@ -202,7 +202,7 @@ def test_a_run_that_was_only_analysed_shows_its_failures(archive: SqlRecords, st
     assert list(archive.records("r1")) == []
 
 
-def test_a_listed_failure_becomes_whole_and_keeps_what_was_gathered(archive: SqlRecords, store: SqlStore) -> None:
+def test_a_listed_failure_becomes_whole_and_keeps_what_was_gathered(archive: RunStore, store: AnalysisStore) -> None:
     listed = Eval(id="e1", category="a", name="one", reason="listed")
     store.put_run(RUN.model_copy(update={"failures": (listed, Eval(id="z", category="a", name="z"))}))
     gathered = Evidence(eval=listed, documents=(Document(role="log", path="l", text="boom"),))
@@ -216,7 +216,7 @@ def test_a_listed_failure_becomes_whole_and_keeps_what_was_gathered(archive: Sql
     assert run.failures[1] == RICH.eval
 
 
-def test_what_was_gathered_from_a_record_goes_with_it(archive: SqlRecords, store: SqlStore) -> None:
+def test_what_was_gathered_from_a_record_goes_with_it(archive: RunStore, store: AnalysisStore) -> None:
     archive.add("c1", [RUN], [RICH])
     told = Document(role="transcript", path="main", text="user: hello")
     store.put_evidence("r1", Evidence(eval=RICH.eval, documents=(*RICH.documents, told)))
@@ -226,7 +226,7 @@ def test_what_was_gathered_from_a_record_goes_with_it(archive: SqlRecords, store
     assert store.get_evidence("r1", "e1") is None
 
 
-def test_analysing_an_imported_run_leaves_it_as_it_is(archive: SqlRecords, store: SqlStore) -> None:
+def test_analysing_an_imported_run_leaves_it_as_it_is(archive: RunStore, store: AnalysisStore) -> None:
     several = [record(n, STATUSES[n % 4]) for n in range(8)]
     archive.add("c1", [RUN], several)
     run = store.get_run("r1")
@@ -239,7 +239,7 @@ def test_analysing_an_imported_run_leaves_it_as_it_is(archive: SqlRecords, store
     assert archive.add("c1", [RUN], several) == AddedCounts(same=8)
 
 
-def test_numbers_that_json_has_none_for(archive: SqlRecords) -> None:
+def test_numbers_that_json_has_none_for(archive: RunStore) -> None:
     odd = record(1, metadata={"scores": {"a": float("nan"), "b": float("inf"), "c": True}, "big": 10**30})
     archive.add("c1", [RUN], [odd])
     assert archive.graded("r1")[0].scores == {"c": 1.0}
@@ -248,7 +248,7 @@ def test_numbers_that_json_has_none_for(archive: SqlRecords) -> None:
     assert read.metadata["big"] == 10**30
 
 
-def test_nul_is_nowhere_in_what_users_read(archive: SqlRecords) -> None:
+def test_nul_is_nowhere_in_what_users_read(archive: RunStore) -> None:
     talk = TALK.model_copy(update={"messages": (UserMessage(content="a\x00b \\u0000"),)})
     archive.add("c1", [RUN], [record(1, transcripts=(talk,), metadata={"a\x00": "\x00"})])
     read = archive.record("r1-1")
@@ -261,7 +261,7 @@ OTHER = record(9, documents=(Document(role="log", path="l", text="other"),))
 
 
 @pytest.mark.parametrize("name", ["metadata", "transcripts", "steps", "documents", "missing"])
-def test_whatever_differs_is_stored(archive: SqlRecords, name: str) -> None:
+def test_whatever_differs_is_stored(archive: RunStore, name: str) -> None:
     archive.add("c1", [RUN], [RICH])
     changed = RICH.model_copy(update={name: getattr(OTHER, name)})
     assert archive.add("c1", [], [changed]) == AddedCounts(changed=1)

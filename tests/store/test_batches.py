@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import AccessError, DataError
-from evalscribe.model.chat import Reply, ToolCall, Usage
-from evalscribe.model.storage import BatchIntent, UnansweredQuestion
-from evalscribe.store.results import SqlBatches, open_batches
+from evalscribe.model.chat import BatchIntent, Reply, ToolCall, UnansweredQuestion, Usage
+from evalscribe.store.results import BatchStore, open_batches
 
 REPLY = Reply(
     text="ü",
@@ -24,7 +23,7 @@ REPLY = Reply(
 
 
 @pytest.fixture
-def intents(place: Path | str) -> Iterator[SqlBatches]:
+def intents(place: Path | str) -> Iterator[BatchStore]:
     opened = open_batches(place)
     yield opened
     opened.close()
@@ -34,14 +33,14 @@ def intent(id: str, *keys: str) -> BatchIntent:
     return BatchIntent(id=id, keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
 
 
-def test_an_intent_is_found_by_each_of_its_questions(intents: SqlBatches) -> None:
+def test_an_intent_is_found_by_each_of_its_questions(intents: BatchStore) -> None:
     added = intents.add(intent("i", "a", "b", "a"))
     assert added.keys == ("a", "b")
     assert intents.of("a") == intents.of("b") == added
     assert intents.of("c") is None
 
 
-def test_a_question_belongs_to_the_first_intent_that_had_it(intents: SqlBatches) -> None:
+def test_a_question_belongs_to_the_first_intent_that_had_it(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b"))
     assert intents.add(intent("j", "b", "c")).keys == ("c",)
     assert intents.add(intent("k", "a", "c")).keys == ()
@@ -49,7 +48,7 @@ def test_a_question_belongs_to_the_first_intent_that_had_it(intents: SqlBatches)
     assert owners == {"a": "i", "b": "i", "c": "j"}
 
 
-def test_the_batch_of_an_intent(intents: SqlBatches) -> None:
+def test_the_batch_of_an_intent(intents: BatchStore) -> None:
     intents.add(intent("i", "a"))
     intents.add(intent("j", "b"))
     assert intents.batch_ids() == frozenset()
@@ -60,7 +59,7 @@ def test_the_batch_of_an_intent(intents: SqlBatches) -> None:
     assert intents.batch_ids() == {"msgbatch_1"}
 
 
-def test_answers_come_back_as_they_were(intents: SqlBatches) -> None:
+def test_answers_come_back_as_they_were(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b", "c"))
     intents.settle({"a": REPLY, "b": UnansweredQuestion(reason="expired"), "unknown": REPLY})
     assert [intents.outcome(key) for key in ("a", "b", "c", "unknown")] == [
@@ -71,7 +70,7 @@ def test_answers_come_back_as_they_were(intents: SqlBatches) -> None:
     ]
 
 
-def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents: SqlBatches) -> None:
+def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b"))
     intents.settle({"a": REPLY})
     intents.drop("i")
@@ -80,7 +79,7 @@ def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents:
     assert intents.add(intent("j", "a", "b")).keys == ("b",)
 
 
-def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: SqlBatches) -> None:
+def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b", "c"))
     intents.settle({"a": REPLY, "b": REPLY})
     assert [intents.take(key) for key in ("a", "a", "c", "unknown")] == [True, False, False, False]
@@ -91,7 +90,7 @@ def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: Sq
     assert intents.add(intent("j", "a", "b", "c")).keys == ("a",)
 
 
-def test_a_claim_is_one_processs(intents: SqlBatches) -> None:
+def test_a_claim_is_one_processs(intents: BatchStore) -> None:
     with intents.claim("i") as mine, intents.claim("i") as theirs, intents.claim("j") as another:
         assert (mine, theirs, another) == (True, False, True)
     with intents.claim("i") as mine:
@@ -104,7 +103,7 @@ def test_no_claim_is_left_behind(folder: Path) -> None:
     assert list(folder.glob("batch-*")) == []
 
 
-def test_a_claim_ends_with_an_error_too(intents: SqlBatches) -> None:
+def test_a_claim_ends_with_an_error_too(intents: BatchStore) -> None:
     with pytest.raises(ValueError, match="no luck"), intents.claim("i"):
         raise ValueError("no luck")
     with intents.claim("i") as mine:

@@ -8,21 +8,20 @@ import pytest
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.repository import FileChange, Patch, StoredReport
-from evalscribe.model.storage import Store
-from evalscribe.store.analyses import open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 from graph.lane_cases import MemoryStore
 from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
 
 
 @pytest.fixture(params=["file", "server", "memory"])
-def any_store(request: pytest.FixtureRequest, folder: Path) -> Iterator[Store]:
+def any_store(request: pytest.FixtureRequest, folder: Path) -> Iterator[AnalysisStore]:
     place = request.getfixturevalue("server_url") if request.param == "server" else folder
-    store: Store = MemoryStore() if request.param == "memory" else open_store(place)
+    store: AnalysisStore = MemoryStore() if request.param == "memory" else open_store(place)
     yield store
     store.close()
 
 
-def test_what_was_never_put_is_none(any_store: Store) -> None:
+def test_what_was_never_put_is_none(any_store: AnalysisStore) -> None:
     assert any_store.get_run("r") is None
     assert any_store.get_evidence("r", "e") is None
     assert any_store.get_verdict("k") is None
@@ -32,7 +31,7 @@ def test_what_was_never_put_is_none(any_store: Store) -> None:
     assert any_store.labels() == ()
 
 
-def test_the_newest_is_kept(any_store: Store) -> None:
+def test_the_newest_is_kept(any_store: AnalysisStore) -> None:
     any_store.put_evidence("r", UnreadableEvidence(eval=EVAL, reason="corrupt zip"))
     assert any_store.get_evidence("r", "e1") == UnreadableEvidence(eval=EVAL, reason="corrupt zip")
     any_store.put_evidence("r", EVIDENCE)
@@ -44,7 +43,7 @@ def test_the_newest_is_kept(any_store: Store) -> None:
     assert newest.passed == 7
 
 
-def test_stored_runs_are_found_by_how_their_ids_begin(any_store: Store) -> None:
+def test_stored_runs_are_found_by_how_their_ids_begin(any_store: AnalysisStore) -> None:
     for run_id in ("jn7b", "jn7a", "Jn7a", "x_1"):
         any_store.put_run(RUN.model_copy(update={"id": run_id}))
     assert any_store.run_ids("jn7") == ("jn7a", "jn7b")
@@ -52,7 +51,7 @@ def test_stored_runs_are_found_by_how_their_ids_begin(any_store: Store) -> None:
     assert len(any_store.run_ids()) == 4
 
 
-def test_evidence_of_two_runs_is_apart(any_store: Store) -> None:
+def test_evidence_of_two_runs_is_apart(any_store: AnalysisStore) -> None:
     any_store.put_evidence("r1", EVIDENCE)
     assert any_store.get_evidence("r2", "e1") is None
 
@@ -68,20 +67,20 @@ def test_evidence_of_two_runs_is_apart(any_store: Store) -> None:
     ],
 )
 def test_verdicts_are_never_lost(
-    any_store: Store, first: Verdict | Unclassified, then: Verdict | Unclassified, kept: Verdict | Unclassified
+    any_store: AnalysisStore, first: Verdict | Unclassified, then: Verdict | Unclassified, kept: Verdict | Unclassified
 ) -> None:
     any_store.put_verdict("k", first)
     any_store.put_verdict("k", then)
     assert any_store.get_verdict("k") == kept
 
 
-def test_reports_are_as_last_written(any_store: Store) -> None:
+def test_reports_are_as_last_written(any_store: AnalysisStore) -> None:
     for text in ("one", "two"):
         any_store.put_report("r", StoredReport(path="a.md", text=text))
     assert any_store.get_report("r") == StoredReport(path="a.md", text="two")
 
 
-def test_sightings_of_a_run_are_replaced_as_a_whole_and_keep_their_order(any_store: Store) -> None:
+def test_sightings_of_a_run_are_replaced_as_a_whole_and_keep_their_order(any_store: AnalysisStore) -> None:
     several = tuple(SIGHTING.model_copy(update={"eval_id": f"e{n}"}) for n in (2, 10, 1))
     any_store.put_sightings("r1", several)
     any_store.put_sightings("r2", [SIGHTING])
@@ -92,7 +91,7 @@ def test_sightings_of_a_run_are_replaced_as_a_whole_and_keep_their_order(any_sto
     assert (any_store.sightings("r1"), any_store.sightings("r2")) == ((), (SIGHTING,))
 
 
-def test_labels_of_a_run_are_replaced_as_a_whole_and_of_others_stay(any_store: Store) -> None:
+def test_labels_of_a_run_are_replaced_as_a_whole_and_of_others_stay(any_store: AnalysisStore) -> None:
     ben = LABEL.model_copy(update={"reviewer": "Ben", "in_force": False})
     other = LABEL.model_copy(update={"run": "r0"})
     any_store.put_labels({"r1": [LABEL, ben], "r0": [other]})
@@ -104,7 +103,7 @@ def test_labels_of_a_run_are_replaced_as_a_whole_and_of_others_stay(any_store: S
     assert any_store.labels() == (other,)
 
 
-def test_proposals_are_kept_by_their_question(any_store: Store) -> None:
+def test_proposals_are_kept_by_their_question(any_store: AnalysisStore) -> None:
     any_store.put_proposal("k", PROPOSAL)
     assert any_store.proposal("k") == PROPOSAL
     newer = PROPOSAL.model_copy(update={"summary": "more"})
@@ -117,7 +116,7 @@ def shown(after: str = "b\n") -> Patch:
     return Patch(run="r", recommendation="R3", base="0" * 40, changes=(change,), summary="s", judge="p/m")
 
 
-def test_an_approval_stays_requested_until_it_is_taken_once(any_store: Store) -> None:
+def test_an_approval_stays_requested_until_it_is_taken_once(any_store: AnalysisStore) -> None:
     assert [any_store.request_approval(shown()) for _ in range(2)] == [False, False]
     assert any_store.take_approval(shown())
     assert not any_store.take_approval(shown()), "one yes is one answer"
@@ -125,11 +124,11 @@ def test_an_approval_stays_requested_until_it_is_taken_once(any_store: Store) ->
     assert any_store.take_approval(shown()), "asked again, somebody may think otherwise"
 
 
-def test_an_approval_that_was_never_requested_cannot_be_taken(any_store: Store) -> None:
+def test_an_approval_that_was_never_requested_cannot_be_taken(any_store: AnalysisStore) -> None:
     assert not any_store.take_approval(shown())
 
 
-def test_an_approval_is_about_one_patch(any_store: Store) -> None:
+def test_an_approval_is_about_one_patch(any_store: AnalysisStore) -> None:
     other = shown("c\n")
     any_store.request_approval(shown())
     assert not any_store.take_approval(other)
@@ -138,7 +137,7 @@ def test_an_approval_is_about_one_patch(any_store: Store) -> None:
     assert any_store.take_approval(other)
 
 
-def test_a_dropped_approval_request_is_new_the_next_time(any_store: Store) -> None:
+def test_a_dropped_approval_request_is_new_the_next_time(any_store: AnalysisStore) -> None:
     any_store.request_approval(shown())
     any_store.drop_approval(shown())
     assert not any_store.request_approval(shown("c\n"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UnavailableError
-from evalscribe.store.analyses import SqlStore, open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 
 HOLDER = """
 import sys, time
@@ -24,7 +24,7 @@ with open_store(place).lock("run/../1"):
 """
 
 
-def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: SqlStore, place: Path | str) -> None:
+def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: AnalysisStore, place: Path | str) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(place)], stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
@@ -39,7 +39,7 @@ def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: SqlStor
         """Nobody holds it."""
 
 
-def test_released_at_the_end_and_after_an_error(store: SqlStore) -> None:
+def test_released_at_the_end_and_after_an_error(store: AnalysisStore) -> None:
     for _ in range(20):
         with pytest.raises(RuntimeError), store.lock("r"):
             raise RuntimeError
@@ -58,14 +58,14 @@ def test_a_lock_that_somebody_else_wrote_into(folder: Path) -> None:
     other.close()
 
 
-def test_two_runs_at_once(store: SqlStore) -> None:
+def test_two_runs_at_once(store: AnalysisStore) -> None:
     with store.lock("r1"), store.lock("r2"):
         pass
     with store.lock("a/b"), store.lock("a-b"):
         pass
 
 
-def test_within_one_process_too(store: SqlStore, place: Path | str) -> None:
+def test_within_one_process_too(store: AnalysisStore, place: Path | str) -> None:
     other = open_store(place)
     with store.lock("r"), pytest.raises(UnavailableError, match=re.escape(f"process {os.getpid()} ")), other.lock("r"):
         pass

@@ -162,7 +162,7 @@ def test_a_warm_start_is_quick(folder: Path) -> None:
     """The best of five processes: all that is ours takes less than importing SQLAlchemy does, a third of it of late."""
     open_store(folder).close()
     code = (
-        "import sys, time; from pathlib import Path; import asyncio; import evalscribe.model.storage;"
+        "import sys, time; from pathlib import Path; import asyncio; import evalscribe.model.report;"
         "began = time.process_time();"
         "import sqlalchemy; imported = time.process_time();"
         "from evalscribe.store.analyses import open_store; open_store(Path(sys.argv[1])).close();"

@@ -9,7 +9,7 @@ import pytest
 
 from evalscribe.errors import DataError, UnavailableError
 from evalscribe.model.result import AgentRunRef, Result, ResultCounts, ResultRef, ResultSet
-from evalscribe.store.results import SqlResultSets, open_result_sets
+from evalscribe.store.results import ResultSetStore, open_result_sets
 
 SCHEMA = {"type": "object", "properties": {"z": {"type": "string"}, "a": {"type": "boolean"}}}
 SET = ResultSet(id="s1", collection_id="c1", name="why/v1", output_schema=SCHEMA, created_at="2026-11-02T12:00:00.000Z")
@@ -39,12 +39,12 @@ def failed(one: Result) -> Result:
 
 
 @pytest.fixture
-def sets(place: Path | str) -> Iterator[SqlResultSets]:
+def sets(place: Path | str) -> Iterator[ResultSetStore]:
     with closing(open_result_sets(place)) as sets:
         yield sets
 
 
-def test_what_is_put_in_comes_out(sets: SqlResultSets) -> None:
+def test_what_is_put_in_comes_out(sets: ResultSetStore) -> None:
     rows = (waiting(0), waiting(1))
     sets.add(SET, rows)
     assert sets.find("c1", "why/v1") == sets.find("c1", "s1") == SET
@@ -56,14 +56,14 @@ def test_what_is_put_in_comes_out(sets: SqlResultSets) -> None:
     assert sets.find("c2", "s1") is None
 
 
-def test_a_set_grows(sets: SqlResultSets) -> None:
+def test_a_set_grows(sets: ResultSetStore) -> None:
     sets.add(SET, [waiting(0)])
     sets.add(SET, [])
     sets.add(SET, [waiting(1)])
     assert [one.number for one in sets.results("s1")] == [0, 1]
 
 
-def test_sets_are_counted_by_name(sets: SqlResultSets) -> None:
+def test_sets_are_counted_by_name(sets: ResultSetStore) -> None:
     sets.add(SET, [waiting(n) for n in range(3)])
     sets.add(FREE, [])
     sets.put(answered(waiting(0)))
@@ -72,7 +72,7 @@ def test_sets_are_counted_by_name(sets: SqlResultSets) -> None:
     assert sets.sets("c2") == ()
 
 
-def test_an_answer_is_never_replaced_by_an_error(sets: SqlResultSets) -> None:
+def test_an_answer_is_never_replaced_by_an_error(sets: ResultSetStore) -> None:
     sets.add(SET, [waiting(0)])
     sets.put(failed(waiting(0)))
     assert sets.answered("k1") is None
@@ -81,7 +81,7 @@ def test_an_answer_is_never_replaced_by_an_error(sets: SqlResultSets) -> None:
     assert sets.results("s1") == (answered(waiting(0)),)
 
 
-def test_an_answer_is_found_by_its_question(sets: SqlResultSets) -> None:
+def test_an_answer_is_found_by_its_question(sets: ResultSetStore) -> None:
     sets.add(SET, [waiting(0), waiting(1)])
     assert sets.answered("k1") is None
     sets.put(answered(waiting(1)))
@@ -89,19 +89,19 @@ def test_an_answer_is_found_by_its_question(sets: SqlResultSets) -> None:
     assert sets.answered("k2") is None
 
 
-def test_all_of_a_call_or_nothing(sets: SqlResultSets) -> None:
+def test_all_of_a_call_or_nothing(sets: ResultSetStore) -> None:
     with pytest.raises(DataError):
         sets.add(SET, [waiting(0), waiting(1, text="half \ud800")])
     assert (sets.find("c1", "why/v1"), sets.results("s1")) == (None, ())
 
 
-def test_what_no_server_can_hold_is_replaced(sets: SqlResultSets) -> None:
+def test_what_no_server_can_hold_is_replaced(sets: ResultSetStore) -> None:
     sets.add(SET, [waiting(0, text="nul \x00 byte")])
     (row,) = sets.results("s1")
     assert row.prompt[0] == "nul \ufffd byte"
 
 
-def test_one_at_a_time_works_on_a_set(sets: SqlResultSets, place: Path | str) -> None:
+def test_one_at_a_time_works_on_a_set(sets: ResultSetStore, place: Path | str) -> None:
     with closing(open_result_sets(place)) as other, sets.lock("s1"):
         with pytest.raises(UnavailableError, match="another process is asking for this result set"), other.lock("s1"):
             pass

@@ -15,7 +15,7 @@ from evalscribe.errors import DataError
 from evalscribe.judging.rubrics import DEFAULT_COLLECTION, store_rubric
 from evalscribe.model.rubric import Collection
 from evalscribe.prompts.templates import Prompts
-from evalscribe.store.collections import SqlCollections, open_collections
+from evalscribe.store.collections import CollectionStore, open_collections
 from store.shelf_cases import CHANGED, HERE, LABELS, RESULT, RUBRIC
 
 MAKER = """
@@ -74,7 +74,7 @@ def test_everything_comes_back_to_another_process(folder: Path) -> None:
     ],
 )
 def test_a_row_that_cannot_be_read(
-    folder: Path, body: bytes, table: str, asked: Callable[[SqlCollections], object]
+    folder: Path, body: bytes, table: str, asked: Callable[[CollectionStore], object]
 ) -> None:
     shelf = filled(folder)
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
@@ -97,7 +97,7 @@ def test_a_version_that_cannot_be_read_stands_in_no_other_ones_way(folder: Path)
     shelf.close()
 
 
-def filled(folder: Path) -> SqlCollections:
+def filled(folder: Path) -> CollectionStore:
     shelf = open_collections(folder)
     shelf.add_collection(HERE)
     shelf.add_rubric("c1", RUBRIC)

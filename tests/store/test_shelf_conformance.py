@@ -1,4 +1,4 @@
-"""What every shelf does, on a file and on a server, and the one that tests use."""
+"""What every shelf does, on a file and on a server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,18 +6,16 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.result import JudgeResult
 from evalscribe.model.rubric import Collection
-from evalscribe.store.collections import open_collections
-from store.memory_shelf import MemoryShelf
+from evalscribe.store.collections import CollectionStore, open_collections
 from store.shelf_cases import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABELS, RESULT, RUBRIC, THERE
 
 
-@pytest.fixture(params=["file", "server", "memory"])
+@pytest.fixture(params=["file", "server"])
 def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[CollectionStore]:
     place = request.getfixturevalue("server_url") if request.param == "server" else folder
-    shelf: CollectionStore = MemoryShelf() if request.param == "memory" else open_collections(place)
+    shelf = open_collections(place)
     shelf.add_collection(HERE)
     yield shelf
     shelf.close()

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from evalscribe.model.repository import StoredReport
-from evalscribe.model.storage import Store
-from evalscribe.store.analyses import SqlStore, open_store
+from evalscribe.store.analyses import AnalysisStore, open_store
 from machine_speed import slowness
 from store.store_cases import EVIDENCE, RUN, VERDICT
 
 
-def test_everything_comes_back_to_another_process(store: SqlStore, place: Path | str) -> None:
+def test_everything_comes_back_to_another_process(store: AnalysisStore, place: Path | str) -> None:
     store.put_run(RUN)
     store.put_evidence(RUN.id, EVIDENCE)
     store.put_verdict("k", VERDICT)
     store.put_report(RUN.id, StoredReport(path="a/b.md", text="# é\r\n"))
-    other: Store = open_store(place)
+    other: AnalysisStore = open_store(place)
     assert other.get_run(RUN.id) == RUN
     assert other.get_evidence(RUN.id, "e1") == EVIDENCE
     assert other.get_verdict("k") == VERDICT

@@ -10,13 +10,13 @@ from sqlalchemy import Table
 
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.record import AddedCounts
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import AddedCounts
 from evalscribe.store import contents as gc
-from evalscribe.store.analyses import SqlStore
-from evalscribe.store.collections import SqlCollections, open_collections
-from evalscribe.store.records import SqlRecords, open_collection_records
+from evalscribe.store.analyses import AnalysisStore
+from evalscribe.store.collections import CollectionStore, open_collections
+from evalscribe.store.records import RunStore, open_collection_records
 from store.archive_cases import HERE, RICH, RUN, THERE, record
 from store.shelf_cases import RESULT
 from store.store_cases import EVIDENCE, LABEL, SIGHTING, VERDICT
@@ -27,7 +27,7 @@ SEVERAL = [RICH, *(record(n) for n in range(7))]
 
 
 @pytest.fixture
-def shelf(place: Path | str) -> Iterator[SqlCollections]:
+def shelf(place: Path | str) -> Iterator[CollectionStore]:
     shelf = open_collections(place)
     for collection in (HERE, THERE):
         shelf.add_collection(collection)
@@ -36,7 +36,7 @@ def shelf(place: Path | str) -> Iterator[SqlCollections]:
 
 
 @pytest.fixture
-def archive(shelf: SqlCollections, place: Path | str) -> Iterator[SqlRecords]:
+def archive(shelf: CollectionStore, place: Path | str) -> Iterator[RunStore]:
     archive = open_collection_records(place)
     archive.add("c1", [RUN], SEVERAL)
     archive.add("c1", [OTHER], [record(1, run_id="r2")])
@@ -44,14 +44,14 @@ def archive(shelf: SqlCollections, place: Path | str) -> Iterator[SqlRecords]:
     archive.close()
 
 
-def swept(archive: SqlRecords, *, dry_run: bool = False) -> dict[str, int]:
+def swept(archive: RunStore, *, dry_run: bool = False) -> dict[str, int]:
     return {one.kind: one.rows for one in archive.sweep(dry_run=dry_run) if one.rows}
 
 
 NOTHING: dict[str, int] = {}
 
 
-def test_what_a_collection_has_stays(archive: SqlRecords) -> None:
+def test_what_a_collection_has_stays(archive: RunStore) -> None:
     archive.add("c2", [RUN], [])
     archive.remove("c1", "r1")
     assert swept(archive) == NOTHING
@@ -59,7 +59,7 @@ def test_what_a_collection_has_stays(archive: SqlRecords) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 500])
-def test_a_run_that_no_collection_has(archive: SqlRecords, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_no_collection_has(archive: RunStore, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "AT_ONCE", at_once)
     monkeypatch.setattr(gc, "ROUND", 2 * at_once)
     archive.remove("c1", "r1")
@@ -75,7 +75,7 @@ def test_a_run_that_no_collection_has(archive: SqlRecords, at_once: int, monkeyp
     assert archive.add("c1", [RUN], SEVERAL) == AddedCounts(new=8)
 
 
-SAID: dict[str, Callable[[SqlStore, SqlCollections], None]] = {
+SAID: dict[str, Callable[[AnalysisStore, CollectionStore], None]] = {
     "a report": lambda store, _: store.put_report("r1", StoredReport(path="p", text="t")),
     "findings": lambda store, _: store.put_findings("r1", [FindingSummary(eval="a/one")]),
     "a label": lambda store, _: store.put_labels({"r1": [LABEL]}),
@@ -86,7 +86,7 @@ SAID: dict[str, Callable[[SqlStore, SqlCollections], None]] = {
 
 @pytest.mark.parametrize("said", SAID)
 def test_a_run_of_which_something_was_said_stays(
-    archive: SqlRecords, store: SqlStore, shelf: SqlCollections, said: str
+    archive: RunStore, store: AnalysisStore, shelf: CollectionStore, said: str
 ) -> None:
     archive.remove("c1", "r1")
     SAID[said](store, shelf)
@@ -94,7 +94,7 @@ def test_a_run_of_which_something_was_said_stays(
     assert list(archive.records("r1")) == SEVERAL
 
 
-def test_runs_that_were_only_analysed_stay_with_their_evidence(archive: SqlRecords, store: SqlStore) -> None:
+def test_runs_that_were_only_analysed_stay_with_their_evidence(archive: RunStore, store: AnalysisStore) -> None:
     store.put_run(ANALYSED)
     store.put_run(Run(id="all passed", provider="p", model="m", passed=2, total=2))
     store.put_evidence(ANALYSED.id, EVIDENCE)
@@ -106,7 +106,7 @@ def test_runs_that_were_only_analysed_stay_with_their_evidence(archive: SqlRecor
     assert store.get_verdict("k") == VERDICT
 
 
-def test_evidence_of_what_is_no_failure_any_more(archive: SqlRecords, store: SqlStore) -> None:
+def test_evidence_of_what_is_no_failure_any_more(archive: RunStore, store: AnalysisStore) -> None:
     store.put_run(ANALYSED)
     store.put_evidence(ANALYSED.id, EVIDENCE)
     gone = EVIDENCE.model_copy(update={"eval": Eval(id="gone", category="", name="gone")})
@@ -120,7 +120,7 @@ def test_evidence_of_what_is_no_failure_any_more(archive: SqlRecords, store: Sql
 
 
 def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
-    archive: SqlRecords, monkeypatch: pytest.MonkeyPatch
+    archive: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.remove("c1", "r1")
     monkeypatch.setattr(gc, "AT_ONCE", 3)
@@ -141,7 +141,7 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
 
 @pytest.mark.parametrize("after", ["runs", "evals", "steps", "documents"])
 def test_a_run_that_comes_back_half_forgotten_is_whole(
-    archive: SqlRecords, monkeypatch: pytest.MonkeyPatch, after: str
+    archive: RunStore, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
     archive.remove("c1", "r1")
     forget = gc._forget

@@ -89,19 +89,29 @@ def root_entries() -> list[str]:
 
 
 def protocols() -> dict[str, list[str]]:
-    """Every Protocol of the package with the classes that have all its members, those of the tests (fakes) included."""
+    """Every Protocol of the package with the classes that have all its members, also by inheritance.
+
+    Classes of the tests (fakes) are included.
+    """
     shapes: dict[str, set[str]] = {}
-    classes: list[tuple[str, set[str]]] = []
+    classes: list[ast.ClassDef] = []
     for module in modules():
         for node in _classes(module.tree):
             if _is_protocol(node):
                 shapes[node.name] = _members(node)
             else:
-                classes.append((node.name, _members(node)))
+                classes.append(node)
     for path in sorted((ROOT / "tests").rglob("*.py")):
         found = _classes(ast.parse(path.read_text("utf-8")))
-        classes += [(node.name, _members(node)) for node in found if not _is_protocol(node)]
-    return {name: [other for other, has in classes if members and members <= has] for name, members in shapes.items()}
+        classes += [node for node in found if not _is_protocol(node)]
+    own = {node.name: node for node in classes}
+    having = [(node.name, _with_inherited(node, own)) for node in classes]
+    return {name: [other for other, has in having if members and members <= has] for name, members in shapes.items()}
+
+
+def _with_inherited(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> set[str]:
+    bases = [classes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in classes]
+    return _members(node).union(*(_with_inherited(base, classes) for base in bases if base is not node))
 
 
 def _classes(tree: ast.Module) -> Iterator[ast.ClassDef]:
@@ -119,6 +129,8 @@ def _members(node: ast.ClassDef) -> set[str]:
             names.add(item.name)
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             names.add(item.target.id)
+        elif isinstance(item, ast.Assign):
+            names |= {target.id for target in item.targets if isinstance(target, ast.Name)}
         elif isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and item.value.id == "self":
             names.add(item.attr)
     return names

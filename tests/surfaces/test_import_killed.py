@@ -24,15 +24,14 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
 from evalscribe.workspace import Workspace
 
-class Waits:
-    def imported(self, evals, progress):
-        print(evals, flush=True)
-        sys.stdin.read()
+def wait(evals, progress):
+    print(evals, flush=True)
+    sys.stdin.read()
 
 with Workspace() as workspace:
     records = open_records(Path("part.jsonl"), RunOverrides())
     desk = Collection(id="desk", name="desk")
-    asyncio.run(import_file(workspace.store.runs, workspace.store.collections, records, desk, Waits()))
+    asyncio.run(import_file(workspace.store.runs, workspace.store.collections, records, desk, wait))
 """
 """An import that reports its progress after each batch and then waits until its input ends."""
 

@@ -14,8 +14,7 @@ from evalscribe.errors import AccessError, NotFoundError, UsageError
 from evalscribe.experiments.scorers.stored import attach_scorers, create_scorer, own_prompts
 from evalscribe.experiments.worker import open_scorers
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentVersion
-from evalscribe.model.experiment_storage import ScorerRunner
-from evalscribe.model.score import CUSTOM, ScorerRequest, ScorerSpec
+from evalscribe.model.score import CUSTOM, ScorerRequest, ScorerRunner, ScorerSpec
 from evalscribe.model.target import Component
 from evalscribe.prompts.templates import Prompts
 from messages_server import MessagesServer, says

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.cli import run
-from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from evalscribe.store import tables
 from surfaces import made_runs
 from surfaces.made_experiment import Made, items

@@ -28,11 +28,12 @@ from evalscribe.analysis.prepare import (
 from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, report_target, why_undecided, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.failures.collate import collate
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
-from evalscribe.model.protocols import Library, RunSource
+from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
 from evalscribe.reports.follow_ups import follow_up_actions
@@ -253,7 +254,7 @@ async def open_analysis(
             yield analysis
 
 
-def _add_sample_reports(reports: Library) -> None:
+def _add_sample_reports(reports: ReportsFolder) -> None:
     """Add the sample's earlier reports if they are missing."""
     there = {report.name for report in reports.all()}
     for name, text in earlier_reports():

@@ -18,12 +18,12 @@ from evalscribe.analysis.prepare import (
 from evalscribe.collections.runs import find_failure
 from evalscribe.errors import DataError
 from evalscribe.failures.collate import collate
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, Finding
-from evalscribe.model.protocols import Library
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.outline import analysis_document, compose_report
 from evalscribe.reports.reading import read_report
@@ -93,7 +93,7 @@ async def explain(
     )
 
 
-def _reviewed(reports: Library, run: Run, eval: Eval) -> FindingSummary | None:
+def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | None:
     """Return the report's finding for the eval if a person has reviewed it."""
     for file in reports.of_model(run.provider, run.model, run.id):
         try:

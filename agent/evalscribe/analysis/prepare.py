@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from posixpath import relpath
+from typing import TYPE_CHECKING
 
 from evalscribe.collections.runs import open_run
 from evalscribe.evidence.same_failure import OtherRuns, compact_failure
@@ -21,12 +22,14 @@ from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, Prep
 from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, HumanLabel, Verdict
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
 from evalscribe.reports.follow_ups import other_runs, stored_records
 from evalscribe.reports.history import ReportHistory, load_history
 from evalscribe.reports.placement import folder_of
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class RunLabels:
         )
 
 
-def labels_for(store: Store, run: Run, past: ReportHistory) -> RunLabels:
+def labels_for(store: "AnalysisStore", run: Run, past: ReportHistory) -> RunLabels:
     """Load labels from the store. A run's own labels are never part of its history."""
     labels = tuple(label for label in store.labels() if label.run != run.id)
     folder = "/" + (past.folder or "/".join(model_folder(run.provider, run.model)))
@@ -66,7 +69,7 @@ def labels_for(store: Store, run: Run, past: ReportHistory) -> RunLabels:
     return RunLabels(labels, _sighted(store, {*runs.values(), *(label.run for label in labels)}), names, runs)
 
 
-def _sighted(store: Store, run_ids: Iterable[str]) -> dict[tuple[str, str], FailureFingerprint]:
+def _sighted(store: "AnalysisStore", run_ids: Iterable[str]) -> dict[tuple[str, str], FailureFingerprint]:
     found: dict[tuple[str, str], FailureFingerprint] = {}
     for run_id in sorted({*run_ids}.intersection(store.run_ids())):
         if run := store.get_run(run_id):

@@ -10,11 +10,11 @@ from pathlib import Path
 from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import Spent
 from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.judging.verdicts import JudgeQueue
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Collation, Correction, Finding, NoVerdictCause, Unclassified, Verdict, undecided
-from evalscribe.model.protocols import Library
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Run
@@ -181,7 +181,7 @@ def write_report(
     )
 
 
-def _begun(library: Library, where: ReportPlacement) -> str | None:
+def _begun(library: ReportsFolder, where: ReportPlacement) -> str | None:
     """Return the text from git that people started editing."""
     if where.current is None:
         return None
@@ -224,6 +224,6 @@ def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spe
     return said.model_copy(update={"actions_taken": actions_in(merged.report.actions_taken, said)})
 
 
-def commit_report(library: Library, done: AnalysisResult) -> str:
+def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
     """Commit only the report and return the commit id. Raises `EvalscribeError` with the reason if git fails."""
     return library.commit(done.path, commit_message(done.report))

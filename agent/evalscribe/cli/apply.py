@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from types import FrameType
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -25,15 +25,12 @@ from evalscribe.settings import Options
 from evalscribe.text import pluralise, printable
 from evalscribe.workspace import Workspace
 
-T = TypeVar("T")
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _LINE = re.compile(r"\r?\n")
 
 
-class RunCoroutine(Protocol):
-    """Runs a coroutine to completion, in its own event loop or that of a session."""
-
-    def __call__(self, main: Coroutine[Any, Any, T], /) -> T: ...
+RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Runs a coroutine to completion, in its own event loop or that of a session."""
 
 
 def apply_recommendation(
@@ -64,6 +61,7 @@ def apply_recommendation(
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
+    offered: PatchOffer | AppliedPatch
     offered, another = run(_offered(shared or Workspace(options), repo, report, id, owned=shared is None))
     if isinstance(offered, AppliedPatch):
         _done(offered, repo)
@@ -79,7 +77,7 @@ def apply_recommendation(
         say(f"  {_command(options, repo, offered)} --yes")
         return 0
     consent = yes or ask_consent(_question(offered, repo))
-    settled = run(_settled(options, repo, offered, yes=consent))
+    settled: AppliedPatch | None = run(_settled(options, repo, offered, yes=consent))
     if settled is None:
         say("Nothing was changed.")
     else:

@@ -31,8 +31,7 @@ from evalscribe.experiments.datasets import (
 )
 from evalscribe.json_data import to_text
 from evalscribe.model.dataset import Item
-from evalscribe.model.experiment_storage import ItemRows
-from evalscribe.sources.items import CsvColumns, open_csv, open_items
+from evalscribe.sources.items import CsvColumns, ItemFile, open_csv, open_items
 from evalscribe.store.lookup import find_dataset, find_dataset_version
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
@@ -198,7 +197,7 @@ def _upload(dataset: str, file: str, columns: CsvColumns | None, partial: bool, 
 
 
 @contextmanager
-def _item_file(file: str, columns: CsvColumns | None) -> Iterator[tuple[str, Callable[[], ItemRows]]]:
+def _item_file(file: str, columns: CsvColumns | None) -> Iterator[tuple[str, Callable[[], ItemFile]]]:
     """Yield the file's name and a function that opens it, repeatably; standard input (`-`) is copied to a file."""
     with ExitStack() as stack:
         path, name = Path(file), file

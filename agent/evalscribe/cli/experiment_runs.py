@@ -144,7 +144,7 @@ def await_end(
     """
     try:
         with RunDisplay() as display:
-            done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display))
+            done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
         again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
@@ -345,7 +345,9 @@ def rescore(
     given = Options(budget=budget, max_tokens=max_tokens, env_file=env_file)
     with Workspace(given) as workspace, RunDisplay() as display:
         found = run_of_experiment(workspace, run)
-        job = rescore_run(workspace, found, display, scorers=scorer or (), reason=reason, version=experiment_version_id)
+        job = rescore_run(
+            workspace, found, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
+        )
         done = run_until_signal(job)
     told = (
         f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "

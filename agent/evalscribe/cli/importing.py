@@ -19,8 +19,8 @@ from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
 from evalscribe.errors import DataError
 from evalscribe.interrupts import run_until_signal
+from evalscribe.model.record import AddedCounts
 from evalscribe.model.run import UNKNOWN
-from evalscribe.model.storage import AddedCounts
 from evalscribe.settings import Options
 from evalscribe.sources.snapshot import SnapshotWriter
 from evalscribe.text import one_line
@@ -124,7 +124,7 @@ def import_runs(
             done = await import_all(
                 workspace,
                 paths,
-                display,
+                display.begins,
                 collection=collection,
                 collection_id=collection_id,
                 provider=provider,

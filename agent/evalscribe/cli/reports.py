@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evalscribe.cli import options
 from evalscribe.cli.output import page, print_json, say
 from evalscribe.model.analysis import Analysis
-from evalscribe.model.protocols import Library
 from evalscribe.reports.reading import ListedReport, find_report, list_reports, load_analysis
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.git.report_folder import ReportsFolder
 
 Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only reports of this model.")]
 Name = Annotated[
@@ -38,7 +40,7 @@ def parse(report: Name, reports: options.Reports = None, as_json: options.Json =
     return 0
 
 
-def _library(reports: Path | None) -> Library:
+def _library(reports: Path | None) -> "ReportsFolder":
     return Workspace(Options(reports=reports)).reports
 
 

@@ -12,8 +12,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments.results import ShownScore, list_scores
 from evalscribe.experiments.results import score_evidence as use_case
 from evalscribe.experiments.run_text import score_line, word
-from evalscribe.model.experiment_storage import ScoreQuery
-from evalscribe.model.score import Score, ScoreStatus
+from evalscribe.model.score import Score, ScoreQuery, ScoreStatus
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 

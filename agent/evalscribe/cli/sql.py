@@ -22,7 +22,7 @@ from evalscribe.collections.query import (
     run_query,
 )
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.model.storage import Tables
+from evalscribe.model.protocols import Tables
 from evalscribe.settings import Options
 from evalscribe.text import visible
 from evalscribe.workspace import Workspace

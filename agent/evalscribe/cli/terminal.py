@@ -1,7 +1,7 @@
 """Print to a terminal: an escaping console, the layout of a report, and progress on standard error."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self, TextIO
 
@@ -146,10 +146,12 @@ class ImportDisplay(Bar):
         )
         self._task = self._bar.add_task("", total=1.0, visible=False, evals="")
 
-    def begins(self, name: str) -> None:
+    def begins(self, name: str) -> Callable[[int, float], None]:
+        """Show that a file is being read; return what shows how far."""
         self._bar.reset(self._task, description=one_line(name)[-40:], completed=0, visible=True, evals="")
         if not self._console.is_terminal:
             self._console.print(Text(f"Reading {one_line(name)}"))
+        return self.imported
 
     def imported(self, evals: int, progress: float) -> None:
         self._bar.update(self._task, completed=progress, evals=pluralise(evals, "eval"))

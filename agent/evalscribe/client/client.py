@@ -10,14 +10,14 @@ from evalscribe.client import requests as results
 from evalscribe.client.requests import submit_requests
 from evalscribe.client.service import MAX_TOKENS, BaseLLMService
 from evalscribe.collections.choice import ARGUMENT, choose_collection
-from evalscribe.collections.import_all import ImportedAll, import_all
+from evalscribe.collections.import_all import ImportedAll, import_all, show_nothing
 from evalscribe.collections.requests import complete_results, count_results, list_result_sets, result_set_named
 from evalscribe.errors import NotFoundError
 from evalscribe.judging.judges import JudgeMaker
 from evalscribe.model.chat import Effort
+from evalscribe.model.record import AddedCounts
 from evalscribe.model.result import LLMRequest
 from evalscribe.model.rubric import Collection, LabelSet, Rubric
-from evalscribe.model.storage import AddedCounts
 from evalscribe.model.transcript import AgentRun
 from evalscribe.remote.engine import LOCAL
 from evalscribe.settings import Options
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from evalscribe.judging.rubric_judge import RubricJudge
-
-
-class Quiet:
-    """A progress watcher that prints nothing."""
-
-    def begins(self, _name: str) -> None: ...
-    def imported(self, _evals: int, _progress: float) -> None: ...
 
 
 def of_import(done: ImportedAll) -> dict[str, Any]:
@@ -141,7 +134,7 @@ class Client:
             lambda _: import_all(
                 self._workspace,
                 [str(path)],
-                Quiet(),
+                lambda _: show_nothing,
                 collection=collection,
                 collection_id=collection_id,
                 provider=provider,

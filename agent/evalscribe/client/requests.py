@@ -1,14 +1,14 @@
 """Submit requests with a progress bar, and return results as dicts or data frames."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from evalscribe.client.service import BaseLLMService
 from evalscribe.collections.choice import ARGUMENT, choose_collection
-from evalscribe.collections.requests import EXAMPLE, RequestOptions, RequestWatcher, SubmittedRequests, answer_requests
+from evalscribe.collections.requests import EXAMPLE, RequestOptions, SubmittedRequests, answer_requests
 from evalscribe.errors import UsageError
 from evalscribe.model.chat import Usage
 from evalscribe.model.result import Result, ResultCounts, ResultSet, ResultSetSummary
@@ -102,11 +102,13 @@ class RequestProgress:
         if self._shown:
             self._shown.stop()
 
-    def begun(self, name: str, done: int, total: int) -> None:
+    def begun(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
+        """Show how many requests are answered already; return what shows an answer."""
         if self._shown and self._task is not None:
             self._shown.update(self._task, description=one_line(name), completed=done, total=total)
+        return self.answered
 
-    def answered(self, result: Result, *, known: bool) -> None:
+    def answered(self, result: Result, known: bool) -> None:
         self._errors += result.error is not None
         self._spent += Usage() if known else _usage(result)
         self._last_error = result.error or self._last_error
@@ -165,12 +167,9 @@ def submit_requests(
     submission = RequestOptions(**fields)
     collection = choose_collection(workspace, collection_id, ARGUMENT)
 
-    def work(watcher: RequestWatcher) -> SubmittedRequests:
-        return service.wait(
-            lambda models: answer_requests(workspace, models, collection, submission, watcher, concurrency=lanes)
-        )
-
     with RequestProgress() as bar:
-        done = work(bar)
+        done = service.wait(
+            lambda models: answer_requests(workspace, models, collection, submission, bar.begun, concurrency=lanes)
+        )
         bar.ended(done)
     return submission_dict(done)

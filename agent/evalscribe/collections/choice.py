@@ -1,19 +1,22 @@
 """Choose a collection and its runs; export runs, and delete what nothing refers to."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen, path_part
 from evalscribe.judging.rubrics import DEFAULT_COLLECTION
+from evalscribe.model.record import SweptRows
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Run
-from evalscribe.model.storage import EvalStore, SweptRows
 from evalscribe.sources.export import render_line
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.records import RunStore
 
 MOST_NAMED = 10
 
@@ -97,7 +100,7 @@ def _told(there: Iterable[Collection]) -> str:
     return join_first(told, MOST_NAMED)
 
 
-def export_run_lines(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
+def export_run_lines(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> Iterator[str]:
     """Export runs and their evals one at a time; all runs of the collection if none are named.
 
     Raises `NotFoundError` before the first line if the collection lacks a named run.
@@ -105,7 +108,7 @@ def export_run_lines(archive: EvalStore, collection: Collection, wanted: Sequenc
     return _lines(archive, chosen_runs(archive, collection, wanted))
 
 
-def chosen_runs(archive: EvalStore, collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
+def chosen_runs(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
     """Find runs by id or a unique prefix; without any, return all of them."""
     there = archive.runs(collection.id)
     return tuple(one_run(there, name, collection) for name in wanted) if wanted else there
@@ -122,7 +125,7 @@ def one_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
     raise NotFoundError(f"the collection {collection.name!r} has {told} {name!r}: {known}")
 
 
-def _lines(archive: EvalStore, runs: Sequence[Run]) -> Iterator[str]:
+def _lines(archive: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         yield render_line(run)
         for record in archive.records(run.id):
@@ -139,7 +142,7 @@ class DeletedCounts(Frozen):
     """Bytes by which the files on disk are smaller."""
 
 
-def collect_garbage(archive: EvalStore, *, dry_run: bool) -> DeletedCounts:
+def collect_garbage(archive: "RunStore", *, dry_run: bool) -> DeletedCounts:
     """Delete what nothing refers to. Raises `EvalscribeError` if the store cannot be used."""
     forgotten = archive.sweep(dry_run=dry_run)
     return DeletedCounts(dry_run=dry_run, forgotten=forgotten, given_back=0 if dry_run else archive.give_back())

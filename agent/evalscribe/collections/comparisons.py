@@ -27,11 +27,12 @@ from evalscribe.collections.runs import collection_name, experiment_run_name
 from evalscribe.collections.subjects import ReachedSubject, SubjectFinder
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.failures.prepare import failure_record
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, choose_folder, content_id, model_key, run_id_prefix, same_model
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
 from evalscribe.model.evidence import FailureFingerprint
-from evalscribe.model.protocols import Estimate, Library
+from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import evidence_of
 from evalscribe.model.run import Run
 from evalscribe.reports.documents import PlacedDocument, place_document
@@ -63,7 +64,9 @@ class SideReader:
         workspace = self.workspace
         records = open_records(path, RunOverrides())
         collection = plan_collection(workspace.store.collections.collections(), None, None, collection_name(str(path)))
-        done = await import_file(workspace.store.runs, workspace.store.collections, records, collection, self.watcher)
+        done = await import_file(
+            workspace.store.runs, workspace.store.collections, records, collection, self.watcher.imported
+        )
         if done.stopped:
             self.watcher.say(f"{path} was not read to its end: {done.stopped}")
         return done.runs
@@ -160,7 +163,7 @@ def _seen(reader: SideReader, run: Run) -> tuple[FailureFingerprint, ...]:
     return tuple(failure_record(run, evidence_of(record)) for record in records)
 
 
-def put_comparison(library: Library, run: Run, of: Sequence[Sequence[str]], text: str) -> PlacedDocument:
+def put_comparison(library: ReportsFolder, run: Run, of: Sequence[Sequence[str]], text: str) -> PlacedDocument:
     """Write the page into the folder of `run`'s model.
 
     Args:

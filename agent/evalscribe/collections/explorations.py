@@ -25,11 +25,12 @@ from evalscribe.collections.runs import load_record
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.evidence.errors import is_stock, normalise_error
 from evalscribe.evidence.locate import signature
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, content_id, model_folder, path_part
 from evalscribe.json_data import clean_text
-from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.judging.judges import JudgeMaker
 from evalscribe.judging.pack import case_of
-from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.rubric_judge import RecordedResults, RubricJudge
 from evalscribe.judging.rules.engine import ID as RULES_ID
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
@@ -38,10 +39,9 @@ from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation
 from evalscribe.model.exploration import Cluster, Exploration, Gap, Member, Observation, Passage
-from evalscribe.model.protocols import Estimate, Library
+from evalscribe.model.protocols import Estimate, Tables
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.result import JudgeResult, ResultType
-from evalscribe.model.storage import Tables
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.documents import PlacedDocument, place_document
 from evalscribe.settings import RULES
@@ -76,7 +76,7 @@ class ExploreJudges:
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
     """Open the named model as the judge of every step."""
     prompts, models = workspace.prompts, workspace.models
-    made = MadeJudge(workspace.store.collections)
+    made = RecordedResults(workspace.store.collections)
     maker = JudgeMaker(models, prompts, made, fresh=workspace.options.fresh)
     steps = {
         "observe": wording.observing_rubric,
@@ -356,7 +356,7 @@ LONGEST_NAME = 50
 """Maximum characters of the question in a file name."""
 
 
-def put_exploration(library: Library, found: Exploration, text: str) -> PlacedDocument:
+def put_exploration(library: ReportsFolder, found: Exploration, text: str) -> PlacedDocument:
     """Write the page into the model's folder, or into the collection's if several models are explored.
 
     The same question with the same condition, limit and judge has one file.

@@ -5,13 +5,13 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from evalscribe import __version__
 from evalscribe.collections.choice import plan_collection
 from evalscribe.collections.importing import (
     FileImport,
-    ImportWatcher,
+    ShowImport,
     import_file,
     import_source,
     rare_garbage_collection,
@@ -20,17 +20,19 @@ from evalscribe.collections.runs import SAMPLE, collection_name, open_source
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.worker_pool import run_concurrently
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.protocols import AskParent, LostWork, Worker, WorkerPool
 from evalscribe.model.rubric import Collection
-from evalscribe.model.storage import EvalStore
 from evalscribe.remote.engine import LOCAL
 from evalscribe.sample import checkpoints_file
 from evalscribe.sources.address import SUMMARY, RunOverrides
 from evalscribe.sources.formats import open_records, run_files
 from evalscribe.workspace import Workspace
 
-Bring = Callable[[Collection, ImportWatcher], Awaitable[FileImport]]
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.records import RunStore
+
+Bring = Callable[[Collection, ShowImport], Awaitable[FileImport]]
 """Function that imports one file or run."""
 
 
@@ -42,15 +44,10 @@ class ImportedAll(Frozen):
     """Files of folders that hold no runs, with why."""
 
 
-class AllWatcher(ImportWatcher, Protocol):
-    def begins(self, name: str) -> None:
-        """This file is read from here on."""
-
-
 async def import_all(
     workspace: Workspace,
     paths: Sequence[str],
-    watcher: AllWatcher,
+    begin: Callable[[str], ShowImport],
     *,
     collection: str | None = None,
     collection_id: str | None = None,
@@ -64,7 +61,7 @@ async def import_all(
     Args:
         workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
-        watcher: Receives progress.
+        begin: Called when a file begins; returns what receives its progress.
         collection: Name of the collection; None for the configured one, else the first path's.
         collection_id: Id of the collection; None for one made of its name.
         provider: Provider of runs whose file does not name one.
@@ -92,9 +89,8 @@ async def import_all(
 
         async def one_file(file: tuple[_Given, Bring]) -> None:
             one, bring = file
-            watcher.begins(one.name)
             try:
-                found[one.name] = await bring(into, watcher)
+                found[one.name] = await bring(into, begin(one.name))
             except DataError as error:
                 _pass_over(one, error, passed_over)
 
@@ -171,7 +167,7 @@ def _is_run(path: str, place: Path) -> bool:
     return not there and ("://" in path or not ("/" in path or "." in path))
 
 
-def _parts(workspace: Workspace, *, dry_run: bool) -> tuple[EvalStore | None, CollectionStore | None]:
+def _parts(workspace: Workspace, *, dry_run: bool) -> "tuple[RunStore | None, CollectionStore | None]":
     return (None, None) if dry_run else (workspace.store.runs, workspace.store.collections)
 
 
@@ -181,23 +177,23 @@ def _file(
     records = open_records(path, overrides)
     whole_path = path.resolve()
 
-    async def bring(collection: Collection, watcher: ImportWatcher) -> FileImport:
+    async def bring(collection: Collection, show: ShowImport) -> FileImport:
         if readers is None:
             archive, shelf = _parts(workspace, dry_run=dry_run)
-            return await import_file(archive, shelf, records, collection, watcher, said=overrides.said)
+            return await import_file(archive, shelf, records, collection, show, said=overrides.said)
         done = await _read_apart(readers, FilePiece(path=whole_path, overrides=overrides, collection=collection))
-        watcher.imported(sum(done.statuses.values()), 1.0)
+        show(sum(done.statuses.values()), 1.0)
         return done
 
     return bring
 
 
 def _run(workspace: Workspace, path: str, *, dry_run: bool) -> Bring:
-    async def bring(collection: Collection, watcher: ImportWatcher) -> FileImport:
+    async def bring(collection: Collection, show: ShowImport) -> FileImport:
         archive, shelf = _parts(workspace, dry_run=dry_run)
         try:
             async with open_source(workspace, path) as source:
-                return await import_source(archive, shelf, source, collection, watcher)
+                return await import_source(archive, shelf, source, collection, show)
         except NotFoundError as error:
             raise NotFoundError(f"{error} (and there is no file {path!r})") from None
 
@@ -238,16 +234,14 @@ class Importer:
             async def bring(piece: FilePiece) -> FileImport:
                 records = open_records(piece.path, piece.overrides)
                 return await import_file(
-                    archive, shelf, records, piece.collection, NoImportWatcher(), said=piece.overrides.said
+                    archive, shelf, records, piece.collection, show_nothing, said=piece.overrides.said
                 )
 
             yield bring
 
 
-class NoImportWatcher:
-    """Watcher that ignores everything; the caller only learns when a file is done."""
-
-    def imported(self, evals: int, progress: float) -> None: ...
+def show_nothing(_evals: int, _progress: float) -> None:
+    """Ignore the progress of an import."""
 
 
 @asynccontextmanager
@@ -270,7 +264,7 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
 
 async def _read_apart(readers: Readers, piece: FilePiece) -> FileImport:
     """Read a file in a worker. Raises `UnavailableError` if the worker dies."""
-    done = await readers.do(piece)
+    done = await readers(piece)
     if isinstance(done, LostWork):
         raise UnavailableError(f"{piece.path} could not be read: {done.reason}")
     return done

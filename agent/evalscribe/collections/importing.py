@@ -3,22 +3,24 @@
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.ids import Frozen
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import Record
+from evalscribe.model.record import AddedCounts, Record, Records
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
-from evalscribe.model.storage import AddedCounts, EvalStore, Records
 from evalscribe.sources.formats import EXPLICIT, keep_stated_models
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.records import RunStore
 
 MOST_RECORDS = 500
 FETCHES = 8
@@ -27,9 +29,8 @@ MOST_CHARACTERS = 16 * 1024 * 1024
 """Maximum characters of records written at once: the loss if the process dies, and a bound on memory."""
 
 
-class ImportWatcher(Protocol):
-    def imported(self, evals: int, progress: float) -> None:
-        """So many evals so far, this part of the file is read."""
+ShowImport = Callable[[int, float], None]
+"""Receives the progress of an import: the evals so far, and the part of the file that is read, from 0 to 1."""
 
 
 class FileImport(Frozen):
@@ -53,11 +54,11 @@ class _Batch(Frozen):
 
 
 async def import_file(
-    archive: EvalStore | None,
-    shelf: CollectionStore | None,
+    archive: "RunStore | None",
+    shelf: "CollectionStore | None",
     records: Records,
     collection: Collection,
-    watcher: ImportWatcher,
+    show: ShowImport,
     *,
     said: Sequence[str] = (),
 ) -> FileImport:
@@ -68,7 +69,7 @@ async def import_file(
         shelf: Store for a new collection, added with the first batch; None if it exists.
         records: The file's runs and records.
         collection: Collection of the runs.
-        watcher: Receives progress.
+        show: Receives progress.
         said: Which of provider, model and experiment the user set; the others stay as stored.
 
     Raises:
@@ -80,15 +81,15 @@ async def import_file(
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         tally.added += _stored(archive, shelf if first else None, collection, batch.runs, batch.records)
         first = False
-        watcher.imported(tally.evals, records.progress)
+        show(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
         raise tally.stopped
     return tally.told(records.format, records.left_out, collection)
 
 
 def _stored(
-    archive: EvalStore | None,
-    shelf: CollectionStore | None,
+    archive: "RunStore | None",
+    shelf: "CollectionStore | None",
     collection: Collection,
     runs: Sequence[Run],
     records: Sequence[Record],
@@ -101,18 +102,18 @@ def _stored(
     return archive.add(collection.id, runs, records)
 
 
-def _read(archive: EvalStore | None, records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
+def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
     if archive is None or records.format in EXPLICIT:
         return records.read()
     return keep_stated_models(records.read(), archive.run, said)
 
 
 async def import_source(
-    archive: EvalStore | None,
-    shelf: CollectionStore | None,
+    archive: "RunStore | None",
+    shelf: "CollectionStore | None",
     source: RunSource,
     collection: Collection,
-    watcher: ImportWatcher,
+    show: ShowImport,
 ) -> FileImport:
     """Store the failed evals of a source's run with their evidence. Raises the errors of `import_file`."""
     run = await source.run()
@@ -129,7 +130,7 @@ async def import_source(
         last = start + FETCHES >= len(run.failures)
         runs = (run,) if last else (run.as_importing,) if start == 0 else ()
         tally.added += _stored(archive, shelf if start == 0 else None, collection, runs, records)
-        watcher.imported(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
+        show(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
     return tally.told("convex", left_out, collection)
 
 

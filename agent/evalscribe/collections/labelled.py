@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import JsonValue, ValidationError
 
@@ -16,11 +16,13 @@ from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.json_data import clean_json
 from evalscribe.model.dataset import Dataset, Item
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.model.transcript import AgentRun, parse_agent_run
 from evalscribe.redaction.redact import redact_json
 from evalscribe.store.lookup import LATEST, find_dataset, find_dataset_version
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.datasets import DatasetStore
 
 _NAMED = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split>[^@:]+))?")
 
@@ -57,7 +59,7 @@ def of_file(path: Path) -> LabelledSource:
     return LabelledSource(str(path), path.parent, lines)
 
 
-def of_dataset(datasets: Datasets, named: str, key: str) -> LabelledSource:
+def of_dataset(datasets: "DatasetStore", named: str, key: str) -> LabelledSource:
     """Read the items of `NAME[@V][:SPLIT]`.
 
     The input is the subject. The expected output is its label, or an object with it as `key` or `label`. Raises
@@ -71,7 +73,7 @@ def of_dataset(datasets: Datasets, named: str, key: str) -> LabelledSource:
     return LabelledSource(f"{dataset.name}@{version.number}{f':{split}' if split else ''}", Path(), lines)
 
 
-def _parts(datasets: Datasets, named: str) -> tuple[Dataset, str | None, str | None]:
+def _parts(datasets: "DatasetStore", named: str) -> tuple[Dataset, str | None, str | None]:
     """Split a name into dataset, version and split. An exact name takes precedence."""
     if whole := datasets.find(named):
         return whole, None, None

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, computed_field
 
@@ -12,13 +13,17 @@ from evalscribe.judging.requests import RequestPrompt
 from evalscribe.judging.subjects import Subject, failure_subject
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.exploration import Member
+from evalscribe.model.protocols import QueryRows, Tables
 from evalscribe.model.result import AgentRunRef
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus
-from evalscribe.model.storage import EvalStore, QueryRows, Store, Tables
 from evalscribe.query.result import value
 from evalscribe.query.statement import check_query
 from evalscribe.query.tables import tables as queried_tables
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.records import RunStore
 
 MOST_ROWS = 10_000
 TIMEOUT_S = 30.0
@@ -295,7 +300,7 @@ def list_evals(
     return EvalList(total=int(str(total)), evals=evals)
 
 
-def eval_text(archive: EvalStore, store: Store, collection: Collection | None, eval_id: str) -> Subject:
+def eval_text(archive: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
     """Render an eval as shown to a judge, between delimiters.
 
     The eval is named by id, or by `run id/eval id` if it was analysed. Raises `NotFoundError`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakValueDictionary
 
@@ -19,7 +19,6 @@ from evalscribe.json_data import clean_json, clean_text
 from evalscribe.judging.requests import LoadedReferences, RequestAnswer, RequestModel, RequestPrompt
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Effort, Usage
-from evalscribe.model.collection_storage import ResultSetStore
 from evalscribe.model.output_schema import validate_schema
 from evalscribe.model.protocols import Models
 from evalscribe.model.record import Record
@@ -38,10 +37,13 @@ from evalscribe.model.result import (
     TranscriptRef,
 )
 from evalscribe.model.rubric import Collection
-from evalscribe.model.storage import EvalStore
 from evalscribe.redaction.redact import redact, redact_json
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.records import RunStore
+    from evalscribe.store.results import ResultSetStore
 
 KEPT = 64
 """Maximum agent runs kept in memory: many requests refer to the same ones."""
@@ -52,7 +54,7 @@ KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "resu
 class References:
     """References of prompts into one collection."""
 
-    def __init__(self, archive: EvalStore, sets: ResultSetStore, collection: Collection) -> None:
+    def __init__(self, archive: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
         self._archive = archive
         self._sets = sets
         self._collection = collection
@@ -192,7 +194,11 @@ class SubmissionPlan:
 
 
 def find_result_set(
-    sets: ResultSetStore, collection: Collection, submission: RequestOptions, requests: Sequence[LLMRequest], when: str
+    sets: "ResultSetStore",
+    collection: Collection,
+    submission: RequestOptions,
+    requests: Sequence[LLMRequest],
+    when: str,
 ) -> ResultSet:
     """Find the result set, or the one to create; its id is deterministic."""
     name = submission.name or _unnamed(submission, requests)
@@ -277,7 +283,7 @@ MAX_SETS_NAMED = 10
 
 
 def list_result_sets(
-    sets: ResultSetStore, collection: Collection, prefix: str | None = None
+    sets: "ResultSetStore", collection: Collection, prefix: str | None = None
 ) -> tuple[tuple[ResultSet, ResultCounts], ...]:
     """List result sets by name. Names are paths: the prefix `failures` matches `failures/v1` but not `failures-2`."""
     there = sets.sets(collection.id)
@@ -286,7 +292,7 @@ def list_result_sets(
     return tuple(one for one in there if one[0].name == folder or one[0].name.startswith(f"{folder}/"))
 
 
-def result_set_named(sets: ResultSetStore, collection: Collection, name: str) -> ResultSet:
+def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) -> ResultSet:
     """Find a result set by name or id. Raises `NotFoundError` listing the most similar names."""
     if made := sets.find(collection.id, name):
         return made
@@ -297,11 +303,13 @@ def result_set_named(sets: ResultSetStore, collection: Collection, name: str) ->
     raise NotFoundError(f"no result set {name!r} in collection {collection.name!r}; {known}")
 
 
-def count_results(sets: ResultSetStore, made: ResultSet) -> ResultCounts:
+def count_results(sets: "ResultSetStore", made: ResultSet) -> ResultCounts:
     return next((counts for one, counts in sets.sets(made.collection_id) if one.id == made.id), ResultCounts())
 
 
-def complete_results(sets: ResultSetStore, made: ResultSet, *, include_incomplete: bool = False) -> tuple[Result, ...]:
+def complete_results(
+    sets: "ResultSetStore", made: ResultSet, *, include_incomplete: bool = False
+) -> tuple[Result, ...]:
     """Return the results with an answer, or all of them."""
     return tuple(one for one in sets.results(made.id) if include_incomplete or one.output is not None)
 
@@ -313,14 +321,10 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class RequestWatcher(Protocol):
-    """Receives the progress of requests."""
-
-    def begun(self, name: str, done: int, total: int) -> None:
-        """Report how many of these requests already have an answer."""
-
-    def answered(self, result: Result, *, known: bool) -> None:
-        """Report an answer. `known`: it was cached, so no model was called."""
+ShowAnswer = Callable[[Result, bool], None]
+"""Receives an answer, and whether it was cached, so that no model was called."""
+BeginRequests = Callable[[str, int, int], ShowAnswer]
+"""Receives the name of the result set and how many of how many requests are answered already."""
 
 
 class SubmittedRequests(Frozen):
@@ -340,7 +344,7 @@ async def answer_requests(
     models: Models,
     collection: Collection,
     submission: RequestOptions,
-    watcher: RequestWatcher,
+    begin: BeginRequests,
     *,
     concurrency: int | None = None,
     clock: Callable[[], datetime] = _utc_now,
@@ -352,7 +356,7 @@ async def answer_requests(
         models: Models that answer.
         collection: Collection that prompts refer to.
         submission: The model and options of the requests.
-        watcher: Receives progress.
+        begin: Called before the first call of a model; returns what receives answers.
         concurrency: Maximum concurrent requests; None for the configured number.
         clock: Time source for stored results.
 
@@ -372,8 +376,8 @@ async def answer_requests(
         plan = plan_submission(made, sets.results(made.id), submission, requests, when)
         await references.check((n, one.prompt) for n, one in enumerate(plan.rows) if one.open)
         sets.add(made, plan.new)
-        work = _Work(sets, clock, questioner, references, watcher)
-        watcher.begun(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+        show = begin(made.name, sum(not one.open for one in plan.rows), len(plan.rows))
+        work = _Work(sets, clock, questioner, references, show)
         at_once = concurrency or workspace.settings.concurrency.value
         await run_concurrently((one for one in plan.rows if one.open), work.do, at_once)
     return work.told(made, tuple(work.done.get(one.id, one) for one in plan.rows))
@@ -384,18 +388,18 @@ class _Work:
 
     def __init__(
         self,
-        sets: ResultSetStore,
+        sets: "ResultSetStore",
         clock: Callable[[], datetime],
         questioner: RequestModel,
         references: References,
-        watcher: RequestWatcher,
+        show: ShowAnswer,
     ) -> None:
         self.done: dict[str, Result] = {}
         self._sets = sets
         self._clock = clock
         self._questioner = questioner
         self._references = references
-        self._watcher = watcher
+        self._show = show
         self._asked = 0
         self._spent = Usage()
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
@@ -416,7 +420,7 @@ class _Work:
             result = result.model_copy(update={"created_at": _spelled(self._clock())})
             self._sets.put(result)
         self.done[result.id] = result
-        self._watcher.answered(result, known=known is not None)
+        self._show(result, known is not None)
         await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     def told(self, made: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:

@@ -6,32 +6,33 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from evalscribe.collections.choice import plan_collection
-from evalscribe.collections.importing import FileImport, ImportWatcher, import_file
+from evalscribe.collections.importing import FileImport, import_file
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import AnalysisWatcher
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import Record
+from evalscribe.model.record import Record, Records
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import EvalStore, Records, Store
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
 from evalscribe.sources.formats import open_records, run_files
-from evalscribe.sources.snapshot import StoredSource, open_snapshot
+from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import kind_of
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.sources.convex_payload import PayloadSource
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.records import RunStore
 
 
 SHORTEST_PREFIX = 4
@@ -39,14 +40,7 @@ SHORTEST_PREFIX = 4
 MOST_NAMED = 10
 
 
-class ImportProgress(ImportWatcher, Protocol):
-    """Receives the progress of an import."""
-
-    def say(self, line: str) -> None:
-        """Show one line to the user."""
-
-
-def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
+def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
     """Return the id of the imported run with this id or prefix; None if there is none.
 
     Raises `UsageError` if the prefix is ambiguous.
@@ -60,7 +54,7 @@ def whole_run(store: Store, archive: EvalStore, name: str) -> str | None:
     return next(iter(found), None)
 
 
-def analysed_run(store: Store, name: str) -> str:
+def analysed_run(store: "AnalysisStore", name: str) -> str:
     """Return the id of the analysed run with this id or prefix.
 
     Raises:
@@ -88,11 +82,11 @@ class RunFile:
 
 
 async def import_run(
-    archive: EvalStore,
-    shelf: CollectionStore,
+    archive: "RunStore",
+    shelf: "CollectionStore",
     files: Sequence[RunFile],
     called: tuple[str, str],
-    watcher: ImportProgress,
+    watcher: AnalysisWatcher,
 ) -> str:
     """Import files and return the id of the only run in them. A run that is in a collection stays there.
 
@@ -106,7 +100,7 @@ async def import_run(
     runs: dict[str, Run] = {}
     for file in files:
         collection = _home(archive, shelf, file) or plan_collection(shelf.collections(), None, None, called[1])
-        done = await import_file(archive, shelf, file.open(), collection, watcher, said=file.said)
+        done = await import_file(archive, shelf, file.open(), collection, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
         if done.stopped:
             watcher.say(f"Not read to its end: {done.stopped}")
@@ -120,7 +114,7 @@ async def import_run(
     return next(iter(runs))
 
 
-def _home(archive: EvalStore, shelf: CollectionStore, file: RunFile) -> Collection | None:
+def _home(archive: "RunStore", shelf: "CollectionStore", file: RunFile) -> Collection | None:
     """Return the collection that already has the file's first run."""
     collections = shelf.collections()
     first = next(file.open().read(), None) if collections else None
@@ -135,12 +129,12 @@ def _told(file: str, done: FileImport) -> str:
     return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
 
 
-def is_whole(archive: EvalStore, run_id: str) -> bool:
+def is_whole(archive: "RunStore", run_id: str) -> bool:
     """True if at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None
 
 
-def load_record(archive: EvalStore, store: Store, run_id: str, eval_id: str) -> Record | None:
+def load_record(archive: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
     """Load a record; None if nothing readable is stored."""
     record = archive.record(eval_id, run_id=run_id)
     if record is not None:
@@ -246,7 +240,7 @@ async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadS
 
 @asynccontextmanager
 async def open_run(
-    workspace: Workspace, run: str, watcher: ImportProgress, *, provider: str | None = None, model: str | None = None
+    workspace: Workspace, run: str, watcher: AnalysisWatcher, *, provider: str | None = None, model: str | None = None
 ) -> AsyncIterator[RunSource]:
     """Open the source of a run. A file of runs is imported first; imported runs are read from the store.
 
@@ -265,7 +259,9 @@ async def open_run(
         yield fetched
 
 
-async def _stored(workspace: Workspace, run: str, watcher: ImportProgress, overrides: RunOverrides) -> RunSource | None:
+async def _stored(
+    workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides
+) -> RunSource | None:
     """Return the stored run, importing it first if it is a file."""
     if is_file_of_runs(run):
         path = Path(run)
@@ -347,21 +343,6 @@ FETCHES = 8
 """Maximum evals fetched at once."""
 
 
-class PayloadReaderSource(Protocol):
-    """A source that also returns redacted payloads."""
-
-    async def run(self) -> Run: ...
-    async def summary(self) -> object: ...
-    async def payload(self, eval: Eval) -> object | UnreadableEvidence: ...
-
-
-class PayloadWriter(Protocol):
-    """Destination of payloads."""
-
-    def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None: ...
-    def finish(self, summary: object) -> None: ...
-
-
 class FetchedRun(Frozen):
     run: Run
     unreadable: tuple[UnreadableEvidence, ...] = ()
@@ -369,7 +350,7 @@ class FetchedRun(Frozen):
 
 
 async def fetch_run(
-    source: PayloadReaderSource, open_writer: Callable[[str], PayloadWriter], watcher: AnalysisWatcher
+    source: "PayloadSource", open_writer: Callable[[str], SnapshotWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
     """Write the run and every failed eval, with the summary last so that an interrupted fetch is no snapshot.
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from evalscribe.collections.choice import choose_collection
 from evalscribe.collections.query import select_agent_runs
@@ -21,10 +21,13 @@ from evalscribe.model.exploration import Member
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.record import evidence_of
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import EvalStore, Store
 from evalscribe.model.transcript import AgentRun, parse_agent_runs
 from evalscribe.sources.snapshot import StoredSource
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.records import RunStore
 
 SHORTEST_PREFIX = 4
 """Minimum characters of a stored run's id prefix."""
@@ -46,36 +49,26 @@ class SubjectAddress(Frozen):
     """Whether nothing but an id was given, so that the store may know the run."""
 
 
-class AgentRunFile(Protocol):
-    """Source of runs that are not in the store."""
-
-    def address(self, name: str) -> SubjectAddress:
-        """Parse a run's name. Raises `EvalscribeError` if it names no run."""
-
-    def source(self, name: str) -> RunSource:
-        """Open a source, closed by the creator of this object. Raises `EvalscribeError` if it cannot be reached."""
-
-    def imported(self, run_id: str) -> RunSource | None:
-        """Return the source of a run that was imported; None if it was only analysed."""
-
-
 class ReachedSubject:
-    """`AgentRunFile` of a workspace; sources are closed with `opened`."""
+    """Source of runs that are not in the store. `opened` closes what it opens."""
 
     def __init__(self, workspace: Workspace, opened: AsyncExitStack) -> None:
         self._workspace = workspace
         self._opened = opened
 
     def address(self, name: str) -> SubjectAddress:
+        """Parse a run's name. Raises `EvalscribeError` if it names no run."""
         named = parse_run_address(name)
         return SubjectAddress(run_id=named.run_id, eval_id=named.eval_id, is_id=named.kind == "id")
 
     def source(self, name: str) -> RunSource:
+        """Open a source. Raises `EvalscribeError` if it cannot be reached."""
         runs = source_of_run(self._workspace, name)
         self._opened.push_async_callback(runs.close)
         return runs
 
     def imported(self, run_id: str) -> RunSource | None:
+        """Return the source of a run that was imported; None if it was only analysed."""
         archive = self._workspace.store.runs
         return StoredSource(self._workspace.store.analyses, archive, run_id) if is_whole(archive, run_id) else None
 
@@ -118,7 +111,7 @@ class ChosenRun:
 class SubjectFinder:
     """Finder of subjects by name. Evidence missing from the store is read into it."""
 
-    def __init__(self, store: Store, runs: AgentRunFile, watcher: AnalysisWatcher) -> None:
+    def __init__(self, store: "AnalysisStore", runs: ReachedSubject, watcher: AnalysisWatcher) -> None:
         self._store = store
         self._runs = runs
         self._watcher = watcher
@@ -266,17 +259,17 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
     return waiting(members, workspace.store.runs, workspace.store.analyses)
 
 
-def waiting(members: Iterable[Member], archive: EvalStore, store: Store) -> dict[str, PendingSubject]:
+def waiting(members: Iterable[Member], archive: "RunStore", store: "AnalysisStore") -> dict[str, PendingSubject]:
     """Return pending subjects by id. A failed eval is shown as its evidence, any other as an agent run."""
     return {member.id: _waiting(member, archive, store) for member in members}
 
 
-def _waiting(member: Member, archive: EvalStore, store: Store) -> PendingSubject:
+def _waiting(member: Member, archive: "RunStore", store: "AnalysisStore") -> PendingSubject:
     name = f"{member.run_id}/{member.eval}" if member.failed else member.id
     return PendingSubject(name=name, load=partial(_loaded, member, archive, store), is_eval=member.failed)
 
 
-def _loaded(member: Member, archive: EvalStore, store: Store) -> LoadedSubject | str:
+def _loaded(member: Member, archive: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
     record = load_record(archive, store, member.run_id, member.id)
     if record is None:
         return "nothing is kept of it: import its run again"

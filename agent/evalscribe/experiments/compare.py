@@ -12,7 +12,6 @@ from evalscribe.experiments.run_text import short_value
 from evalscribe.experiments.trials import trial_verdict
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict, RunItem, percent
-from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.run_comparison import (
     ItemChange,
     ItemSide,
@@ -25,7 +24,7 @@ from evalscribe.model.run_comparison import (
     format_p_value,
     format_points,
 )
-from evalscribe.model.score import Binding, Score, ScoreResult, ScoreStatus
+from evalscribe.model.score import Binding, Score, ScoreQuery, ScoreResult, ScoreStatus
 from evalscribe.statistics.intervals import pass_at, pass_every
 from evalscribe.statistics.paired import Paired, Task, difference, paired
 from evalscribe.statistics.significance import ALPHA, fisher_exact_test, holm

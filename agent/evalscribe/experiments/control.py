@@ -6,18 +6,20 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from evalscribe.errors import NotFoundError, UnavailableError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.definitions import merged_config, new_version, validate_experiment_name, version_options
 from evalscribe.experiments.lookup import has_no_worker, number_of_items, version_named
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
-from evalscribe.model.experiment_storage import ExperimentRuns
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.experiment_runs import ExperimentRunStore
 
 LOGS = "logs"
 """Folder of worker logs, inside the store's folder."""
@@ -167,13 +169,12 @@ SLOW_S = 1.0
 """Seconds between two polls: at first, and after a while."""
 
 
-class RunWatcher(Protocol):
-    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """Report progress of the run."""
+ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]
+"""Receives a run and its number of trials by verdict."""
 
 
 async def wait_for_run(
-    runs: ExperimentRuns, run_id: str, timeout_s: float | None, watcher: RunWatcher | None = None
+    runs: "ExperimentRunStore", run_id: str, timeout_s: float | None, show: ShowRun | None = None
 ) -> ExperimentRun | None:
     """Wait for a run to end. Returns None if it is still running after `timeout_s`.
 
@@ -187,8 +188,8 @@ async def wait_for_run(
         run = runs.run(run_id)
         if run is None:
             raise NotFoundError(f"there is no run {run_id!r} of an experiment")
-        if watcher is not None:
-            watcher.tried(run, runs.tally(run.id))
+        if show is not None:
+            show(run, runs.tally(run.id))
         if run.terminal:
             return run
         left = None if deadline is None else deadline - time.monotonic()
@@ -199,7 +200,7 @@ async def wait_for_run(
         pause = min(SLOW_S, pause * 1.2)
 
 
-def _require_worker(runs: ExperimentRuns, run: ExperimentRun) -> None:
+def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
     if has_no_worker(runs, run):
         raise UnavailableError(
             f"nobody works on run {run.name or run.id} any more: its worker ended without a word"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import Field, JsonValue
 
@@ -17,11 +17,14 @@ from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.json_data import InvalidJson, StrictJson, to_text
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item, short_id
-from evalscribe.model.experiment_storage import Datasets, ItemRows
-from evalscribe.model.storage import AddedCounts
+from evalscribe.model.record import AddedCounts
 from evalscribe.sources.items import ITEM_FIELDS, parse_item, render_item
 from evalscribe.store.lookup import find_dataset_version
 from evalscribe.text import cut, one_line, pluralise
+
+if TYPE_CHECKING:
+    from evalscribe.sources.items import ItemFile
+    from evalscribe.store.datasets import DatasetStore
 
 MAX_KEYS_NAMED = 10
 
@@ -55,7 +58,7 @@ class RemovedItems(Frozen):
     items: int
 
 
-def create_dataset(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
+def create_dataset(datasets: "DatasetStore", name: str, description: str, now: str) -> Dataset:
     """Create a dataset. Raises `UsageError` if the name is invalid or taken."""
     if name != prose.name(name):
         raise UsageError(
@@ -66,7 +69,7 @@ def create_dataset(datasets: Datasets, name: str, description: str, now: str) ->
     return dataset
 
 
-def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedItem:
+def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> AddedItem:
     """Add an example, replacing the one with the same key. Raises `UsageError` if it is invalid."""
     value: dict[str, object] = {"input": json_or_text("--input", example.input)}
     if example.expected is not None:
@@ -82,7 +85,7 @@ def add_item(datasets: Datasets, dataset: Dataset, example: NewItem) -> AddedIte
     return AddedItem(item=read.item, added=datasets.put(dataset.id, [read.item]), hidden=read.hidden)
 
 
-def remove_items(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
+def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
     """Remove items from the draft. Raises `NotFoundError`, and removes nothing, if a key does not exist."""
     missing = set(keys)
     for item in datasets.draft(dataset.id):
@@ -146,7 +149,7 @@ class UploadResult(Frozen):
 
 
 def upload_items(
-    datasets: Datasets, dataset: Dataset, file: str, opened: Callable[[], ItemRows], *, partial: bool
+    datasets: "DatasetStore", dataset: Dataset, file: str, opened: "Callable[[], ItemFile]", *, partial: bool
 ) -> UploadResult:
     """Upload the items of a file into the draft.
 
@@ -185,7 +188,7 @@ def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
         yield some
 
 
-def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
+def _until_it_breaks(rows: "ItemFile", breaks: list[str]) -> Iterator[Item]:
     """Yield items until the file becomes unreadable; items before that are valid."""
     try:
         yield from rows.read()
@@ -193,7 +196,7 @@ def _until_it_breaks(rows: ItemRows, breaks: list[str]) -> Iterator[Item]:
         breaks.append(str(error))
 
 
-def _check(file: str, rows: ItemRows) -> None:
+def _check(file: str, rows: "ItemFile") -> None:
     for _ in rows.read():
         pass
     if rows.bad:
@@ -244,7 +247,7 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
     return tuple(Duplicates(kept=first[one], others=tuple(others[one])) for one in first if one in others)
 
 
-def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
+def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, chosen: Sequence[str]) -> RemovedItems:
     """Remove all but the first of each set of duplicates, or only the chosen ones.
 
     Raises `UsageError` if a chosen item is not a later duplicate.
@@ -304,7 +307,7 @@ class ListedItem(Frozen):
     events: int = 0
 
 
-def list_datasets(datasets: Datasets, search: str | None) -> Iterator[ListedDataset]:
+def list_datasets(datasets: "DatasetStore", search: str | None) -> Iterator[ListedDataset]:
     """List datasets in order of creation; `search` filters by name or description, ignoring case."""
     wanted = (search or "").casefold()
     for dataset in datasets.all():
@@ -312,7 +315,7 @@ def list_datasets(datasets: Datasets, search: str | None) -> Iterator[ListedData
             yield _listed(datasets, dataset)
 
 
-def _listed(datasets: Datasets, dataset: Dataset) -> ListedDataset:
+def _listed(datasets: "DatasetStore", dataset: Dataset) -> ListedDataset:
     versions = datasets.versions(dataset.id)
     return ListedDataset(
         **dataset.model_dump(),
@@ -322,7 +325,7 @@ def _listed(datasets: Datasets, dataset: Dataset) -> ListedDataset:
     )
 
 
-def summarise_dataset(datasets: Datasets, dataset: Dataset) -> DatasetSummary:
+def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSummary:
     """Summarise a dataset. Reads the whole draft, a page at a time."""
     digests, splits, clusters, expected = [], Counter[str](), set(), 0
     for item in datasets.draft(dataset.id):
@@ -411,7 +414,7 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
     return next((split for split, bound in bounds if place < bound), list(shares)[-1])
 
 
-def split_draft(datasets: Datasets, dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
+def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str, float], seed: int) -> SplitCounts:
     """Assign every item of the draft to a split. Raises `UsageError` for an empty draft."""
     counts = Counter(dict.fromkeys(shares, 0))
     changed = 0
@@ -433,7 +436,7 @@ class PublishedVersion(Frozen):
     """False where the draft's content was a version's already."""
 
 
-def publish_version(datasets: Datasets, dataset: Dataset, description: str, now: str) -> PublishedVersion:
+def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str, now: str) -> PublishedVersion:
     """Publish the draft as a version. Raises `UsageError` for an empty draft."""
     before = {version.id for version in datasets.versions(dataset.id)}
     version = datasets.publish(dataset.id, now, description=description)
@@ -477,7 +480,7 @@ class VersionComparison(Frozen):
         return not (self.added or self.removed or self.changed or self.moved)
 
 
-def compare_versions(datasets: Datasets, dataset: Dataset, base: str, other: str) -> VersionComparison:
+def compare_versions(datasets: "DatasetStore", dataset: Dataset, base: str, other: str) -> VersionComparison:
     """Compare two versions by number, id, `latest` or `draft`. Memory grows with the keys, not with the items.
 
     Raises `NotFoundError` if a version does not exist.
@@ -495,13 +498,13 @@ def compare_versions(datasets: Datasets, dataset: Dataset, base: str, other: str
     )
 
 
-def _items(datasets: Datasets, dataset: Dataset, named: str) -> Iterator[Item]:
+def _items(datasets: "DatasetStore", dataset: Dataset, named: str) -> Iterator[Item]:
     if named == DRAFT:
         return datasets.draft(dataset.id)
     return datasets.items(find_dataset_version(datasets, dataset, named).id)
 
 
-def _side(datasets: Datasets, dataset: Dataset, named: str, items: int) -> VersionSide:
+def _side(datasets: "DatasetStore", dataset: Dataset, named: str, items: int) -> VersionSide:
     if named == DRAFT:
         return VersionSide(name=DRAFT, items=items)
     version = find_dataset_version(datasets, dataset, named)

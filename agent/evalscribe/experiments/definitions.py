@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -28,7 +28,6 @@ from evalscribe.model.experiment import (
     PromptTarget,
     TargetSpec,
 )
-from evalscribe.model.experiment_storage import Definitions
 from evalscribe.model.score import Binding
 from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
@@ -38,6 +37,9 @@ from evalscribe.store.lookup import LATEST, find_dataset_version, find_version, 
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import NAME_LIMIT, one_line
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.definitions import ExperimentStore
 
 
 class NewExperiment(Frozen):
@@ -358,7 +360,9 @@ def read_prompt(path: Path) -> PromptFile:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
+def create_prompt(
+    definitions: "ExperimentStore", name: str, file: PromptFile, model: str | None, now: str
+) -> CreatedPrompt:
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(f"`name` {name}: letters, digits, '.', '_' and '-', and not as an id begins", fields=("name",))
@@ -372,14 +376,14 @@ def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: 
     return CreatedPrompt(prompt=prompt, version=kept, new=there is None)
 
 
-def find_prompt(definitions: Definitions, named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
+def find_prompt(definitions: "ExperimentStore", named: str) -> tuple[TargetPrompt, TargetPromptVersion]:
     """Find `NAME`, `NAME@2`, or an id. Raises `NotFoundError` listing the known ones."""
     name, _, version = named.partition("@")
     prompt = prompt_named(definitions, name)
     return prompt, find_prompt_version(prompt, version or LATEST)
 
 
-def prompt_named(definitions: Definitions, named: str) -> TargetPrompt:
+def prompt_named(definitions: "ExperimentStore", named: str) -> TargetPrompt:
     """Find a prompt by id or name. Raises `NotFoundError` listing the known ones."""
     if prompt := definitions.prompt(named):
         return prompt

@@ -4,6 +4,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -13,13 +14,13 @@ from evalscribe.experiments.python_host import PythonHost, PythonTarget, describ
 from evalscribe.experiments.targets import CommandTarget, find_program, split_command
 from evalscribe.git.repository import source_state
 from evalscribe.ids import Frozen
-from evalscribe.model.experiment_storage import Definitions, Target
 from evalscribe.model.target import (
     Component,
     ComponentKind,
     ComponentType,
     Deployment,
     SourceState,
+    Target,
     TargetCall,
     TargetFailure,
     TargetReply,
@@ -27,6 +28,9 @@ from evalscribe.model.target import (
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.store.lookup import not_found
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.definitions import ExperimentStore
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
 _PYTHON = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -119,7 +123,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
             return CommandTarget(component.address, folder)
 
 
-def find_deployment(definitions: Definitions, named: str) -> Deployment:
+def find_deployment(definitions: "ExperimentStore", named: str) -> Deployment:
     """Find a deployment by id, or the newest with a name. Raises `NotFoundError` listing the known ones."""
     if deployment := definitions.deployment(named):
         return deployment

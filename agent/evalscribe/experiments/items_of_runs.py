@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue
 
@@ -12,24 +13,27 @@ from evalscribe.collections.runs import analysed_run, load_record, whole_run
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.experiments.datasets import create_dataset, item_batches, split_of
 from evalscribe.failures.prepare import evidence_fingerprint
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import prepare
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
 from evalscribe.model.evidence import Document, Evidence, EvidenceSnapshot, Role
 from evalscribe.model.experiment import ExperimentRun, ItemTrial
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.model.finding import CauseKind, Classification, HumanLabel
-from evalscribe.model.protocols import Library
-from evalscribe.model.record import Record, evidence_of
+from evalscribe.model.record import AddedCounts, Record, evidence_of
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import AddedCounts, EvalStore, Store
 from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
 from evalscribe.reports.agreement import truths, verdicts
 from evalscribe.reports.reading import read_report
 from evalscribe.reports.review import current_labels
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.datasets import DatasetStore
+    from evalscribe.store.records import RunStore
 
 
 class ItemParts(Frozen):
@@ -222,12 +226,12 @@ def _attempts(workspace: Workspace, run: ExperimentRun) -> Iterator[ItemParts]:
         yield of_attempt(attempt, workspace.store.datasets.item(run.dataset_version_id, attempt.item.item_key))
 
 
-def _records(archive: EvalStore, run_id: str) -> Iterator[ItemParts]:
+def _records(archive: "RunStore", run_id: str) -> Iterator[ItemParts]:
     for record in archive.records(run_id):
         yield of_record(record, archive.documents(run_id, record.eval.id))
 
 
-def _failures(store: Store, run_id: str) -> Iterator[ItemParts]:
+def _failures(store: "AnalysisStore", run_id: str) -> Iterator[ItemParts]:
     run = store.get_run(run_id)
     for eval in run.failures if run else ():
         evidence = store.get_evidence(run_id, eval.id)
@@ -271,7 +275,7 @@ def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
     )
 
 
-def by_judges(library: Library) -> Iterator[LabelledFailure]:
+def by_judges(library: ReportsFolder) -> Iterator[LabelledFailure]:
     """Yield one failure of each group that nobody reviewed, with the judge's label."""
     for file in library.all():
         if is_of_another_kind(file.text):
@@ -380,7 +384,7 @@ def from_reviews(
     )
 
 
-def _unreviewed(library: Library, reviewed: Iterable[LabelledFailure]) -> Iterator[LabelledFailure]:
+def _unreviewed(library: ReportsFolder, reviewed: Iterable[LabelledFailure]) -> Iterator[LabelledFailure]:
     known = {one.subject for one in reviewed}
     return (one for one in by_judges(library) if one.subject not in known)
 
@@ -389,8 +393,8 @@ def _unreviewed(library: Library, reviewed: Iterable[LabelledFailure]) -> Iterat
 class _Chosen:
     """Builder of items that counts what is left out."""
 
-    store: Store
-    archive: EvalStore
+    store: "AnalysisStore"
+    archive: "RunStore"
     shares: Mapping[str, float]
     """Share of the items in each split; they sum to 1."""
     seed: int
@@ -454,7 +458,7 @@ def _key(one: LabelledFailure) -> str:
     return printed(f"{one.run}/{one.eval}")
 
 
-def _withdraw(datasets: Datasets, dataset: Dataset, labelled: set[str]) -> int:
+def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled: set[str]) -> int:
     """Remove items whose failure has no label any more; only items that came from reviews."""
     gone = [item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled]
     return datasets.drop(dataset.id, gone) if gone else 0

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import JsonValue
 
@@ -24,13 +24,15 @@ from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.protocols import Judge, Models
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric
-from evalscribe.model.storage import Store
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.model.transcript import parse_agent_run
 from evalscribe.settings import RULES, Settings
 from evalscribe.settings.config import COMMAND_LINE, CascadeTable, Origin, SettingValue, TagTable
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class FailureTarget:
     first: Judge
     again: Judge
     """Judge of the second and further repetitions; it ignores cached answers."""
-    store: Store
+    store: "AnalysisStore"
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
@@ -186,7 +188,7 @@ def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
     return CascadeParts(tag=table.tag, judge=table.judge, rules=table.rules, tags=named)
 
 
-def _failures(builder: JudgeBuilder, target: JudgeTarget, store: Store) -> FailureTarget:
+def _failures(builder: JudgeBuilder, target: JudgeTarget, store: "AnalysisStore") -> FailureTarget:
     models = builder.models(cascade=target.judge == CASCADE)
     rubric = target.rubric if models else None
     first, again = (builder.analyst(models, rubric, fresh=fresh).judge for fresh in (False, True))

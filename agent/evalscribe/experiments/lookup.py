@@ -4,17 +4,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.dataset import DatasetVersion, Item
 from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemTrial
-from evalscribe.model.experiment_storage import ExperimentRuns, ScoreQuery
-from evalscribe.model.score import Score
+from evalscribe.model.score import Score, ScoreQuery
 from evalscribe.store.lookup import LATEST, MOST_NAMED, find_version, not_found, version_not_found
 from evalscribe.text import join_first, join_last
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.experiment_runs import ExperimentRunStore
 
 
 def experiment_named(workspace: Workspace, named: str) -> Experiment:
@@ -174,7 +176,7 @@ DEAD_S = 15.0
 """Seconds without a heartbeat after which a worker is checked."""
 
 
-def has_no_worker(runs: ExperimentRuns, run: ExperimentRun) -> bool:
+def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
     """Tell whether an unfinished run has no worker: a worker holds the run's claim and sends heartbeats."""
     if run.terminal or _age_s(run.heartbeat_at or run.created_at) < DEAD_S:
         return False

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -30,13 +30,16 @@ from evalscribe.model.experiment import (
     RunReport,
     TargetSpec,
 )
-from evalscribe.model.experiment_storage import ScoreQuery
 from evalscribe.model.finding import Classification
 from evalscribe.model.run import Eval
-from evalscribe.model.storage import EvalStore, Store
+from evalscribe.model.score import ScoreQuery
 from evalscribe.reports.reading import findings_of_run
 from evalscribe.text import name, path, pluralise
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.records import RunStore
 
 UNJUDGED = "not in the report"
 UNCLASSIFIED = "unclassified"
@@ -133,7 +136,7 @@ def of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequen
     return FailedItem(run.id, failures, made, 0 if run_item_ids else len(broken))
 
 
-def of_stored(store: Store, archive: EvalStore, named: str) -> FailedItem:
+def of_stored(store: "AnalysisStore", archive: "RunStore", named: str) -> FailedItem:
     """Collect every failed eval of an imported or analysed run. Raises `NotFoundError`, `UsageError`."""
     if (run_id := whole_run(store, archive, named)) is not None:
         told = {
@@ -186,7 +189,7 @@ def _source(workspace: Workspace, one: RunItem, item: Item) -> dict[str, JsonVal
     return source | ({"of": item.source} if item.source else {})
 
 
-def _evidence(store: Store, run_id: str, evals: Sequence[Eval]) -> Iterator[tuple[str, ItemParts]]:
+def _evidence(store: "AnalysisStore", run_id: str, evals: Sequence[Eval]) -> Iterator[tuple[str, ItemParts]]:
     for eval in evals:
         evidence = store.get_evidence(run_id, eval.id)
         if isinstance(evidence, Evidence):
@@ -335,7 +338,7 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
     return findings
 
 
-def _items(store: Store, failed: FailedItem, found: SelectedFailures) -> tuple[list[Item], int]:
+def _items(store: "AnalysisStore", failed: FailedItem, found: SelectedFailures) -> tuple[list[Item], int]:
     """Return the items, and the number of failures that cannot become one."""
     reviewers = {
         label.eval: label.reviewer for label in store.labels() if label.run == failed.run_id and label.in_force

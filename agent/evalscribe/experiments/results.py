@@ -34,8 +34,7 @@ from evalscribe.model.experiment import (
     TrialCounts,
     TrialDetail,
 )
-from evalscribe.model.experiment_storage import ScoreQuery
-from evalscribe.model.score import Binding, Score
+from evalscribe.model.score import Binding, Score, ScoreQuery
 from evalscribe.statistics.calibration import LabelPair
 from evalscribe.store.lookup import MOST_NAMED
 from evalscribe.store.lookup import find_dataset as dataset_named

@@ -11,10 +11,9 @@ from evalscribe.errors import EvalscribeError, UnavailableError
 from evalscribe.model.chat import BudgetExceeded, Reply, Request, Usage
 from evalscribe.model.dataset import Item, short_id
 from evalscribe.model.experiment import ItemTrial, ItemVerdict, RunItem
-from evalscribe.model.experiment_storage import ScorerRunner, Target
 from evalscribe.model.protocols import Model, Models, OnText
-from evalscribe.model.score import Binding, Score, ScoreEvidence, ScoreResult, ScorerRequest
-from evalscribe.model.target import TargetCall, TargetFailure, TargetFailureKind, TargetReply, ToolUse, Trace
+from evalscribe.model.score import Binding, Score, ScoreEvidence, ScoreResult, ScorerRequest, ScorerRunner
+from evalscribe.model.target import Target, TargetCall, TargetFailure, TargetFailureKind, TargetReply, ToolUse, Trace
 from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcript, TranscriptToolCall
 from evalscribe.model.transcript_text import render_transcript
 

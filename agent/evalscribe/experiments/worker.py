@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, a
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.experiments.archive import ContinuousRunArchive, RunArchive, archive_run
@@ -42,7 +42,8 @@ from evalscribe.experiments.trials import (
     trial_verdict,
 )
 from evalscribe.ids import Frozen
-from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.judging.judges import JudgeMaker
+from evalscribe.judging.rubric_judge import RecordedResults
 from evalscribe.llm.budget import Budget
 from evalscribe.model.experiment import (
     ComponentTarget,
@@ -52,10 +53,9 @@ from evalscribe.model.experiment import (
     JudgeTarget,
     RunState,
 )
-from evalscribe.model.experiment_storage import ScorerRunner, Target
 from evalscribe.model.protocols import Models
-from evalscribe.model.score import CUSTOM, Binding, Score, ScoreEvidence
-from evalscribe.model.target import Component, Deployment
+from evalscribe.model.score import CUSTOM, Binding, Score, ScoreEvidence, ScorerRunner
+from evalscribe.model.target import Component, Deployment, Target
 from evalscribe.redaction.redact import redact
 from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
@@ -172,7 +172,7 @@ class _Makers:
         self._timeout_s = timeout_s
         self._concurrency = concurrency
         self._hosts: dict[str, PythonHost] = {}
-        self._maker: tuple[JudgeMaker, MadeJudge] | None = None
+        self._maker: tuple[JudgeMaker, RecordedResults] | None = None
 
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
         """Check that every function exists and is unchanged."""
@@ -196,9 +196,9 @@ class _Makers:
             self._opened.push_async_callback(self._hosts[folder].close)
         return self._hosts[folder]
 
-    def _judges(self) -> tuple[JudgeMaker, MadeJudge]:
+    def _judges(self) -> tuple[JudgeMaker, RecordedResults]:
         if self._maker is None:
-            made = MadeJudge(self._workspace.store.collections)
+            made = RecordedResults(self._workspace.store.collections)
             self._maker = JudgeMaker(self._models, self._workspace.prompts, made), made
         return self._maker
 
@@ -422,10 +422,6 @@ class RescoreResult(Frozen):
     """How many verdicts are others now."""
 
 
-class RescoreWatcher(Protocol):
-    def rescored(self, done: int, total: int) -> None: ...
-
-
 OpenScorers = Callable[
     [Workspace, ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]
 ]
@@ -451,7 +447,7 @@ async def _with_own_models(
 async def rescore_run(
     workspace: Workspace,
     run: ExperimentRun,
-    watcher: RescoreWatcher,
+    show: Callable[[int, int], None],
     *,
     scorers: Sequence[str] = (),
     reason: str | None = None,
@@ -463,7 +459,7 @@ async def rescore_run(
     Args:
         workspace: Workspace of the run; its settings limit the cost of models.
         run: A run that has ended.
-        watcher: Receives progress.
+        show: Receives how many trials of how many are scored.
         scorers: Names of bindings; empty for all.
         reason: Reason stored with the new scores.
         version: Id or number of the experiment's version whose scorers are used; None for the run's own.
@@ -482,7 +478,7 @@ async def rescore_run(
         async with runners(workspace, run, by) as opened:
             panel = ScorerPanel(by.bindings, [one for one in opened if one.name in chosen])
             job = _Job(workspace, run, by, panel, reason)
-            told = await job.done(watcher)
+            told = await job.done(show)
         await archive_run(workspace, run, by, run.state, run.reason)
     return told.model_copy(update={"run": workspace.store.experiment_runs.run(run.id) or run})
 
@@ -512,7 +508,7 @@ class _Job:
     panel: ScorerPanel
     reason: str | None
 
-    async def done(self, watcher: RescoreWatcher) -> RescoreResult:
+    async def done(self, show: Callable[[int, int], None]) -> RescoreResult:
         tries = scores = changed = 0
         total = sum(self.workspace.store.experiment_runs.tally(self.run.id).values())
         kept = stored_trials(self.workspace, self.run)
@@ -526,7 +522,7 @@ class _Job:
             tries += len(news)
             scores += sum(len(new.scores) for new in news)
             changed += sum(new.after != new.before for new in news)
-            watcher.rescored(tries, total)
+            show(tries, total)
         return RescoreResult(run=self.run, tries=tries, scores=scores, changed=changed)
 
     async def _scored(self, batch: Sequence[StoredTrial]) -> list[_New]:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from evalscribe.evidence.locate import signature
 from evalscribe.evidence.log import failed_log
@@ -25,7 +26,10 @@ from evalscribe.model.evidence import (
 from evalscribe.model.finding import FailureGroup
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+
 
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
@@ -140,7 +144,7 @@ FETCHES = 8
 
 
 async def fetch_evidence(
-    source: RunSource, run: Run, store: Store, on_progress: Callable[[int, int], None] | None = None
+    source: RunSource, run: Run, store: "AnalysisStore", on_progress: Callable[[int, int], None] | None = None
 ) -> tuple[GatheredEvidence, ...]:
     """Fetch every failed eval of the run, in order, and store its evidence, which does not stay in memory.
 
@@ -165,7 +169,7 @@ async def fetch_evidence(
     return tuple(gathered[eval.id] for eval in run.failures)
 
 
-async def _one(source: RunSource, run: Run, store: Store, eval: Eval) -> GatheredEvidence:
+async def _one(source: RunSource, run: Run, store: "AnalysisStore", eval: Eval) -> GatheredEvidence:
     evidence = await source.evidence(eval)
     if isinstance(evidence, UnreadableEvidence) and isinstance(known := store.get_evidence(run.id, eval.id), Evidence):
         evidence = known  # evidence never changes, but stored files get deleted and deployments fail

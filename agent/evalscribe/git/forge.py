@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ManualForge:
-    """`Forge` for any remote, and for GitHub without a token; it only names pages."""
+    """Any remote, and GitHub without a token. It only names pages."""
 
     def __init__(self, remote_url: str | None) -> None:
         self.remote_url = remote_url
@@ -28,8 +28,8 @@ class ManualForge:
     def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:  # noqa: ARG002
         return PullRequest(url=pull_request_page(pushed, base, self.remote_url), state="by hand", draft=draft)
 
-    def comment(self, number: int, mark: str, body: str) -> None:  # noqa: ARG002
-        return None
+    def comment(self, number: int, mark: str, body: str) -> None:
+        """Return None: comments cannot be written."""
 
     def close(self) -> None:
         """Do nothing: no connection is open."""
@@ -158,7 +158,7 @@ class _Https(HTTPSRequestsConnectionClass):
 
 
 class GitHubForge:
-    """`Forge` for one repository. `remote_url` is the address shown in errors."""
+    """GitHub, for one repository. `remote_url` is the address shown in errors."""
 
     def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
         self.owner = path.partition("/")[0]
@@ -181,6 +181,7 @@ class GitHubForge:
         self.repository = self.client.get_repo(path)
 
     def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
+        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
         try:
             with _errors(f"open a pull request in {self.path}"):
                 return self._proposed(pushed.branch, base, title, body, draft)
@@ -190,6 +191,10 @@ class GitHubForge:
             raise type(error)(f"{error}\nthe branch {pushed.branch} is pushed{by_hand}") from error
 
     def comment(self, number: int, mark: str, body: str) -> str | None:
+        """Write or replace our comment with this mark in a pull request, and return its address.
+
+        Raises `AccessError` if the token may not write.
+        """
         with _errors(f"comment on #{number} in {self.path}"):
             issue = self.repository.get_issue(number)
             ours = next(

@@ -8,7 +8,6 @@ from evalscribe.git import command
 from evalscribe.git.forge import GitHubForge, ManualForge
 from evalscribe.git.remotes import parse_address
 from evalscribe.git.repository import GitRepository, open_repository
-from evalscribe.model.protocols import Forge
 from evalscribe.settings import Settings
 from evalscribe.settings.access import GITHUB_API, Access
 
@@ -24,7 +23,7 @@ def repository_of(folder: Path) -> GitRepository:
     return open_repository(folder)
 
 
-def open_forge(settings: Settings, remote_url: str | None) -> Forge:
+def open_forge(settings: Settings, remote_url: str | None) -> GitHubForge | ManualForge:
     """Open GitHub if a token is set and the remote is on its server; else a forge that only names the page to open.
 
     Raises:

@@ -35,14 +35,14 @@ _SHORTEST_PREFIX = 6
 
 
 class ReportsFolder:
-    """`Library` over a folder; every path stays inside it, symbolic links followed."""
+    """The folder of reports, which people keep in git. Every path stays inside it, symbolic links followed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._history: GitHistory | None = None
 
     def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
-        """Return every markdown file in a folder of the model, under any spelling and any provider.
+        """Return every report in a folder of the model, under any spelling and any provider, in no particular order.
 
         With `run_id`, also return files in other folders whose name and text contain this run's id.
         """
@@ -57,7 +57,7 @@ class ReportsFolder:
         return found
 
     def all(self) -> Iterator[ReportFile]:
-        """Yield every markdown file, by name."""
+        """Yield every report, by name."""
         yield from (report for report in map(self._read, self._files()) if report)
 
     def document(self, name: str) -> str | None:
@@ -65,7 +65,10 @@ class ReportsFolder:
         return self._text(self._inside(name))
 
     def write(self, name: str, text: str) -> Path:
-        """Write one report and return its absolute path. Raises `DataError`, `AccessError`, `UnavailableError`."""
+        """Write one report, all of it or nothing, and return its absolute path.
+
+        Raises `DataError`, `AccessError`, `UnavailableError`.
+        """
         target = self._inside(name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,10 @@ class ReportsFolder:
         return commit_only(path, message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
-        """Return every merged version of a report. Raises `UsageError`, `DataError` immediately."""
+        """Return every version of a report that is merged into `ref`, oldest first, also under earlier names.
+
+        `ref` is by default the remote's main branch if known, else HEAD. Raises `UsageError`, `DataError` immediately.
+        """
         command.require_git()
 
         with git.open_git(self.root) as repo:
@@ -100,7 +106,10 @@ class ReportsFolder:
             return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Return reports with unmerged changes. Raises `UsageError`, `DataError` immediately."""
+        """Return reports with changes that are not merged into `ref`; those of the working tree come first.
+
+        Raises `UsageError`, `DataError` immediately.
+        """
         command.require_git()
 
         with git.open_git(self.root) as repo:

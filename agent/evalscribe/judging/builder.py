@@ -19,10 +19,9 @@ from evalscribe.judging.judges import (
     LoadedJudge,
     LoadedRubricJudge,
     LoadedRulesJudge,
-    MadeJudge,
 )
 from evalscribe.judging.panel import PanelDecision, no_decision
-from evalscribe.judging.rubric_judge import DecideRemotely, RubricJudge
+from evalscribe.judging.rubric_judge import DecideRemotely, RecordedResults, RubricJudge
 from evalscribe.judging.rubrics import DEFAULT_RUBRIC, default_rubric, load_rubric, outdated_note, store_rubric
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.subjects import Subject
@@ -170,14 +169,14 @@ class EngineJudge:
 
         async def hear(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
             piece = SubjectPiece(seat=seat, subject=subject, max_tokens=max_tokens, timeout_s=timeout_s)
-            answer = await self.crew.do(piece)
+            answer = await self.crew(piece)
             return no_decision(subject, answer.reason) if isinstance(answer, LostWork) else cast(PanelDecision, answer)
 
         return hear
 
     def _decide(self, seat: WorkerJudge) -> JudgeRemotely:
         def decide(case: Failure) -> Awaitable[Verdict | Unclassified | LostWork]:
-            doing = self.crew.do(CasePiece(seat=seat, case=case))
+            doing = self.crew(CasePiece(seat=seat, case=case))
             return cast("Awaitable[Verdict | Unclassified | LostWork]", doing)
 
         return decide
@@ -292,9 +291,9 @@ class JudgeBuilder:
         return self._described(cascade, cascade)
 
     @cached_property
-    def results(self) -> MadeJudge:
+    def results(self) -> RecordedResults:
         """Return the store of rubric results, which records which of them are new."""
-        return MadeJudge(self._workspace.store.collections)
+        return RecordedResults(self._workspace.store.collections)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
         """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if it is not available.

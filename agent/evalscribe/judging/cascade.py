@@ -1,9 +1,11 @@
 """Cascades: rules first, then a cheap model that tags, then an expensive model where it is needed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evalscribe.ids import Frozen, content_id
+from evalscribe.judging.rubric_judge import RubricJudge
+from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.subjects import Subject, result_items
 from evalscribe.model.cascade import Stage, Tag
 from evalscribe.model.chat import Usage
@@ -13,24 +15,11 @@ from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import JudgeVariant, Rubric
 from evalscribe.prompts.templates import Prompts
 
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+
 VERSION = 1
 """Raise by hand when the stages pass failures on differently."""
-
-
-class Rules(Protocol):
-    """A judge that decides at once and free of charge."""
-
-    id: str
-
-    def key(self, case: Failure) -> str: ...
-    def decide(self, case: Failure) -> Verdict: ...
-
-
-class VerdictStore(Protocol):
-    """A store of each stage's answers by question; `Store` is one."""
-
-    def get_verdict(self, key: str) -> Verdict | Unclassified | None: ...
-    def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None: ...
 
 
 class FailureCascade:
@@ -42,8 +31,8 @@ class FailureCascade:
         tagged: Mapping[str, Judge],
         judge: Judge,
         *,
-        rules: Rules | None = None,
-        kept: VerdictStore | None = None,
+        rules: RulesJudge | None = None,
+        kept: "AnalysisStore | None" = None,
         fresh: bool = False,
     ) -> None:
         """Initialise the stages.
@@ -139,17 +128,6 @@ TEMPLATE = "judging/tag.md.j2"
 REST = "`answer`: your answer to the rubric above, in its own schema, whatever you tag."
 
 
-class SubjectJudge(Protocol):
-    """A judge that a stage can use, such as `RubricJudge`."""
-
-    id: str
-    rubric: Rubric
-
-    def key(self, subject: Subject) -> str: ...
-    def estimate(self, subject: Subject) -> Estimate: ...
-    async def judge(self, subject: Subject) -> JudgeResult: ...
-
-
 class CascadeResult(Frozen):
     """Results of a cascade for one subject."""
 
@@ -169,7 +147,7 @@ class CascadeResult(Frozen):
 class SubjectCascade:
     """Tags a subject with one call of a cheap model; only tagged or uncertain subjects go to an expensive one."""
 
-    def __init__(self, first: SubjectJudge, tagged: Mapping[str, SubjectJudge], judge: SubjectJudge) -> None:
+    def __init__(self, first: RubricJudge, tagged: Mapping[str, RubricJudge], judge: RubricJudge) -> None:
         """Initialise the stages. `first` judges by `first_pass_rubric(rubric, …)`; `tagged` maps tags to judges."""
         self.id = f"{first.id} > {judge.id}"
         self.rubric = judge.rubric
@@ -183,7 +161,7 @@ class SubjectCascade:
         rubric: Rubric,
         tagged: Sequence[tuple[Tag, Rubric]],
         models: tuple[Model, Model],
-        judge: Callable[[Rubric, Model], SubjectJudge],
+        judge: Callable[[Rubric, Model], RubricJudge],
         prompts: Prompts,
     ) -> "SubjectCascade":
         """Create a cascade.

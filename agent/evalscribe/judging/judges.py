@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen, content_id
 from evalscribe.judging.cascade import SubjectCascade
 from evalscribe.judging.pack import case_of
-from evalscribe.judging.rubric_judge import TIMEOUT_S, DecideRemotely, JudgeResultStore, RubricJudge, count_citations
+from evalscribe.judging.rubric_judge import TIMEOUT_S, DecideRemotely, RecordedResults, RubricJudge, count_citations
 from evalscribe.judging.rules.engine import KEY_PREFIX, RulesJudge
 from evalscribe.judging.subjects import Subject, document_mark
 from evalscribe.llm.budget import cost_of
@@ -21,6 +21,9 @@ from evalscribe.model.protocols import Estimate, Model, Models
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric
 from evalscribe.prompts.templates import Prompts
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
 
 NO_FAILURE = "the rules judge failed evals only"
 
@@ -47,21 +50,6 @@ class JudgeOutput(Frozen):
     """Usage of all stages, including stored answers."""
 
 
-class LoadedJudge(Protocol):
-    """A judge of loaded subjects."""
-
-    id: str
-    name: str
-    """Short name without the rubric: `rules@1`, `cascade`, `provider/model`."""
-    rubric: Rubric
-
-    def estimate(self, loaded: LoadedSubject) -> Estimate:
-        """Return the maximum cost, with every stage."""
-
-    async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
-        """Judge one subject. Raises `EvalscribeError` for what affects all subjects."""
-
-
 @dataclass(frozen=True)
 class JudgeMaker:
     """Creates judges that share models and stored results."""
@@ -69,7 +57,7 @@ class JudgeMaker:
     models: Models
     prompts: Prompts
     """Templates for reading a subject that exceeds the context window."""
-    results: JudgeResultStore | None = None
+    results: "CollectionStore | RecordedResults | None" = None
     """Store for results."""
     fresh: bool = False
     """Ignore stored results."""
@@ -97,6 +85,8 @@ class JudgeMaker:
 
 
 class LoadedRubricJudge:
+    """One model that judges by one rubric."""
+
     def __init__(self, judge: RubricJudge) -> None:
         self.id = judge.id
         self.rubric = judge.rubric
@@ -104,6 +94,7 @@ class LoadedRubricJudge:
         self._judge = judge
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
+        """Return the maximum cost."""
         return self._judge.estimate(loaded.subject)
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -111,6 +102,8 @@ class LoadedRubricJudge:
 
 
 class LoadedCascade:
+    """A cheap model that tags, and an expensive one where it is needed."""
+
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
         self.name = "cascade"
@@ -118,6 +111,7 @@ class LoadedCascade:
         self._cascade = cascade
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
+        """Return the maximum cost, with every stage."""
         return sum(self._cascade.estimates(loaded.subject).values(), Estimate())
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -128,7 +122,7 @@ class LoadedCascade:
 class LoadedRulesJudge:
     """The rules engine, for rubrics whose output it can produce for a failed eval."""
 
-    def __init__(self, rubric: Rubric, results: JudgeResultStore | None = None) -> None:
+    def __init__(self, rubric: Rubric, results: "CollectionStore | RecordedResults | None" = None) -> None:
         """Initialise the judge. `results` stores the results for readers; the rules themselves always run."""
         self._rules = RulesJudge()
         self._results = results
@@ -183,29 +177,8 @@ def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> Judg
     )
 
 
-class MadeJudge:
-    """Stores results and records which of them are new."""
-
-    def __init__(self, results: JudgeResultStore) -> None:
-        self._results = results
-        self._met: set[str] = set()
-        self._new: set[str] = set()
-
-    def put_result(self, key: str, result: JudgeResult) -> None:
-        """Store a result at once."""
-        self._results.put_result(key, result)
-        self._new.add(result.id)
-
-    def get_result(self, key: str) -> JudgeResult | None:
-        known = self._results.get_result(key)
-        if known is not None:
-            self._met.add(known.id)
-        return known
-
-    def knew(self, result: JudgeResult) -> bool:
-        return result.id in self._met and result.id not in self._new
-
-
+LoadedJudge = LoadedRubricJudge | LoadedCascade | LoadedRulesJudge
+"""A judge of loaded subjects. Raises `EvalscribeError` for what affects all subjects."""
 Opener = Callable[[str], LoadedJudge]
 """Opens a judge by its name: `rules`, `cascade` or `provider/model`."""
 

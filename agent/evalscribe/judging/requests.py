@@ -11,7 +11,7 @@ from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.judging.answer_parsing import Output, Problems
 from evalscribe.judging.citations import resolve_citations
 from evalscribe.judging.prompt_text import quote_json
-from evalscribe.judging.rollout import AnswerFormat, Rollout, RubricAnswerFormat, RubricConversation, prompt_tokens
+from evalscribe.judging.rollout import AnswerFormat, Rollout, RubricConversation, prompt_tokens, rubric_format
 from evalscribe.judging.rubric_judge import resolve_output
 from evalscribe.judging.subjects import (
     Subject,
@@ -286,13 +286,11 @@ class RequestAnswer(Frozen):
     usage: Usage = Usage()
 
 
-class _FreeText:
-    """Answer format for free text."""
+def _read_free_text(text: str, _repeats: Callable[[str], bool]) -> Output | Problems:
+    return {"output": text.strip()} if text.strip() else ["the answer is empty"]
 
-    words = "in your own words"
 
-    def read(self, text: str, _repeats: Callable[[str], bool]) -> Output | Problems:
-        return {"output": text.strip()} if text.strip() else ["the answer is empty"]
+_FREE_TEXT = AnswerFormat("in your own words", _read_free_text)
 
 
 class RequestModel:
@@ -307,7 +305,7 @@ class RequestModel:
         self._schema = schema
         self._effort = effort
         self._rubric = _free() if schema is None else Rubric(id="request", rubric_text="request", output_schema=schema)
-        self._form: AnswerFormat = _FreeText() if schema is None else RubricAnswerFormat(self._rubric)
+        self._form = _FREE_TEXT if schema is None else rubric_format(self._rubric)
 
     def request(self, question: RequestPrompt) -> Request:
         """Return the question as one call."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import NamedTuple, cast
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.ids import Frozen
@@ -93,28 +93,22 @@ class Rollout(Frozen):
     usage: Usage = Usage()
 
 
-class AnswerFormat(Protocol):
+class AnswerFormat(NamedTuple):
     """Format of an answer: instructions and parser."""
 
     words: str
     """End of the sentence that asks for the answer again: `as one JSON object …`."""
+    read: Callable[[str, Callable[[str], bool]], Output | Problems]
+    """Returns the output of a text, or its problems; the second argument checks whether a text occurs in the subject.
+    """
 
-    def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
-        """Return the output, or its problems; `repeats` checks whether a text occurs in the subject."""
 
-
-class RubricAnswerFormat:
-    """The answer format of a rubric."""
-
-    def __init__(self, rubric: Rubric) -> None:
-        self._rubric = rubric
-        self.words = "as one JSON object that fits the schema"
-        if rubric.output_parsing_mode is OutputParsingMode.XML_KEY:
-            key = rubric.response_xml_key
-            self.words += f", between <{key}> and </{key}>"
-
-    def read(self, text: str, repeats: Callable[[str], bool]) -> Output | Problems:
-        return parse_answer(text, self._rubric, repeats)
+def rubric_format(rubric: Rubric) -> AnswerFormat:
+    """Return the answer format of a rubric."""
+    words = "as one JSON object that fits the schema"
+    if rubric.output_parsing_mode is OutputParsingMode.XML_KEY:
+        words += f", between <{rubric.response_xml_key}> and </{rubric.response_xml_key}>"
+    return AnswerFormat(words, lambda text, repeats: parse_answer(text, rubric, repeats))
 
 
 class RubricConversation:
@@ -131,7 +125,7 @@ class RubricConversation:
         self._model = model
         self._opening = opening
         self._rubric = rubric
-        self._form = form or RubricAnswerFormat(rubric)
+        self._form = form or rubric_format(rubric)
         self._subject = subject
         self._messages = list(opening.messages)
         self._asked: list[Request] = []

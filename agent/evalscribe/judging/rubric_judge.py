@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from evalscribe.ids import content_id
@@ -22,6 +22,9 @@ from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun
 from evalscribe.prompts.templates import Prompts
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
 
 
 def count_citations(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> CitationCounts:
@@ -159,11 +162,27 @@ OBSERVED = 10
 """Tokens of a subject beyond the window per token of its observations."""
 
 
-class JudgeResultStore(Protocol):
-    """A store of results by question."""
+class RecordedResults:
+    """Stores judge results and records which of them are new."""
 
-    def put_result(self, key: str, result: JudgeResult) -> None: ...
-    def get_result(self, key: str) -> JudgeResult | None: ...
+    def __init__(self, results: "CollectionStore") -> None:
+        self._results = results
+        self._met: set[str] = set()
+        self._new: set[str] = set()
+
+    def put_result(self, key: str, result: JudgeResult) -> None:
+        """Store a result at once."""
+        self._results.put_result(key, result)
+        self._new.add(result.id)
+
+    def get_result(self, key: str) -> JudgeResult | None:
+        known = self._results.get_result(key)
+        if known is not None:
+            self._met.add(known.id)
+        return known
+
+    def knew(self, result: JudgeResult) -> bool:
+        return result.id in self._met and result.id not in self._new
 
 
 DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
@@ -178,7 +197,7 @@ class RubricJudge:
         rubric: Rubric,
         model: Model,
         *,
-        results: JudgeResultStore | None = None,
+        results: "CollectionStore | RecordedResults | None" = None,
         observer: Model | None = None,
         cost: Callable[[Usage], float] | None = None,
         timeout_s: float | None = TIMEOUT_S,

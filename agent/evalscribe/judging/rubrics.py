@@ -6,17 +6,19 @@ from collections.abc import Iterable, Mapping
 from difflib import unified_diff
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evalscribe.errors import DataError, NotFoundError, RubricError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import join_path
-from evalscribe.model.collection_storage import CollectionStore
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.model.output_schema import META_SCHEMA
 from evalscribe.model.rubric import DEFAULT_SCHEMA, Collection, Rubric
 from evalscribe.prompts.files import dump_yaml, parse_yaml
 from evalscribe.prompts.templates import Prompts
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
 
 FOLDER = "rubrics"
 ENDING = ".yaml"
@@ -222,7 +224,7 @@ class ValidatedRubric(Frozen):
 
 
 def create_rubric(
-    shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
+    shelf: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
 ) -> CreatedRubric:
     """Store the next version of a rubric, from the file at path `name`, or from `prompts/rubrics/NAME.yaml`.
 
@@ -234,7 +236,7 @@ def create_rubric(
     return CreatedRubric(rubric=stored, new=before is None or before.version != stored.version)
 
 
-def store_rubric(shelf: CollectionStore, prompts: Prompts, name: str) -> Rubric:
+def store_rubric(shelf: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
     """Return the stored version to judge with: `NAME@2`, or the latest for `NAME`; store the file as version 1 if
     there is none.
 
@@ -263,7 +265,7 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
     )
 
 
-def list_rubrics(shelf: CollectionStore, prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
+def list_rubrics(shelf: "CollectionStore", prompts: Prompts, collection: str = DEFAULT_COLLECTION) -> RubricListing:
     """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection."""
     _make_default(shelf, collection)
     versions = {rubric.id: rubric for rubric in shelf.rubrics(collection)}
@@ -274,7 +276,7 @@ def list_rubrics(shelf: CollectionStore, prompts: Prompts, collection: str = DEF
     return RubricListing(collection=collection, rubrics=tuple(rows[name] for name in sorted(rows)))
 
 
-def find_rubric(shelf: CollectionStore, prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
+def find_rubric(shelf: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
     """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
     if version is not None:
@@ -289,7 +291,7 @@ def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedR
 
 
 def diff_rubrics(
-    shelf: CollectionStore, prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
+    shelf: "CollectionStore", prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
     """Return the unified diff of two rubrics as YAML, by default of the latest version and the file; empty if equal."""
     before = find_rubric(shelf, prompts, old, collection)
@@ -320,7 +322,7 @@ def _with_version(row: ListedRubric, latest: Rubric) -> ListedRubric:
     return row.model_copy(update={"version": latest.version, "digest": latest.digest, "changed": changed})
 
 
-def _title(shelf: CollectionStore, rubric: Rubric, name: str, collection: str) -> str:
+def _title(shelf: "CollectionStore", rubric: Rubric, name: str, collection: str) -> str:
     """Return the title in a diff: `polite@2` for a stored version, else the file's name."""
     latest = _latest(shelf, rubric.id, collection) if name == rubric.id else None
     return f"{name}@{latest.version}" if latest else name
@@ -334,7 +336,7 @@ def _problem(prompts: Prompts, file: str) -> str | None:
     return None
 
 
-def _latest(shelf: CollectionStore, rubric_id: str, collection: str) -> Rubric | None:
+def _latest(shelf: "CollectionStore", rubric_id: str, collection: str) -> Rubric | None:
     _make_default(shelf, collection)
     try:
         return shelf.rubric(collection, rubric_id)
@@ -344,6 +346,6 @@ def _latest(shelf: CollectionStore, rubric_id: str, collection: str) -> Rubric |
         raise
 
 
-def _make_default(shelf: CollectionStore, collection: str) -> None:
+def _make_default(shelf: "CollectionStore", collection: str) -> None:
     if collection == DEFAULT_COLLECTION:
         shelf.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue
 
@@ -14,8 +14,10 @@ from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, FailureGroup, Finding, Unclassified, Verdict, undecided
 from evalscribe.model.protocols import Estimate, Judge, LostWork
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
 from evalscribe.redaction.redact import redact
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence]
 """Builds the case of a group's first member when a worker needs it.
@@ -85,7 +87,7 @@ class FailureVerdict(Frozen):
 
 
 async def classify(
-    case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: JudgingOptions
+    case: Failure | UnreadableEvidence, judge: Judge, store: "AnalysisStore", terms: JudgingOptions
 ) -> FailureVerdict:
     """Return the stored answer to the same question, else ask the judge and store its answer at once.
 
@@ -106,7 +108,7 @@ def _no_answer(error: Exception, judge: Judge) -> FailureVerdict:
 
 
 async def _answer(
-    case: Failure | UnreadableEvidence, judge: Judge, store: Store, terms: JudgingOptions
+    case: Failure | UnreadableEvidence, judge: Judge, store: "AnalysisStore", terms: JudgingOptions
 ) -> FailureVerdict:
     if isinstance(case, UnreadableEvidence):
         return FailureVerdict(verdict=Unclassified(reason=case.reason, judge=judge.id, final=True, cause="evidence"))
@@ -176,7 +178,7 @@ class JudgeQueue:
     """Groups of evals that are among `run.failures`."""
     case_of: CaseOf
     judge: Judge
-    store: Store
+    store: "AnalysisStore"
     concurrency: int = WORKERS
     timeout_s: float | None = TIMEOUT_S
     """Seconds for one group; None if answers may take a day."""

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
@@ -16,6 +16,10 @@ from evalscribe.model.chat import CallFailed, TransientFailure
 from evalscribe.model.protocols import OnText
 from evalscribe.settings.access import Provider
 from evalscribe.settings.http import AnswerTooLarge
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Exception)
@@ -192,16 +196,6 @@ MAX_STREAM_FACTOR = 10
 """Time limit of a whole stream, as a multiple of the limit of one event."""
 
 
-class EventStream(Protocol):
-    """The interface that the streams of both SDKs share. Keep-alives are not events."""
-
-    @property
-    def response(self) -> Any: ...
-
-    def __aiter__(self) -> AsyncIterator[Any]: ...
-    async def close(self) -> None: ...
-
-
 class StreamedBody(Protocol):
     """A response body that is built from stream events."""
 
@@ -240,7 +234,7 @@ class TextForwarder:
 
 
 async def stream_text(
-    opened: Awaitable[EventStream],
+    opened: "Awaitable[anthropic.AsyncStream[Any] | openai.AsyncStream[Any]]",
     written: StreamedBody,
     host: str,
     timeout_s: float,
@@ -271,7 +265,7 @@ async def stream_text(
         await stream.close()
 
 
-async def _bodies(stream: EventStream) -> AsyncIterator[dict[str, Any]]:
+async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
     """Yield the stream's events as plain objects, or the single body of a server that does not stream."""
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())

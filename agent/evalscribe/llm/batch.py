@@ -15,13 +15,14 @@ from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch_api import BatchApi, BatchGone, BatchOutcome, SubmissionUncertain
-from evalscribe.llm.budget import BudgetedModel, Price, SpendingLimit
-from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
+from evalscribe.llm.budget import Budget, BudgetedModel, Price, RemoteBudget
+from evalscribe.model.chat import BatchIntent, CallFailed, Reply, Request, TransientFailure, UnansweredQuestion, Usage
 from evalscribe.model.protocols import Model, OnText
-from evalscribe.model.storage import BatchIntent, BatchStore, UnansweredQuestion
 
 if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+
+    from evalscribe.store.results import BatchStore
 
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ class BatchPacing(Frozen):
 class BatchDelivery:
     """Submits intents to the service, recovers their batches and fetches the results."""
 
-    def __init__(self, api: BatchApi, intents: BatchStore, pace: BatchPacing) -> None:
+    def __init__(self, api: BatchApi, intents: "BatchStore", pace: BatchPacing) -> None:
         self._api = api
         self._intents = intents
         self._pace = pace
@@ -213,7 +214,7 @@ class BatchModel:
     def __init__(
         self,
         adapter: AnthropicModel,
-        intents: BatchStore,
+        intents: "BatchStore",
         price: Price | None,
         *,
         pace: BatchPacing | None = None,
@@ -413,7 +414,9 @@ class BatchOrSingleModel:
         await self._single.close()
 
 
-def with_batches(waves: BatchModel, single: Model, budget: SpendingLimit, price: Price | None, stage: str) -> Model:
+def with_batches(
+    waves: BatchModel, single: Model, budget: Budget | RemoteBudget, price: Price | None, stage: str
+) -> Model:
     """Combine batched calls with budgeted single calls for questions that the batch did not answer.
 
     Each holds its own worst case in the budget, one after the other; calls that do not fit join the next wave.

@@ -11,8 +11,7 @@ from evalscribe.ids import Frozen
 from evalscribe.llm.anthropic import AnthropicModel, reply_of
 from evalscribe.llm.attempt import CONNECT_S, AnswerNotRead
 from evalscribe.llm.budget import Price
-from evalscribe.model.chat import CallFailed, Reply, TransientFailure
-from evalscribe.model.storage import UnansweredQuestion
+from evalscribe.model.chat import CallFailed, Reply, TransientFailure, UnansweredQuestion
 
 if TYPE_CHECKING:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming

@@ -5,12 +5,12 @@ import math
 import re
 import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from importlib.resources import files
 from itertools import count
 from types import MappingProxyType
-from typing import Protocol, cast
+from typing import cast
 
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen, canonical_json
@@ -105,18 +105,6 @@ Settle = Callable[[Usage], None]
 """Records the usage of a call."""
 
 
-class SpendingLimit(Protocol):
-    """A limit on the cost of calls: a `Budget`, or a `RemoteBudget` of another process."""
-
-    usd: float | None
-    tokens: int | None
-
-    @property
-    def by_stage(self) -> Mapping[str, Usage]: ...
-    def hold(self, worst: Usage, stage: str) -> AbstractAsyncContextManager[Settle]:
-        """Reserve the worst case of a call while it runs. Raises `CallFailed` if it does not fit."""
-
-
 class Budget:
     """Limit in dollars, tokens or both for all calls of one command."""
 
@@ -196,7 +184,9 @@ class _Held:
 class BudgetedModel:
     """A `Model` that charges its calls to a shared budget, under one stage."""
 
-    def __init__(self, model: Model, budget: SpendingLimit, price: Price | None, stage: str = "judge") -> None:
+    def __init__(
+        self, model: Model, budget: "Budget | RemoteBudget", price: Price | None, stage: str = "judge"
+    ) -> None:
         """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
@@ -288,7 +278,7 @@ class BudgetRelease(Frozen):
 
 
 class RemoteBudget:
-    """A `SpendingLimit` in a worker process, served by the parent's budget."""
+    """A budget in a worker process, served by the parent's budget."""
 
     def __init__(self, ask: AskParent, usd: float | None, tokens: int | None) -> None:
         self.usd = usd
@@ -325,7 +315,7 @@ class RemoteBudget:
 
 
 @asynccontextmanager
-async def serve_budget(budget: SpendingLimit) -> AsyncIterator[AskParent]:
+async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskParent]:
     """Answer one worker's requests.
 
     Usage that it never reported counts as the worst case: a dead worker may have been charged.

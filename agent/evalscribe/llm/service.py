@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen
-from evalscribe.llm.budget import BudgetedModel, Price, SpendingLimit, price_of
+from evalscribe.llm.budget import Budget, BudgetedModel, Price, RemoteBudget, price_of
 from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
 from evalscribe.model.protocols import Model, OnText
-from evalscribe.model.storage import BatchStore
 from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider
 
 if TYPE_CHECKING:
+    from evalscribe.llm.anthropic import AnthropicModel
     from evalscribe.llm.batch import BatchModel
+    from evalscribe.llm.openai import OpenAIModel
+    from evalscribe.store.results import BatchStore
 
 
 MAX_REFUSALS = 3
@@ -126,25 +128,18 @@ FindAccess = Callable[[str], Access | None]
 TIMEOUT_S = 300.0
 
 
-class ModelAdapter(Model, Protocol):
-    """A model that makes one attempt; retries and budgets belong to the models that wrap it."""
-
-    async def check(self) -> None:
-        """Check the host and the key with a free request. Raises `EvalscribeError` if either does not work."""
-
-
 class ModelService:
     """A `Models`. Each model has one connection pool for all stages."""
 
     def __init__(
         self,
         access: FindAccess,
-        budget: SpendingLimit,
+        budget: Budget | RemoteBudget,
         *,
         patience: RetryPolicy | None = None,
         timeout_s: float = TIMEOUT_S,
         context_tokens: int | None = None,
-        intents: BatchStore | None = None,
+        intents: "BatchStore | None" = None,
         fresh: bool = False,
     ) -> None:
         """Initialise without opening a model.
@@ -165,7 +160,7 @@ class ModelService:
         self._context_tokens = context_tokens
         self._intents = intents
         self._fresh = fresh
-        self._adapters: dict[str, ModelAdapter] = {}
+        self._adapters: dict[str, AnthropicModel | OpenAIModel] = {}
         self._waves: dict[str, BatchModel] = {}
         self._pauses: dict[str, RateLimitPause] = {}
 
@@ -195,7 +190,7 @@ class ModelService:
         if self._intents:
             self._intents.close()
 
-    def _in_batches(self, name: str, single: Model, intents: BatchStore, stage: str) -> Model:
+    def _in_batches(self, name: str, single: Model, intents: "BatchStore", stage: str) -> Model:
         from evalscribe.llm.anthropic import AnthropicModel
         from evalscribe.llm.batch import BatchModel, with_batches
 
@@ -230,7 +225,7 @@ def open_adapter(
     cost: Price | None,
     timeout_s: float,
     context_tokens: int | None = None,
-) -> ModelAdapter:
+) -> "AnthropicModel | OpenAIModel":
     """Open the adapter for this model. Raises `UsageError` if its package is not installed."""
     key = found.key.get_secret_value() if found.key else ""
     if provider == ANTHROPIC:

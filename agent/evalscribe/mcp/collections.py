@@ -100,7 +100,7 @@ class ImportTools:
                 done = await import_all(
                     workspace,
                     [inside],
-                    told,
+                    told.begins,
                     collection=collection,
                     provider=provider,
                     model=model,

@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalscribe.collections.choice import choose_collection
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.model.protocols import Library
 from evalscribe.model.rubric import Collection
 from evalscribe.settings import Options, Settings
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.git.report_folder import ReportsFolder
 
 NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
 NO_EXPERIMENT = (
@@ -31,7 +34,7 @@ class ServerWorkspace:
     def settings(self, options: Options | None = None) -> Settings:
         return Workspace(options).settings
 
-    def library(self) -> Library:
+    def library(self) -> "ReportsFolder":
         return Workspace().reports
 
     def has_store(self) -> bool:

@@ -187,7 +187,7 @@ VERDICTS: dict[Wanted, tuple[ItemVerdict, ...]] = {
 async def _wait_for(place: ServerWorkspace, named: str, seconds: int, told: ProgressReporter) -> None:
     """Wait for the run. Raises `UnavailableError` if its worker is gone."""
     with place.experiments() as workspace:
-        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told)
+        await wait_for_run(workspace.store.experiment_runs, run_named(workspace, named).id, seconds, told.tried)
 
 
 def run_status(run: ExperimentRun, report: RunReport) -> str:

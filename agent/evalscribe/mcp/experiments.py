@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
@@ -30,11 +30,13 @@ from evalscribe.mcp.progress import with_progress
 from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, page_of
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
 from evalscribe.model.experiment import Experiment, ExperimentVersion, TrialCounts
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.model.finding import Classification
 from evalscribe.model.target import Deployment
 from evalscribe.store.lookup import LATEST, find_dataset, find_dataset_version
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.datasets import DatasetStore
 
 MOST_CHARACTERS = 40_000
 LONGEST = 300
@@ -457,7 +459,7 @@ class DatasetTools:
         return _made(made, name)
 
 
-def _held(datasets: Datasets, one: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
+def _held(datasets: "DatasetStore", one: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
     """Return the latest version, or the draft if none is published."""
     if version == DRAFT or (version is None and not datasets.versions(one.id)):
         return DRAFT, datasets.draft(one.id)

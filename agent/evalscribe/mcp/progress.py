@@ -96,8 +96,10 @@ class ProgressReporter:
     def started(self, run: Run) -> None:
         self._tell(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
-    def begins(self, name: str) -> None:
+    def begins(self, name: str) -> Callable[[int, float], None]:
+        """Tell that a file is being read; return what tells how far."""
         self._tell(f"Reading {name}")
+        return self.imported
 
     def imported(self, evals: int, progress: float) -> None:
         self._tell(f"Importing: {evals} evals, {progress:.0%} of the file")

@@ -1,5 +1,6 @@
 """Requests to chat models, their replies and failures."""
 
+from datetime import datetime
 from typing import Any, Literal
 
 from evalscribe.errors import EvalscribeError
@@ -130,3 +131,23 @@ class TransientFailure(CallFailed):
         self.after = after
         self.limited = limited
         self.ends_all = ends_all
+
+
+class BatchIntent(Frozen):
+    """Requests of one batch, stored before the batch is sent."""
+
+    id: str
+    keys: tuple[str, ...]
+    """Content ids of the requests, which are also their ids in the batch."""
+    created: datetime
+    """Not later than the batch; with a time zone."""
+    batch_id: str | None = None
+    """None until the service has returned it, and while it is unknown whether it did."""
+
+
+class UnansweredQuestion(Frozen):
+    """A request that its batch did not answer."""
+
+    reason: str
+    charged: bool = False
+    """True if it may have been charged nevertheless; the first to take it counts the cost."""

@@ -1,22 +1,15 @@
-"""Protocols of services: models, judges, sources, engines and git."""
+"""Protocols of services with several implementations: sources, models, judges, tables and engines."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import JsonValue
 
 from evalscribe.ids import Frozen
 from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.finding import Failure, Unclassified, Verdict
-from evalscribe.model.repository import (
-    FileVersion,
-    MergedReports,
-    PullRequest,
-    PushedBranch,
-    ReportFile,
-    UnmergedReport,
-)
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import dollars
 
@@ -97,6 +90,36 @@ class Models(Protocol):
     async def close(self) -> None: ...
 
 
+class QueryRows(Frozen):
+    """The rows that a SELECT returned."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[JsonValue, ...], ...]
+    truncated: bool = False
+    """True if there were more rows than requested."""
+
+
+class Tables(Protocol):
+    """The store's database, read by a checked statement in the database's own dialect."""
+
+    dialect: Literal["sqlite", "postgres"]
+
+    def select(
+        self, statement: str, values: Mapping[str, str | float], *, most_rows: int, timeout_s: float
+    ) -> QueryRows:
+        """Run a SELECT, within the engine's own guards. `columns` stays empty: the author of the statement knows them.
+
+        Args:
+            values: Values of the `:name` parameters.
+
+        Raises:
+            UsageError: The engine refuses the statement; in the engine's words.
+            UnavailableError: The time is up.
+        """
+
+    def close(self) -> None: ...
+
+
 class Judge(Protocol):
     """Decides one case."""
 
@@ -114,8 +137,6 @@ class Judge(Protocol):
 
 T = TypeVar("T")
 R = TypeVar("R")
-T_contra = TypeVar("T_contra", contravariant=True)
-R_co = TypeVar("R_co", covariant=True)
 
 Worker = Callable[[T], Awaitable[R]]
 """Does one piece of work."""
@@ -133,14 +154,11 @@ class LostWork(Frozen):
     reason: str
 
 
-class WorkerPool(Protocol[T_contra, R_co]):
-    """Workers that stand ready."""
+WorkerPool = Callable[[T], Awaitable[R | LostWork]]
+"""Does one piece of work on one of several workers. A worker that dies is replaced and its piece tried again.
 
-    async def do(self, piece: T_contra) -> R_co | LostWork:
-        """The result of one piece. A worker that dies is replaced and its piece tried again.
-
-        Raises what the worker raises, as itself. A cancellation reaches the worker.
-        """
+Raises the worker's exceptions. A cancellation reaches the worker.
+"""
 
 
 class Engine(Protocol):
@@ -166,54 +184,3 @@ class Engine(Protocol):
         """
 
     async def close(self) -> None: ...
-
-
-class Library(Protocol):
-    """The folder of reports, kept in git by people."""
-
-    root: Path
-
-    def of_model(self, provider: str, model: str, run_id: str | None = None) -> Sequence[ReportFile]:
-        """Return every report on the model, under any spelling or provider, in no particular order.
-
-        With `run_id`, also return reports on that run in other folders.
-        """
-
-    def all(self) -> Iterable[ReportFile]:
-        """Every report; documents of another kind are none."""
-
-    def document(self, name: str) -> str | None:
-        """What a file of any kind holds, by its name below the folder; None where there is none."""
-
-    def write(self, name: str, text: str) -> Path:
-        """Write one report whole or not at all; `name` is relative to the reports folder."""
-
-    def commit(self, path: Path, message: str) -> str:
-        """One commit with only this file on the current branch; its id. Raises `EvalscribeError` with the reason."""
-
-    def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
-        """Every version of a report that is merged into `ref`, oldest first, also under names it had before.
-
-        `ref` is by default the remote's main branch where one is known, else HEAD. Raises `UsageError` outside git.
-        """
-
-    def merged(self, ref: str | None = None) -> MergedReports:
-        """What is merged into `ref`. Raises `UsageError` outside git and for an unknown `ref`."""
-
-    def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Reports that are changed on branches or in the working tree and not merged into `ref`, the latter first."""
-
-
-class Forge(Protocol):
-    """A site that hosts repositories."""
-
-    def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
-        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
-
-    def comment(self, number: int, mark: str, body: str) -> str | None:
-        """Write our one comment of this mark into a pull request, or replace it; its address.
-
-        None where the forge takes no comments of ours. Raises `AccessError` where the token may not write.
-        """
-
-    def close(self) -> None: ...

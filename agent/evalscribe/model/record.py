@@ -1,13 +1,14 @@
 """Evals with everything that an imported file says of them."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from pydantic import Field, JsonValue
 
 from evalscribe.ids import Frozen
 from evalscribe.model.evidence import Document, Evidence
-from evalscribe.model.run import Eval, Step
+from evalscribe.model.run import Eval, Run, Step
 from evalscribe.model.transcript import AgentRun, Transcript
 from evalscribe.model.transcript_text import render_transcript
 
@@ -47,6 +48,51 @@ class GradedEval(Frozen):
     """Content id of the task's text; None where the source has none."""
     grader: str | None = None
     """Content id of the grader's files; None where the source has none."""
+
+
+class Records(Protocol):
+    """A file of runs, read once from beginning to end and never held whole. Redacted while reading."""
+
+    format: str
+    """Name of the format for the user: `tau-bench`, `inspect` …"""
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """What the file holds but records do not: phrases with counts. Complete after reading."""
+
+    @property
+    def progress(self) -> float:
+        """The part of the file that was read, from 0 to 1."""
+
+    def read(self) -> Iterator[Run | Record]:
+        """Yield each run, without failures, before its records. A bad record is counted in `left_out`.
+
+        Raises:
+            DataError: The file cannot be read further; names the place.
+            NotFoundError: The file does not exist.
+            AccessError: The file may not be read.
+        """
+
+
+class AddedCounts(Frozen):
+    """Counts of what became of stored records or items."""
+
+    new: int = 0
+    changed: int = 0
+    same: int = 0
+
+    def __add__(self, other: "AddedCounts") -> "AddedCounts":
+        return AddedCounts(new=self.new + other.new, changed=self.changed + other.changed, same=self.same + other.same)
+
+
+class SweptRows(Frozen):
+    """Unused rows of one kind."""
+
+    kind: str
+    """Name of their table."""
+    rows: int
+    bytes: int
+    """Size of their content, not on disk."""
 
 
 def evidence_of(record: Record) -> Evidence:

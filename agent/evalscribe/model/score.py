@@ -1,7 +1,7 @@
 """Scorers as they are configured, and the scores that they give."""
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from pydantic import Field, JsonValue
 
@@ -155,3 +155,36 @@ class ScoreEvidence(Frozen):
     """The raw answer."""
     evidence: JsonValue = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ScoreQuery(Frozen):
+    """A filter for scores; None matches any value."""
+
+    run_id: str | None = None
+    run_item_id: str | None = None
+    scorer: str | None = None
+    """Name of its binding, or id of the created scorer."""
+    scorer_version_id: str | None = None
+    passed: bool | None = None
+    status: str | None = None
+    since: str | None = None
+    until: str | None = None
+    """ISO 8601; `until` is not included."""
+    superseded: bool = False
+    """Also return scores that a later one replaced."""
+
+
+class ScorerRunner(Protocol):
+    """One bound scorer, ready to score."""
+
+    name: str
+    depends_on: tuple[str, ...]
+
+    async def score(self, request: ScorerRequest) -> ScoreResult:
+        """Score one item. A problem with the item is a result of status `error`.
+
+        Raises:
+            EvalscribeError: The problem affects all items.
+        """
+
+    async def close(self) -> None: ...

@@ -1,7 +1,7 @@
 """Targets of experiments: deployments, prompts, and what a target receives and returns."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -226,3 +226,17 @@ class Trace(Frozen):
     duration_ms: float | None = None
     errors: tuple[str, ...] = ()
     state: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Target(Protocol):
+    """The system under test. Its replies are redacted, clean JSON."""
+
+    async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
+        """Run one trial. A problem with this item is a value.
+
+        Raises:
+            EvalscribeError: The problem affects all items.
+        """
+
+    async def close(self) -> None:
+        """End every process that it started, within two seconds."""

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from evalscribe.model.protocols import AskParent, LostWork, QuestionHandler, Worker, WorkerFactory, WorkerPool
+from evalscribe.model.protocols import AskParent, LostWork, QuestionHandler, WorkerFactory, WorkerPool
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
@@ -20,7 +20,7 @@ async def map_work(
     try:
         while True:
             for piece in waiting:
-                under_way[asyncio.ensure_future(crew.do(piece))] = piece
+                under_way[asyncio.ensure_future(crew(piece))] = piece
                 if len(under_way) >= lanes:
                     break
             if not under_way:
@@ -51,7 +51,7 @@ class LocalEngine:
         self, factory: WorkerFactory[T, R], clerk: QuestionHandler | None = None
     ) -> AsyncIterator[WorkerPool[T, R]]:
         async with (clerk or no_questions)() as ask, factory(ask) as worker:
-            yield _OneWorker(worker)
+            yield worker
 
     async def map(self, factory: WorkerFactory[T, R], work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
         async with self.crew(factory) as crew:
@@ -60,16 +60,6 @@ class LocalEngine:
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""
-
-
-class _OneWorker(Generic[T, R]):
-    """A pool of one worker, which ends only with this process."""
-
-    def __init__(self, worker: Worker[T, R]) -> None:
-        self._worker = worker
-
-    async def do(self, piece: T) -> R | LostWork:
-        return await self._worker(piece)
 
 
 @asynccontextmanager

@@ -130,7 +130,7 @@ class WorkerDied(Exception):
 
 
 class RayPool(Generic[T, R]):
-    """A `WorkerPool`; workers are started on first use."""
+    """Workers on Ray, started on first use."""
 
     def __init__(
         self,
@@ -298,7 +298,7 @@ class RayEngine:
     ) -> AsyncIterator[WorkerPool[_Piece, _Result]]:
         crew = RayPool[_Piece, _Result](self._ready, factory, clerk, lanes=self.lanes, tries=self._tries)
         try:
-            yield crew
+            yield crew.do
         finally:
             await crew.close()
 

@@ -5,18 +5,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.git.hosts import repository_of
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Recommendation
-from evalscribe.model.protocols import Library, Model
+from evalscribe.model.protocols import Model
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import Patch
-from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.markdown.page import parse
 from evalscribe.reports.propose.edits import CommitFiles
@@ -35,6 +36,9 @@ from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 MOST_PACKED = 3
 """Most findings whose evidence is shown to the model; the others are described in the report's words."""
@@ -62,7 +66,7 @@ class ReportRecommendation:
         return tuple(entry for entry in self.report.entries if meant & set(entry.paths))
 
 
-def find_recommendation(library: Library, name: str, id: str) -> ReportRecommendation:
+def find_recommendation(library: ReportsFolder, name: str, id: str) -> ReportRecommendation:
     """Find a recommendation in a report.
 
     Raises:
@@ -92,7 +96,7 @@ def _called(report: Report, id: str) -> Recommendation:
     return meant
 
 
-def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Evidence]:
+def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[str, Evidence]:
     """Return the stored evidence of the evals that a recommendation concerns, by printed path."""
     run = store.get_run(subject.report.run.id)
     if run is None:
@@ -103,7 +107,7 @@ def evidence_of(store: Store, subject: ReportRecommendation) -> dict[str, Eviden
     return {path: evidence for path, evidence in read if isinstance(evidence, Evidence)}
 
 
-def others(store: Store, subject: ReportRecommendation) -> frozenset[str]:
+def others(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
     """Return the paths of the run's other evals, as far as known."""
     run = store.get_run(subject.report.run.id)
     named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []

@@ -6,19 +6,20 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
 from evalscribe.failures.prepare import summarise_evidence
+from evalscribe.git.forge import GitHubForge, ManualForge
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.model.protocols import Forge, Library, RunSource
+from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
 from evalscribe.reports.markdown import summary
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.front_matter import run_of
@@ -42,6 +43,9 @@ from evalscribe.text import name as printed
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+
 MANY = 1000
 """Number of failures above which evidence is not loaded only to compare its content id."""
 NOWHERE = "it is neither in the store nor given (`--evidence DIR` reads a snapshot, `--fetch` asks the deployment)"
@@ -51,7 +55,7 @@ _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 class RunEvidence:
     """The evidence of one run."""
 
-    def __init__(self, run: Run, source: RunSource | None, store: Store | None) -> None:
+    def __init__(self, run: Run, source: RunSource | None, store: "AnalysisStore | None") -> None:
         """Store the arguments.
 
         Evidence missing from the store is read from the source and, with a store, saved there.
@@ -125,7 +129,7 @@ class EvidenceFinder:
         self._sources: list[RunSource] = []
         self._opened = AsyncExitStack()
         self._runs: dict[int, Run] = {}
-        self.store: Store | None = None
+        self.store: AnalysisStore | None = None
         """None if there is no store, or it cannot be opened."""
         self._lacking = NOWHERE
         """Reason to give if a run's evidence is nowhere."""
@@ -195,7 +199,7 @@ class EvidenceFinder:
         return all(self.store and self.store.get_evidence(run.id, eval.id) for eval in run.failures)
 
 
-async def _fetched(source: RunSource, store: Store | None) -> RunEvidence | str:
+async def _fetched(source: RunSource, store: "AnalysisStore | None") -> RunEvidence | str:
     try:
         run = await source.run()
     except EvalscribeError as error:
@@ -239,7 +243,7 @@ async def check_reports(
     return CheckResult(reports=tuple(reports), problems=tuple(order), notes=tuple(_notes(reports)))
 
 
-def _named(library: Library, name: str) -> ReportFile:
+def _named(library: ReportsFolder, name: str) -> ReportFile:
     """Find a report and name it relative to the reports folder, even if a path was given."""
     file = find_report(library, name)
     try:
@@ -287,7 +291,7 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     return there
 
 
-def _written(store: Store | None, text: str) -> Report | None:
+def _written(store: "AnalysisStore | None", text: str) -> Report | None:
     """Return the report as evalscribe last wrote it, if the store has the revision that people edited."""
     run = run_of(text) if store else None
     stored = store.get_report(run) if store and run else None
@@ -397,7 +401,7 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
         return False
 
 
-def post_comment(open_forge: Callable[[], Forge], number: int, body: str) -> CommentOutcome:
+def post_comment(open_forge: Callable[[], GitHubForge | ManualForge], number: int, body: str) -> CommentOutcome:
     """Create the comment or update the last one. A failure does not change the result of the check."""
     try:
         with closing(open_forge()) as forge:

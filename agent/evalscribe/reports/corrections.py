@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from evalscribe.errors import DataError
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification, HumanLabel
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import FileVersion
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.markdown.blocks import ConflictingEdits
@@ -354,7 +354,7 @@ class LabelWritten(Frozen):
 
 
 def correct_label(
-    library: Library,
+    library: ReportsFolder,
     name: str,
     n: int,
     label: Classification,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, DataError, NotFoundError
 from evalscribe.llm.budget import cost_of
@@ -9,7 +10,6 @@ from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
 from evalscribe.model.protocols import Model, OnText
 from evalscribe.model.repository import ReportFile
-from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.discussion.conversation import ModelDiscussion
@@ -19,6 +19,9 @@ from evalscribe.reports.outline import spent_summary
 from evalscribe.reports.reading import find_report, load_analysis, reload_report
 from evalscribe.settings import RULES
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 NO_MODEL = (
     "No model is asked: findings and evidence are shown as they are, `help` says what can be typed. "
@@ -71,7 +74,7 @@ class Discussion:
     def __init__(
         self,
         file: ReportFile,
-        store: Store,
+        store: "AnalysisStore",
         prompts: Prompts,
         model: Model | None = None,
         *,
@@ -151,6 +154,6 @@ class Discussion:
         return f"of {several} {', '.join(map(str, missing[:10]))}{' …' if len(missing) > 10 else ''} "
 
 
-def _dossier(file: ReportFile, store: Store) -> ReportEvidence:
+def _dossier(file: ReportFile, store: "AnalysisStore") -> ReportEvidence:
     """Load the evidence and redact the report: people edit reports, so one may contain an unredacted secret."""
     return ReportEvidence(file.name, redact(file.text), load_analysis(file), store)

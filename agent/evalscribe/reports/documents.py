@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from evalscribe.errors import DataError
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, content_id
-from evalscribe.model.protocols import Library
 
 _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?text: (sha256:[0-9a-f]{16})\n---\n")
 
@@ -60,7 +60,7 @@ class PlacedDocument(Frozen):
 
 
 def place_document(
-    library: Library, what: str, short: str, whole: str, text: str, same: Callable[[str], bool]
+    library: ReportsFolder, what: str, short: str, whole: str, text: str, same: Callable[[str], bool]
 ) -> PlacedDocument:
     """Write the text as `short`.md, or as `whole`.md if that file has another subject.
 

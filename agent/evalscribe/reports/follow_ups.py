@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evalscribe.evidence.same_failure import (
     CompactFailure,
@@ -18,15 +18,17 @@ from evalscribe.evidence.same_failure import (
     same_version,
 )
 from evalscribe.failures.prepare import RECORD_VERSION, failure_record
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import model_folder, same_experiment, same_model
 from evalscribe.model.analysis import AnalyzedRun, FindingSummary
 from evalscribe.model.evidence import FailureFingerprint, UnreadableEvidence
 from evalscribe.model.finding import NOT_THE_MODEL, Finding, FollowUp, FollowUpOutcome
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
-from evalscribe.model.storage import Store
 from evalscribe.reports.history import EvalPaths, PastReport, ReportHistory, comparable, past_reports
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 DATED = re.compile(r"\W*(\d{4}-\d{2}-\d{2})\b[:,]?\s*")
 OF_THE_EVAL = re.compile(
@@ -267,7 +269,7 @@ def _whole_spans(text: str) -> str:
     return text[: text.rindex("`")] if text.count("`") % 2 else text
 
 
-def stored_records(store: Store, run: Run) -> tuple[FailureFingerprint, ...]:
+def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprint of each failure of a stored run, computed from stored evidence if missing or outdated."""
     known = store.sightings(run.id)
     if len(known) == len(run.failures) and all(one.method == RECORD_VERSION for one in known):
@@ -282,11 +284,11 @@ def stored_records(store: Store, run: Run) -> tuple[FailureFingerprint, ...]:
     return made
 
 
-def stored_runs(store: Store) -> Iterable[Run]:
+def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
     return (run for run_id in store.run_ids() if (run := store.get_run(run_id)) is not None)
 
 
-def other_runs(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
+def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
     """Collect what the other runs of the experiment show about a run's failures, loading one run at a time."""
     wanted = {sighting.eval for sighting in mine}
     clean: list[CompleteRun] = []
@@ -304,7 +306,7 @@ def other_runs(store: Store, run: Run, mine: Iterable[FailureFingerprint]) -> Ot
 class StoredRecords:
     """Looks up the failure of an eval in a report's run; reads each run once."""
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(self, store: "AnalysisStore | None") -> None:
         self._store = store
         self._ids = store.run_ids() if store else ()
         self._runs: dict[str, dict[str, FailureFingerprint]] = {}
@@ -323,8 +325,8 @@ class StoredRecords:
 
 
 def follow_up_actions(
-    store: Store,
-    library: Library,
+    store: "AnalysisStore",
+    library: ReportsFolder,
     run: Run,
     date: str,
     history: ReportHistory,

@@ -12,10 +12,10 @@ from shlex import quote
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, model_folder, report_stems
 from evalscribe.model.analysis import Analysis
-from evalscribe.model.protocols import Library
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile
 from evalscribe.reports import pull_request_text
@@ -218,7 +218,7 @@ def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, P
 
 
 def _told(
-    library: Library,
+    library: ReportsFolder,
     repository: GitRepository,
     file: ReportFile,
     ours: LocalReport,
@@ -304,7 +304,7 @@ def _first_lines(report: Report) -> str:
     return "\n".join(lines).strip()
 
 
-def _previous(library: Library, report: Report) -> Analysis | None:
+def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
     """Load the newest earlier report, if available."""
     name = PurePosixPath(report.earlier[0]).name if report.earlier else None
     files = library.of_model(report.run.provider, report.run.model) if name else ()

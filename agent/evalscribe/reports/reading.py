@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis, FindingSummary, analysis_from_report
-from evalscribe.model.protocols import Library
 from evalscribe.model.report import Report
 from evalscribe.model.repository import ReportFile, is_report
 from evalscribe.model.run import Run
@@ -87,7 +87,7 @@ class ListedReport(Frozen):
     problem: str | None = None
 
 
-def list_reports(library: Library, model: str | None = None) -> tuple[ListedReport, ...]:
+def list_reports(library: ReportsFolder, model: str | None = None) -> tuple[ListedReport, ...]:
     """Return all reports of the folder by name, or those of one model (`provider/model`, in any spelling)."""
     return tuple(_listed(file) for file in _files(library, model))
 
@@ -99,7 +99,7 @@ def _listed(file: ReportFile) -> ListedReport:
         return ListedReport(name=file.name, problem=str(error))
 
 
-def find_report(library: Library, name: str) -> ReportFile:
+def find_report(library: ReportsFolder, name: str) -> ReportFile:
     """Find a report by a path, a name below the reports folder, or the start of a run id.
 
     Raises `NotFoundError` if none or more than one matches.
@@ -114,7 +114,7 @@ def find_report(library: Library, name: str) -> ReportFile:
     return find_stored_report(library, name)
 
 
-def find_stored_report(library: Library, name: str) -> ReportFile:
+def find_stored_report(library: ReportsFolder, name: str) -> ReportFile:
     """Find a report like `find_report`, but only below the reports folder, for callers that may read nothing else."""
     files = [file for file in library.all() if _means(name, file)] or list(_document(library, name))
     if len(files) != 1:
@@ -123,7 +123,7 @@ def find_stored_report(library: Library, name: str) -> ReportFile:
     return files[0]
 
 
-def _document(library: Library, name: str) -> Iterator[ReportFile]:
+def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
     """Find another kind of document, such as a comparison, by its name below the reports folder."""
     for whole in (name, f"{name}.md"):
         with suppress(DataError):
@@ -143,7 +143,7 @@ def _means(name: str, file: ReportFile) -> bool:
     return file.name in (name, f"{name}.md") or file.name.rpartition("/")[2].startswith(name)
 
 
-def name_of(library: Library, file: ReportFile) -> str:
+def name_of(library: ReportsFolder, file: ReportFile) -> str:
     """Return the report's name below the reports folder. Raises `UsageError` if it is elsewhere."""
     own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
     name = next(own, None)
@@ -167,7 +167,7 @@ def load_analysis(file: ReportFile) -> Analysis:
     return read_report(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
 
 
-def _files(library: Library, model: str | None) -> Sequence[ReportFile]:
+def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
     files: Iterable[ReportFile] = library.all()
     if model is not None:
         provider, _, name = model.partition("/")
@@ -177,7 +177,7 @@ def _files(library: Library, model: str | None) -> Sequence[ReportFile]:
     return sorted(files, key=lambda file: file.name)
 
 
-def findings_of_run(library: Library, run: Run) -> dict[str, FindingSummary]:
+def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummary]:
     """Return the findings of the run's current report, including corrections, by printed path; empty without a
     report.
     """

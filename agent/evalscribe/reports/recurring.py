@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evidence.same_failure import CompactFailure, CompleteRun, OtherRuns, compact_failure, complete_runs
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, model_key, same_experiment
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.finding import Classification, CrossModelFailures, FollowUpOutcome, HumanLabel
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import ReportFile
-from evalscribe.model.storage import Store
 from evalscribe.reports.follow_ups import (
     FindRecord,
     LaterRun,
@@ -29,6 +29,9 @@ from evalscribe.reports.follow_ups import (
 )
 from evalscribe.reports.freeform.words import bare_name
 from evalscribe.reports.history import SHORTEST_PREFIX, PastReport, past_reports
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 
 class ReportReference(Frozen):
@@ -366,7 +369,9 @@ Key = tuple[str, ...]
 """Key of a model, equal for all spellings."""
 
 
-def recurring_evals(library: Library, models: Sequence[str] = (), store: Store | None = None) -> RecurringEvals:
+def recurring_evals(
+    library: ReportsFolder, models: Sequence[str] = (), store: "AnalysisStore | None" = None
+) -> RecurringEvals:
     """Return each failing eval over all reports, or over those of the named models (`provider/model`, in any spelling).
 
     With a store, outcomes of actions are more precise. Raises `NotFoundError` if a model has no report.
@@ -381,7 +386,9 @@ def recurring_evals(library: Library, models: Sequence[str] = (), store: Store |
     return recurring_in_reports(everything, folders, StoredRecords(store))
 
 
-def alike_evals(library: Library, store: Store, models: Sequence[str] = (), least: int = 2) -> SharedFailures:
+def alike_evals(
+    library: ReportsFolder, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2
+) -> SharedFailures:
     """Return evals that at least `least` models fail in the same way, over stored runs of all or the named models.
 
     Raises `NotFoundError` if a named model has neither a stored run nor a report.
@@ -399,7 +406,7 @@ def alike_evals(library: Library, store: Store, models: Sequence[str] = (), leas
 class _Gathered:
     """Failures and failure-free runs by experiment; runs are loaded one at a time."""
 
-    def __init__(self, store: Store, wanted: frozenset[Key]) -> None:
+    def __init__(self, store: "AnalysisStore", wanted: frozenset[Key]) -> None:
         self.known: set[Key] = set()
         """Every model with a stored run."""
         self._found: list[tuple[str, list[CompactFailure], list[CompleteRun]]] = []
@@ -429,7 +436,7 @@ def _named(model: str) -> tuple[str, str]:
     return provider, name
 
 
-def _uncounted(library: Library, models: Sequence[str], known: Set[Key]) -> list[str]:
+def _uncounted(library: ReportsFolder, models: Sequence[str], known: Set[Key]) -> list[str]:
     """Return a note on each model that has reports but no stored run."""
     files = [file for model in models for file in library.of_model(*_named(model))] if models else library.all()
     folders = {str(PurePosixPath(file.name).parent) for file in files}

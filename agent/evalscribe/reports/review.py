@@ -4,19 +4,22 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import DataError, NotFoundError, UsageError, write_error
 from evalscribe.failures.human_labels import LabelledEval, disagreements
+from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.finding import Classification, HumanLabel
-from evalscribe.model.protocols import Library
 from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
-from evalscribe.model.storage import Store
 from evalscribe.reports.agreement import AgreementStats, JudgedFailure, agreement_stats, truths, verdicts
 from evalscribe.reports.corrections import LabelOrigin, labels_of_versions, run_of, words
 from evalscribe.reports.history import EvalPaths
 from evalscribe.reports.reading import read_report
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 SHORTEST_PREFIX = 6
 """Shortest abbreviation of a run id; a shorter word could match any id."""
@@ -88,7 +91,7 @@ class ExportedLabels(Frozen):
     """Failures omitted because their run is not in the store."""
 
 
-def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncResult:
+def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
     """Replace the stored labels by those of the merged reports.
 
     Raises:
@@ -118,7 +121,7 @@ def sync_labels(library: Library, store: Store, ref: str | None = None) -> SyncR
     )
 
 
-def current_labels(library: Library, store: Store) -> tuple[HumanLabel, ...]:
+def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     """Return the labels of merged reports without storing them; outside git, the labels of the last `sync_labels`.
 
     Raises `NotFoundError` if there are none.
@@ -130,7 +133,7 @@ def current_labels(library: Library, store: Store) -> tuple[HumanLabel, ...]:
     return _named_apart([label for labels in held.values() for label in labels]) or _labels(store)
 
 
-def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
+def _held(reader: "_Reader", library: ReportsFolder, merged: MergedReports) -> dict[str, tuple[HumanLabel, ...]]:
     """Return the labels of every report, by name."""
     held = {name: reader.labels(name, tuple(library.versions(name, merged.commit))) for name in merged.reports}
     for copy in reader.copies():
@@ -138,13 +141,13 @@ def _held(reader: "_Reader", library: Library, merged: MergedReports) -> dict[st
     return held
 
 
-def statistics(library: Library, store: Store) -> AgreementStats:
+def statistics(library: ReportsFolder, store: "AnalysisStore") -> AgreementStats:
     """Compute agreement between judges and stored labels. Raises `NotFoundError` without labels."""
     labels = _labels(store)
     return agreement_stats(labels, dict(_findings(library)))
 
 
-def export_labels(store: Store, path: Path) -> ExportedLabels:
+def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
     """Export labels in force on stored runs as a dataset for `judge-eval`. Raises `NotFoundError` if there are none."""
     labels = _labels(store)
     agreed = truths(labels)
@@ -168,7 +171,7 @@ def export_labels(store: Store, path: Path) -> ExportedLabels:
     )
 
 
-def _labels(store: Store) -> tuple[HumanLabel, ...]:
+def _labels(store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     labels = store.labels()
     if not labels:
         raise NotFoundError("no label of a person is known; merge corrected reports, then: evalscribe review sync")
@@ -178,7 +181,7 @@ def _labels(store: Store) -> tuple[HumanLabel, ...]:
 class _Reader:
     """Parses versions of reports, each text once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: "AnalysisStore") -> None:
         self._store = store
         self.unread: list[UnreadableVersion] = []
         self.newest: dict[str, Analysis] = {}
@@ -269,7 +272,7 @@ def _named_apart(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
     )
 
 
-def _put(store: Store, labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+def _put(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
     by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
     for label in labels:
         by_run.setdefault(label.run, []).append(label)
@@ -317,7 +320,7 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
         told |= own
 
 
-def _findings(library: Library) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
+def _findings(library: ReportsFolder) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
     """Yield every failed eval in reports made by a judge."""
     for file in library.all():
         said = _Reader.read(file.text, file.name)

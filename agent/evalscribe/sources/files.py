@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
 import zstandard
 
@@ -147,28 +147,16 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _STREAMED = 8
 
 
-class ZipMembers(Protocol):
-    torn: bool
-    """True if the file is truncated."""
-    names: tuple[str, ...]
-    """Names in the file's order; of duplicates, the last one counts."""
-
-    def read(self, name: str) -> bytes:
-        """Return a member's content. Raises `DataError` if it cannot be read."""
-
-    def close(self) -> None: ...
-
-
-def open_members(path: Path) -> ZipMembers:
+def open_members(path: Path) -> "WholeZip | TornZip":
     """Open a zip file. Raises `DataError` if it has no readable member."""
     file = open_regular(path)
     try:
-        return _Whole(zipfile.ZipFile(file), file)
+        return WholeZip(zipfile.ZipFile(file), file)
     except (zipfile.BadZipFile, NotImplementedError, struct.error, OSError, ValueError):
-        return _Torn(path, file)
+        return TornZip(path, file)
 
 
-class _Whole:
+class WholeZip:
     torn = False
 
     def __init__(self, archive: zipfile.ZipFile, file: BinaryIO) -> None:
@@ -205,7 +193,7 @@ class _Place(NamedTuple):
     method: int
 
 
-class _Torn:
+class TornZip:
     torn = True
 
     def __init__(self, path: Path, file: BinaryIO) -> None:

@@ -6,9 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from evalscribe.errors import AccessError, DataError, NotFoundError
-from evalscribe.model.record import Record
+from evalscribe.model.record import Record, Records
 from evalscribe.model.run import Run
-from evalscribe.model.storage import Records
 from evalscribe.sources.address import SUMMARY, RunOverrides
 from evalscribe.sources.agent_runs import AgentRuns
 from evalscribe.sources.export import ExportFile, is_export_line

@@ -14,7 +14,7 @@ from evalscribe.model.record import Record
 from evalscribe.model.run import Run, RunStatus
 from evalscribe.sources import inspect_sample, records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
-from evalscribe.sources.files import MAX_MEMBER_BYTES, FileReader, ZipMembers, open_members
+from evalscribe.sources.files import MAX_MEMBER_BYTES, FileReader, TornZip, WholeZip, open_members
 from evalscribe.sources.inspect_sample import pool_messages
 from evalscribe.sources.records import RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json
@@ -195,14 +195,14 @@ class EvalFile(InspectLog):
             if members.torn:
                 raise DataError(f"{self._path} is cut off: {len(samples)} samples could be found")
 
-    def _header(self, members: ZipMembers) -> Header:
+    def _header(self, members: WholeZip | TornZip) -> Header:
         for name in (HEADER, START):
             if name in members.names and (header := _object(self._member(members, name))):
                 return {"status": "started", **_safe(header)} if name == START else _safe(header)
         self._left_out.add("the log's header, which is missing")
         return {}
 
-    def _sample(self, members: ZipMembers, name: str, pieces: SamplePieces) -> object:
+    def _sample(self, members: WholeZip | TornZip, name: str, pieces: SamplePieces) -> object:
         if (sample := pieces.sample(name)) is None:
             return self._member(members, name)
         try:
@@ -211,7 +211,7 @@ class EvalFile(InspectLog):
             self._left_out.add(f"{error}", name)
             return None
 
-    def _member(self, members: ZipMembers, name: str) -> object:
+    def _member(self, members: WholeZip | TornZip, name: str) -> object:
         try:
             return decode_json(members.read(name).decode("utf-8", "replace"))
         except DataError as error:

@@ -14,7 +14,6 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import InvalidJson, StrictJson, collect_strings, is_clean
 from evalscribe.model.dataset import Item
-from evalscribe.model.experiment_storage import ItemRows
 from evalscribe.redaction.redact import Hints, find_hints, redact, redact_json
 from evalscribe.sources.files import CHUNK_BYTES, FileReader
 from evalscribe.sources.streams import JsonStream
@@ -206,7 +205,7 @@ class ItemCollector:
 
 
 class ItemFile:
-    """Base of the `ItemRows` of all formats."""
+    """A file of items, read once from beginning to end; base of all formats."""
 
     def __init__(self, path: Path, name: str, unit: str = "line") -> None:
         """Store the arguments; `unit` is the unit by which values are numbered, `line` or `item`."""
@@ -215,16 +214,29 @@ class ItemFile:
         self._intake = ItemCollector(name, unit)
         self._json = StrictJson()
 
+    def read(self) -> Iterator[Item]:
+        """Read the items.
+
+        Raises:
+            DataError: The file cannot be read further.
+            NotFoundError: The file does not exist.
+            AccessError: The file may not be read.
+        """
+        raise NotImplementedError
+
     @property
     def problems(self) -> Sequence[str]:
+        """Problems of the first lines without an item, each with its place. Complete after reading."""
         return self._intake.problems
 
     @property
     def bad(self) -> int:
+        """Number of lines without an item."""
         return self._intake.bad
 
     @property
     def hidden(self) -> int:
+        """Number of secrets redacted from the items."""
         return self._intake.hidden
 
 
@@ -328,7 +340,7 @@ _Row = Mapping[str, str]
 
 
 class CsvRows(ItemFile):
-    """A CSV table (`ItemRows`)."""
+    """A CSV table."""
 
     def __init__(self, path: Path, name: str, columns: CsvColumns) -> None:
         super().__init__(path, name)
@@ -447,7 +459,7 @@ def _told(error: csv.Error) -> str:
     return f"no CSV: {error}{' (a quote that is never closed?)' if unclosed else ''}"
 
 
-def open_items(path: Path, name: str) -> ItemRows:
+def open_items(path: Path, name: str) -> ItemFile:
     """Open a file with one item per line, or a list of items.
 
     Args:
@@ -463,7 +475,7 @@ def open_items(path: Path, name: str) -> ItemRows:
     return JsonList(path, name) if is_list(path) else JsonLines(path, name)
 
 
-def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemRows:
+def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemFile:
     """Open a table with one item per row. Reading raises `UsageError` if a column does not exist."""
 
     return CsvRows(path, name, columns)

@@ -7,15 +7,19 @@ import re
 import stat
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.json_data import optional_text_field, parse_json, require_object
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.record import evidence_of
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import EvalStore, Store
 from evalscribe.sources.address import SUMMARY, Links
 from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+    from evalscribe.store.records import RunStore
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
@@ -142,7 +146,7 @@ def _reason(error: Exception) -> str:
 class StoredSource:
     """Reads from the store only; its content is already redacted."""
 
-    def __init__(self, store: Store, archive: EvalStore, run_id: str) -> None:
+    def __init__(self, store: "AnalysisStore", archive: "RunStore", run_id: str) -> None:
         """Store the arguments; the caller closes the store and the archive."""
         self._store = store
         self._archive = archive

@@ -339,27 +339,36 @@ class _Sightings(RootModel[tuple[FailureFingerprint, ...]]):
 _SIGHTINGS = TypeAdapter(_Sightings)
 
 
-def open_store(place: Path | str) -> "SqlStore":
+def open_store(place: Path | str) -> "AnalysisStore":
     """Open the store in a folder or on a server. Raises the errors of `open_database`."""
-    return SqlStore(open_database(place))
+    return AnalysisStore(open_database(place))
 
 
-class SqlStore:
-    """An `evalscribe.model.storage.Store`; usable by many processes at once."""
+class AnalysisStore:
+    """Analysed runs with their evidence, verdicts, findings, reports and human labels, by content id.
+
+    Many processes may use it at once. Every operation is short and atomic.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put_run(self, run: Run) -> None:
+        """Store a run; its imported evals stay."""
         with self._database.writing() as connection:
             save_run(connection, self._database, run)
             save_failures(connection, run)
 
     def get_run(self, run_id: str) -> Run | None:
+        """Load a run with its failures, both imported and listed ones."""
         with self._database.reading() as connection:
             return load_run(connection, self._database, run_id)
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
+        """Return the ids of stored runs with this prefix, in order.
+
+        If there is none, return the newest run of an experiment with this name.
+        """
         with self._database.transaction() as connection:
             found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
             begin = tuple(run_id for run_id in found if run_id.startswith(prefix))
@@ -389,32 +398,43 @@ class SqlStore:
         return StoredReport(path=row["path"], text=row["text"]) if row else None
 
     def put_findings(self, run_id: str, findings: Sequence[FindingSummary]) -> None:
+        """Replace the findings of the run's report."""
         with self._database.writing() as connection:
             save_findings(connection, run_id, findings)
 
     def put_sightings(self, run_id: str, sightings: Sequence[FailureFingerprint]) -> None:
+        """Replace all fingerprints of a run's failures."""
         self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(sightings))))
 
     def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
+        """Return the fingerprints in the order they were stored; empty if none are."""
         found = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
         return found.root if found else ()
 
     def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
+        """Replace all human labels of these runs; those of other runs stay."""
         with self._database.writing() as connection:
             for run_id, given in labels.items():
                 save_labels(connection, run_id, given)
 
     def labels(self) -> tuple[HumanLabel, ...]:
+        """Return all labels by run, in the order they were stored."""
         with self._database.transaction() as connection:
             return load_labels(connection, self._database)
 
     def put_proposal(self, key: str, proposal: Proposal) -> None:
+        """Store a model's proposal by the content id of its request, so that it is never paid for twice."""
         self._put(tables.proposals, key=key, body=pack(proposal))
 
     def proposal(self, key: str) -> Proposal | None:
         return self._get(tables.proposals, _PROPOSAL, key=key)
 
     def request_approval(self, patch: Patch) -> bool:
+        """Record that a person is asked to approve a patch.
+
+        Returns:
+            Whether this replaces an unanswered request for another patch of the same recommendation.
+        """
         subject = {"run_id": patch.run, "recommendation": patch.recommendation}
         with self._database.writing() as connection:
             before = connection.scalar(select(tables.approvals.c.patch).filter_by(**subject))
@@ -422,14 +442,20 @@ class SqlStore:
         return before not in (None, patch.digest)
 
     def take_approval(self, patch: Patch) -> bool:
+        """Close the request for exactly this patch; False if there is none. Each request is answered once."""
         values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
         with self._database.writing() as connection:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
 
     def drop_approval(self, patch: Patch) -> None:
+        """Delete any request about the patch's recommendation."""
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
+        """Lock a run while it is analysed; the lock ends with the process.
+
+        Raises `UnavailableError` naming the holder.
+        """
         return self._database.run_lock(run_id)
 
     def close(self) -> None:

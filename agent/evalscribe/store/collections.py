@@ -49,18 +49,22 @@ _PUT_RESULT = upsert(tables.judge_results)
 _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
 
 
-def open_collections(place: Path | str) -> "SqlCollections":
+def open_collections(place: Path | str) -> "CollectionStore":
     """Open the collections of the store in a folder or on a server. Raises the errors of `open_database`."""
-    return SqlCollections(open_database(place))
+    return CollectionStore(open_database(place))
 
 
-class SqlCollections:
-    """An `evalscribe.model.collection_storage.CollectionStore`; usable by many processes at once."""
+class CollectionStore:
+    """Collections with their rubrics, label sets and judge results. What is stored never changes; more may be added.
+
+    Many processes may use it at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add_collection(self, collection: Collection) -> None:
+        """Add a collection. Raises `UsageError` if the id belongs to a collection of another name."""
         with self._database.writing() as connection:
             row = _first(connection, _COLLECTION, id=collection.id)
             if row is None:
@@ -72,11 +76,18 @@ class SqlCollections:
                 )
 
     def collections(self) -> tuple[Collection, ...]:
+        """Return all collections in the order they were created."""
         with self._database.transaction() as connection:
             rows = _rows(connection, _COLLECTIONS)
             return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
 
     def remove_collection(self, collection_id: str) -> None:
+        """Remove an empty collection.
+
+        Raises:
+            UsageError: It is not empty; says what it contains.
+            NotFoundError: It does not exist.
+        """
         # A concurrent import or rubric waits, and then finds no collection.
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
@@ -89,6 +100,10 @@ class SqlCollections:
             connection.execute(_REMOVE, {"of_id": collection_id})
 
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
+        """Store a rubric as the next version of its id, unless the latest version has the same content.
+
+        Returns the stored rubric with its version. Raises `NotFoundError` if the collection does not exist.
+        """
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
@@ -100,6 +115,7 @@ class SqlCollections:
         return stored
 
     def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
+        """Return a version, by default the latest. Raises `NotFoundError` listing the existing ones."""
         key = {"collection_id": collection_id, "id": rubric_id}
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
@@ -112,12 +128,14 @@ class SqlCollections:
             return self._rubric(row)
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
+        """Return the latest version of each rubric, by id. Raises `NotFoundError` if the collection does not exist."""
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
             rows = _rows(connection, _ALL_LATEST, collection_id=collection_id)
             return tuple(self._rubric(row) for row in rows)
 
     def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
+        """Add a label set. Raises `UsageError` if the id belongs to a different one."""
         with self._database.writing() as connection:
             there = {one.id: one for one in self._label_sets(connection, collection_id)}
             if labels.id not in there:
@@ -142,6 +160,7 @@ class SqlCollections:
         self._database.execute(statement, {"key": key, **_result_row(result)})
 
     def get_result(self, key: str) -> JudgeResult | None:
+        """Return the result of the same question: rubric, prompt, model, parameters and subject."""
         row = self._database.row(tables.judge_results, key=key)
         return self._database.unpacked(row["body"], _RESULT, f"judge result {key}") if row else None
 

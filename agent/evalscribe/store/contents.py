@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from evalscribe.errors import DataError
 from evalscribe.model.evidence import Document
-from evalscribe.model.storage import SweptRows
+from evalscribe.model.record import SweptRows
 from evalscribe.store import tables
 from evalscribe.store.database import Database
 from evalscribe.store.errors import unstorable

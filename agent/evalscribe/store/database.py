@@ -22,76 +22,6 @@ _OURS = frozenset((revisions.name, verdicts.name))
 """Tables of every revision. Other programs may also use alembic's version table."""
 
 
-class Upgradable(Protocol):
-    """A database that is created or upgraded by one process at a time."""
-
-    @property
-    def shown(self) -> str: ...
-    def foreign(self) -> DataError: ...
-    def damaged(self, what: str) -> DataError: ...
-    def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
-        """Open a transaction, after those of other processes that create or upgrade the database."""
-
-
-def upgrade(place: Upgradable, engine: Engine) -> None:
-    """Upgrade a database. Raises `DataError`, and changes nothing, if another program or a newer evalscribe made it."""
-    if revision(engine) == HEAD:
-        return
-    with engine.connect() as connection:
-        _refuse_foreign(place, connection)
-        _refuse_unnumbered(place, connection)
-    with place.upgrading(engine) as connection:
-        _upgrade(connection, place)
-
-
-def revision(engine: Engine) -> str | None:
-    """Return the current revision of the database."""
-    with engine.connect() as connection:
-        if not inspect(connection).has_table(revisions.name):
-            return None
-        return connection.scalar(select(revisions.c.version_num))
-
-
-def _refuse_foreign(place: Upgradable, connection: Connection) -> None:
-    tables = inspect(connection).get_table_names()
-    if tables and not _OURS.issubset(tables):
-        raise place.foreign()
-
-
-def _refuse_unnumbered(place: Upgradable, connection: Connection) -> None:
-    """Refuse a store without a revision: alembic would create all tables again beside the existing ones."""
-    if not inspect(connection).has_table(revisions.name):
-        return
-    numbers = connection.scalars(select(revisions.c.version_num)).all()
-    if len(numbers) != 1 or not isinstance(numbers[0], str) or not numbers[0].strip():
-        what = (
-            "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
-        )
-        raise place.damaged(f"its version table {revisions.name} {what}, so its form is not known")
-
-
-def _upgrade(connection: Connection, place: Upgradable) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        raise DataError(
-            f"the store {place.shown} was written by a newer evalscribe ({error}).\n"
-            "Upgrade evalscribe, or work in another folder; nothing in the store was changed."
-        ) from error
-
-
-T = TypeVar("T")
-
-_GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
-
-
 class DatabasePlace(Protocol):
     """Location of a database, with the operations that depend on its engine."""
 
@@ -133,6 +63,65 @@ class DatabasePlace(Protocol):
 
     def check(self) -> None:
         """Raise `UnavailableError` if another process has taken over a lock of this one."""
+
+
+def upgrade(place: DatabasePlace, engine: Engine) -> None:
+    """Upgrade a database. Raises `DataError`, and changes nothing, if another program or a newer evalscribe made it."""
+    if revision(engine) == HEAD:
+        return
+    with engine.connect() as connection:
+        _refuse_foreign(place, connection)
+        _refuse_unnumbered(place, connection)
+    with place.upgrading(engine) as connection:
+        _upgrade(connection, place)
+
+
+def revision(engine: Engine) -> str | None:
+    """Return the current revision of the database."""
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(revisions.name):
+            return None
+        return connection.scalar(select(revisions.c.version_num))
+
+
+def _refuse_foreign(place: DatabasePlace, connection: Connection) -> None:
+    tables = inspect(connection).get_table_names()
+    if tables and not _OURS.issubset(tables):
+        raise place.foreign()
+
+
+def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
+    """Refuse a store without a revision: alembic would create all tables again beside the existing ones."""
+    if not inspect(connection).has_table(revisions.name):
+        return
+    numbers = connection.scalars(select(revisions.c.version_num)).all()
+    if len(numbers) != 1 or not isinstance(numbers[0], str) or not numbers[0].strip():
+        what = (
+            "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
+        )
+        raise place.damaged(f"its version table {revisions.name} {what}, so its form is not known")
+
+
+def _upgrade(connection: Connection, place: DatabasePlace) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise DataError(
+            f"the store {place.shown} was written by a newer evalscribe ({error}).\n"
+            "Upgrade evalscribe, or work in another folder; nothing in the store was changed."
+        ) from error
+
+
+T = TypeVar("T")
+
+_GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
 _opened: dict[DatabasePlace, None] = {}

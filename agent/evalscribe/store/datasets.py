@@ -8,7 +8,7 @@ from sqlalchemy import Connection, RowMapping, Select, Table, bindparam, delete,
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item, Provenance
-from evalscribe.model.storage import AddedCounts
+from evalscribe.model.record import AddedCounts
 from evalscribe.store import tables
 from evalscribe.store.contents import Texts, json_of
 from evalscribe.store.database import Database
@@ -108,23 +108,26 @@ _SAME = ("item_key", "digest", "likeness", "content", "source")
 """Columns that an item has in both a draft and a version."""
 
 
-class SqlDatasets:
-    """An `evalscribe.model.experiment_storage.Datasets`; usable by many processes at once."""
+class DatasetStore:
+    """Datasets with their drafts and versions. Many processes may use it at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, dataset: Dataset) -> None:
+        """Add a dataset. Raises `UsageError` if its name is taken."""
         with self._database.writing() as connection:
             require_free(connection, _FIND, "dataset", dataset.name)
             connection.execute(insert(_datasets), dataset.model_dump())
 
     def find(self, named: str) -> Dataset | None:
+        """Find a dataset by id or name."""
         with self._database.reading() as connection:
             row = first_row(connection, _FIND, named=named)
             return None if row is None else _dataset(row)
 
     def all(self) -> tuple[Dataset, ...]:
+        """Return all datasets in the order they were created."""
         with self._database.reading() as connection:
             return tuple(map(_dataset, all_rows(connection, _ALL)))
 
@@ -136,6 +139,7 @@ class SqlDatasets:
             return connection.scalar(_SIZE, {"of": dataset_id}) or 0
 
     def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
+        """Put items into the draft, all or nothing. An existing key is replaced in its place; others are appended."""
         given = DraftItems(items)
         with self._database.writing() as connection:
             there = _contents(connection, dataset_id, list(given.contents))
@@ -145,12 +149,14 @@ class SqlDatasets:
         return AddedCounts(new=len(given.contents) - len(there), changed=len(there) - same, same=same)
 
     def drop(self, dataset_id: str, keys: Sequence[str]) -> int:
+        """Remove items from the draft. Returns how many there were."""
         with self._database.writing() as connection:
             return sum(
                 connection.execute(_DROP, {"of": dataset_id, "keys": some}).rowcount for some in in_parts(keys, AT_ONCE)
             )
 
     def restore(self, version_id: str) -> None:
+        """Replace the draft's content with that of a version."""
         with self._database.writing() as connection:
             row = _required(connection, version_id)
             connection.execute(_CLEAR, {"of": row["dataset_id"]})
@@ -167,6 +173,10 @@ class SqlDatasets:
         provenance: Provenance = "published",
         parent_run_id: str | None = None,
     ) -> DatasetVersion:
+        """Store the draft as a version, or return the existing version with the same content.
+
+        Raises `UsageError` for an empty draft.
+        """
         with self._database.writing() as connection:
             digests = tuple(connection.scalars(_CONTENTS, {"of": dataset_id}))
             if not digests:
@@ -193,6 +203,7 @@ class SqlDatasets:
             return None if row is None else _version(row)
 
     def versions(self, dataset_id: str) -> tuple[DatasetVersion, ...]:
+        """Return the versions by number."""
         with self._database.reading() as connection:
             return tuple(map(_version, all_rows(connection, _VERSIONS, dataset_id=dataset_id)))
 

@@ -73,8 +73,8 @@ _EXPERIMENT_VERSIONS = matching(_versions, "experiment_id").order_by(_versions.c
 _CHANGE = update(_experiments).where(_experiments.c.id == bindparam("of_id"))
 
 
-class SqlDefinitions:
-    """An `evalscribe.model.experiment_storage.Definitions`; usable by many processes at once."""
+class ExperimentStore:
+    """Deployments, prompts, scorers and experiments. Versions never change. Many processes may use it at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -85,15 +85,21 @@ class SqlDefinitions:
         self._database.execute(_ADD_DEPLOYMENT, row)
 
     def deployment(self, named: str) -> Deployment | None:
+        """Find a deployment by id, or the newest by name."""
         with self._database.reading() as connection:
             row = first_row(connection, _FIND_DEPLOYMENT, named=named)
             return None if row is None else self._read(row, _DEPLOYMENT)
 
     def deployments(self) -> tuple[Deployment, ...]:
+        """Return all deployments, oldest first."""
         with self._database.reading() as connection:
             return tuple(self._read(row, _DEPLOYMENT) for row in all_rows(connection, _DEPLOYMENTS))
 
     def put_prompt(self, name: str, version: TargetPromptVersion) -> TargetPrompt:
+        """Store the next version of a prompt, numbered here, unless its latest version has the same id.
+
+        A missing prompt is created with `version.prompt_id` as its id.
+        """
         with self._database.writing() as connection:
             made = {"id": version.prompt_id, "name": name, "created_at": version.created_at}
             head = PROMPTS.head(connection, made)
@@ -105,6 +111,7 @@ class SqlDefinitions:
             return self._prompt(connection, head)
 
     def prompt(self, named: str) -> TargetPrompt | None:
+        """Find a prompt by id or name, with all its versions."""
         with self._database.reading() as connection:
             head = first_row(connection, PROMPTS.find, named=named)
             return None if head is None else self._prompt(connection, head)
@@ -114,6 +121,7 @@ class SqlDefinitions:
             return tuple(self._prompt(connection, head) for head in all_rows(connection, PROMPTS.all))
 
     def put_scorer(self, scorer: Scorer) -> Scorer:
+        """Create a scorer, or the next version of the one with this name. Returns it as stored, numbered here."""
         with self._database.writing() as connection:
             made = {"id": scorer.id, "name": scorer.name, "created_at": scorer.created_at}
             head = SCORERS.head(connection, made)
@@ -136,12 +144,14 @@ class SqlDefinitions:
             return tuple(self._scorer(connection, head) for head in all_rows(connection, SCORERS.all))
 
     def add_experiment(self, experiment: Experiment, version: ExperimentVersion) -> None:
+        """Add an experiment with its first version. Raises `UsageError` if its name is taken."""
         with self._database.writing() as connection:
             require_free(connection, _FIND_EXPERIMENT, "experiment", experiment.name)
             connection.execute(insert(_experiments), experiment.model_dump())
             _insert_version(connection, version)
 
     def put_version(self, version: ExperimentVersion, *, latest: bool = True) -> ExperimentVersion:
+        """Store the next version, numbered here, unless it exists, and make it the latest if `latest`."""
         with self._database.writing() as connection:
             row = first_row(connection, _EXPERIMENT_VERSION, id=version.id)
             if row is not None:
@@ -163,6 +173,7 @@ class SqlDefinitions:
             return None if row is None else _experiment(row)
 
     def experiments(self) -> tuple[Experiment, ...]:
+        """Return all experiments, oldest first."""
         with self._database.reading() as connection:
             return tuple(map(_experiment, all_rows(connection, _EXPERIMENTS)))
 

@@ -15,14 +15,13 @@ from evalscribe.errors import NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import RUN_ID_PREFIX, canonical_json
 from evalscribe.model.chat import Usage
 from evalscribe.model.experiment import ExperimentRun, ItemTrial, ItemVerdict, RunItem, RunState
-from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns, ScoreQuery
-from evalscribe.model.score import Score, ScoreEvidence
+from evalscribe.model.score import Score, ScoreEvidence, ScoreQuery
 from evalscribe.model.transcript import Transcript
 from evalscribe.store import tables
 from evalscribe.store.contents import Texts, json_of
 from evalscribe.store.database import Database, open_database
-from evalscribe.store.datasets import SqlDatasets
-from evalscribe.store.definitions import SqlDefinitions
+from evalscribe.store.datasets import DatasetStore
+from evalscribe.store.definitions import ExperimentStore
 from evalscribe.store.statements import (
     StoredJson,
     all_rows,
@@ -212,8 +211,11 @@ _SUPERSEDED = update(_scores).where(_scores.c.id == bindparam("of_id"), _scores.
 _SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(verdict=bindparam("new"))
 
 
-class SqlExperimentRuns:
-    """An `evalscribe.model.experiment_storage.ExperimentRuns`; usable by many processes at once."""
+class ExperimentRunStore:
+    """Runs of experiments with their items and scores. Every operation is short and atomic.
+
+    Many processes may use it at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -222,6 +224,10 @@ class SqlExperimentRuns:
         self._database.execute(insert(_runs), run.model_dump())
 
     def run(self, named: str) -> ExperimentRun | None:
+        """Find a run by id, by a prefix of at least 8 characters, or the newest by name.
+
+        Raises `UsageError` if several ids have the prefix.
+        """
         with self._database.reading() as connection:
             row = first_row(connection, _FIND, named=named)
             found = [_run(one) for one in ([row] if row is not None else _beginning(connection, named))]
@@ -231,14 +237,17 @@ class SqlExperimentRuns:
         return found[0] if found else None
 
     def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
+        """Return runs, oldest first."""
         with self._database.reading() as connection:
             of = {} if experiment_id is None else {"experiment_id": experiment_id}
             return tuple(map(_run, all_rows(connection, _OF_EXPERIMENT if of else _ALL, **of)))
 
     def claim(self, run_id: str) -> AbstractContextManager[bool]:
+        """Try to claim a run; False if another process works on it. The claim ends with the process."""
         return self._database.claimed(f"experiment-{run_id}")
 
     def begin(self, run_id: str, worker: str, now: str) -> ExperimentRun:
+        """Mark a run as running by this worker, and withdraw a request to cancel it."""
         began = {
             "state": "running",
             "worker": worker,
@@ -250,6 +259,10 @@ class SqlExperimentRuns:
         return self._change(run_id, **began, **fresh)
 
     def beat(self, run_id: str, now: str) -> bool:
+        """Record a heartbeat. Returns whether the run is to be cancelled.
+
+        Raises `UnavailableError` if the store is gone or another process has taken over the run.
+        """
         self._database.place.check()
         return self._change(run_id, heartbeat_at=now).cancelling
 
@@ -257,6 +270,7 @@ class SqlExperimentRuns:
         return self._change(run_id, state=state, ended_at=now, reason=reason)
 
     def gate(self, run_id: str, key: str) -> bool | None:
+        """Return the stored result of a gate with the same inputs; None if there is none."""
         with self._database.reading() as connection:
             found: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
         return found
@@ -271,9 +285,11 @@ class SqlExperimentRuns:
         self._change(run_id, archived=archived)
 
     def set_budget(self, run_id: str, budget_usd: float | None) -> None:
+        """Change the budget of a run that continues."""
         self._change(run_id, budget_usd=budget_usd)
 
     def put(self, attempt: ItemTrial, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
+        """Store one trial with its scores in one transaction. A trial that is already stored does not change."""
         kept = AttemptRows()
         row = kept.item_row(attempt)
         for score, evidence in scores:
@@ -285,7 +301,10 @@ class SqlExperimentRuns:
     def rescore(
         self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
     ) -> None:
-        """Replace scores. Raises `UnavailableError`, changing nothing, if another process replaced them meanwhile."""
+        """Add scores, which supersede those they name, and set the verdicts of run items by id, in one transaction.
+
+        Raises `UnavailableError`, changing nothing, if another process superseded the same scores meanwhile.
+        """
         kept = AttemptRows()
         for score, evidence in scores:
             kept.score(score, evidence)
@@ -299,18 +318,22 @@ class SqlExperimentRuns:
             connection.execute(_CHANGE.values(**again), {"of_id": run_id})
 
     def done(self, run_id: str) -> frozenset[tuple[str, int]]:
+        """Return item key and repetition of every stored trial."""
         with self._database.reading() as connection:
             return frozenset((row.item_key, row.repetition) for row in connection.execute(_DONE, {"run_id": run_id}))
 
     def tally(self, run_id: str) -> Mapping[ItemVerdict, int]:
+        """Return the number of trials by verdict."""
         with self._database.reading() as connection:
             return Counter({row["verdict"]: row["n"] for row in all_rows(connection, _TALLY, run_id=run_id)})
 
     def spent(self, run_id: str) -> float:
+        """Return the cost in USD of all trials and scores, including superseded ones."""
         with self._database.reading() as connection:
             return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
 
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
+        """Yield items in the dataset's order, then by repetition; with `verdicts`, only those with one of them."""
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
         after = {"number": 0, "repetition": 0}
         return read_pages(
@@ -348,6 +371,7 @@ class SqlExperimentRuns:
             return None if row is None else evidence_in(connection, self._database, row)
 
     def scores_digest(self, run_id: str) -> str:
+        """Return the content id of a run's current scores and verdicts."""
         digest = hashlib.sha256()
         for item in self.items(run_id):
             digest.update(canonical_json([item.item_key, item.repetition, item.verdict]).encode())
@@ -404,14 +428,14 @@ def _run(row: RowMapping) -> ExperimentRun:
     return ExperimentRun(**{name: row[name] for name in ExperimentRun.model_fields})
 
 
-def open_datasets(place: Path | str) -> Datasets:
+def open_datasets(place: Path | str) -> DatasetStore:
     """Open the datasets of a store. Raises the errors of `open_database`, like all functions below."""
-    return SqlDatasets(open_database(place))
+    return DatasetStore(open_database(place))
 
 
-def open_definitions(place: Path | str) -> Definitions:
-    return SqlDefinitions(open_database(place))
+def open_definitions(place: Path | str) -> ExperimentStore:
+    return ExperimentStore(open_database(place))
 
 
-def open_experiment_runs(place: Path | str) -> ExperimentRuns:
-    return SqlExperimentRuns(open_database(place))
+def open_experiment_runs(place: Path | str) -> ExperimentRunStore:
+    return ExperimentRunStore(open_database(place))

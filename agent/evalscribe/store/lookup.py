@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from evalscribe.errors import NotFoundError
 from evalscribe.model.dataset import Dataset, DatasetVersion
-from evalscribe.model.experiment_storage import Datasets
 from evalscribe.text import join_last
+
+if TYPE_CHECKING:
+    from evalscribe.model.experiment import ExperimentVersion
+    from evalscribe.model.target import TargetPromptVersion
+    from evalscribe.store.datasets import DatasetStore
 
 LATEST = "latest"
 MOST_NAMED = 10
@@ -28,14 +32,7 @@ KINDS = {
 _ID = re.compile(r"([a-z]+)-[0-9a-f]+")
 
 
-class NumberedVersion(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def number(self) -> int: ...
-
-
-V = TypeVar("V", bound=NumberedVersion)
+V = TypeVar("V", bound="DatasetVersion | ExperimentVersion | TargetPromptVersion")
 
 
 def find_version(versions: Sequence[V], named: str) -> V | None:
@@ -45,7 +42,7 @@ def find_version(versions: Sequence[V], named: str) -> V | None:
     return next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None)
 
 
-def version_not_found(of: str, named: str, versions: Sequence[NumberedVersion]) -> NotFoundError:
+def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundError:
     """Return the error for an unknown version. `of`: such as `prompt answer`. `versions` must not be empty."""
     there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
     return NotFoundError(f"{of} has no version {named!r}; there is: {there}")
@@ -71,14 +68,14 @@ def _of_another(what: str, named: str) -> str:
     return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""
 
 
-def find_dataset(datasets: Datasets, named: str) -> Dataset:
+def find_dataset(datasets: "DatasetStore", named: str) -> Dataset:
     """Find a dataset by id or name. Raises `NotFoundError` listing the known ones."""
     if dataset := datasets.find(named):
         return dataset
     raise not_found("dataset", named, [one.name for one in datasets.all()], "datasets create")
 
 
-def find_dataset_version(datasets: Datasets, dataset: Dataset | None, named: str) -> DatasetVersion:
+def find_dataset_version(datasets: "DatasetStore", dataset: Dataset | None, named: str) -> DatasetVersion:
     """Find a version by id; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
     Raises `NotFoundError` listing the known ones.

@@ -12,7 +12,7 @@ from psycopg.types.string import TextLoader
 from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
-from evalscribe.model.storage import QueryRows
+from evalscribe.model.protocols import QueryRows
 from evalscribe.query.result import json_value
 from evalscribe.store.errors import overdue
 from evalscribe.store.postgres import options, translate_server_errors

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evalscribe.errors import EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.model.storage import QueryRows, Tables
+from evalscribe.model.protocols import QueryRows, Tables
 from evalscribe.settings.database import without_password
 from evalscribe.store.errors import overdue
 from evalscribe.store.sqlite import FILE

@@ -13,12 +13,11 @@ from sqlalchemy import Connection, Row, Select, Table, bindparam, delete, func, 
 
 from evalscribe.errors import DataError
 from evalscribe.model.evidence import Document, FailureFingerprint, Role, files_digest
-from evalscribe.model.record import GradedEval, Record
+from evalscribe.model.record import AddedCounts, GradedEval, Record, SweptRows
 from evalscribe.model.run import EvalStatus, Run, Step
-from evalscribe.model.storage import AddedCounts, SweptRows
 from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.store import analyses, contents
-from evalscribe.store.analyses import EvalCounts, SqlStore, counts_of_status
+from evalscribe.store.analyses import AnalysisStore, EvalCounts, counts_of_status
 from evalscribe.store.collections import require_collection
 from evalscribe.store.contents import SHORT, digest_of, sweep
 from evalscribe.store.database import Database, open_database
@@ -212,7 +211,7 @@ class Addition:
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def made(self) -> AddedCounts:
-        """Add all of it or nothing. Raises the errors of `EvalStore.add`."""
+        """Add all of it or nothing. Raises the errors of `RunStore.add`."""
         with self._database.writing() as connection:
             require_collection(connection, self._collection_id)
             self._put_runs(connection)
@@ -336,39 +335,59 @@ _TRANSCRIPT = (
 )
 
 
-def open_collection_records(place: Path | str) -> "SqlRecords":
+def open_collection_records(place: Path | str) -> "RunStore":
     """Open the imported runs of the store at `place`. Raises the errors of `open_database`."""
-    return SqlRecords(open_database(place))
+    return RunStore(open_database(place))
 
 
-class SqlRecords:
-    """An `evalscribe.model.storage.EvalStore`; usable by many processes at once."""
+class RunStore:
+    """Whole imported runs. A run is stored once, however many collections contain it.
+
+    Many processes may use it at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
+        """Add runs and records to a collection, all or nothing.
+
+        Unchanged content is not written again; changed content is replaced.
+
+        A run's counts (`passed`, `failed`, `total`) are computed from its records.
+
+        Raises:
+            NotFoundError: The collection does not exist.
+            DataError: A record's run does not exist.
+        """
         return Addition(self._database, collection_id, runs, records).made()
 
     def runs(self, collection_id: str) -> tuple[Run, ...]:
+        """Return the runs of a collection in the order they were added, without their failures."""
         with self._database.transaction() as connection:
             require_collection(connection, collection_id)
             rows = connection.execute(_RUNS, {"collection_id": collection_id}).all()
             return tuple(analyses.without_failures(self._database, row) for row in rows)
 
     def run(self, run_id: str) -> Run | None:
+        """Return a run of any collection, without its failures."""
         with self._database.reading() as connection:
             row = connection.execute(_RUN, {"run_id": run_id}).one_or_none()
             return None if row is None else analyses.without_failures(self._database, row)
 
     def graded(self, run_id: str) -> tuple[GradedEval, ...]:
+        """Return the known evals of a run in the source's order; only failures if the run was not imported."""
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
         listed = any(row.digest is None for row in rows)
-        seen = {one.eval_id: one for one in SqlStore(self._database).sightings(run_id)} if listed else {}
+        seen = {one.eval_id: one for one in AnalysisStore(self._database).sightings(run_id)} if listed else {}
         return tuple(_graded(row, seen.get(row.eval_id)) for row in rows)
 
     def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
+        """Return a record by eval id, from one collection or from any.
+
+        `run_id` chooses among several runs whose files describe the same eval.
+        """
         statement = _within(_EVAL if run_id is None else _EVAL_OF_RUN, evals.c.run_id, collection_id)
         which = {"eval_id": eval_id, "collection_id": collection_id, "run_id": run_id}
         with self._database.reading() as connection:
@@ -376,7 +395,7 @@ class SqlRecords:
             return next(iter(load_records(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
-        """Yield records, possibly including ones imported meanwhile."""
+        """Yield records one at a time in the source's order, possibly including ones imported meanwhile."""
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
         after, more = -1, True
         while more:
@@ -388,6 +407,7 @@ class SqlRecords:
             after = rows[-1].number if rows else after
 
     def transcript(self, transcript_id: str, collection_id: str | None = None) -> Record | None:
+        """Return the record of a transcript, with only this transcript."""
         statement = _within(_TRANSCRIPT, transcripts.c.run_id, collection_id)
         with self._database.reading() as connection:
             values = {"id": transcript_id, "collection_id": collection_id}
@@ -402,20 +422,28 @@ class SqlRecords:
         return record.model_copy(update={"transcripts": (transcript_in(found),)})
 
     def documents(self, run_id: str, eval_id: str) -> tuple[Document, ...]:
+        """Return the documents of an eval, except transcripts."""
         with self._database.reading() as connection:
             whole = connection.execute(_EVAL_OF_RUN, {"run_id": run_id, "eval_id": eval_id}).first()
             found = contents.load_documents(connection, self._database, run_id, eval_id, recorded=whole is not None)
         return tuple(document for document in found if document.role != "transcript")
 
     def remove(self, collection_id: str, run_id: str) -> None:
+        """Remove a run from a collection. `sweep` deletes runs that no collection contains."""
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
 
     def sweep(self, *, dry_run: bool) -> tuple[SweptRows, ...]:
+        """Delete unused rows; a dry run only counts them. Others may read and write meanwhile.
+
+        Unused are runs in no collection that were neither analysed nor judged, evidence of deleted evals, and texts
+        without references.
+        """
         return sweep(self._database, dry_run=dry_run)
 
     def give_back(self) -> int:
+        """Return unused space to the disk if no other process is at work. Returns bytes."""
         return self._database.give_back()
 
     def close(self) -> None:

@@ -11,9 +11,8 @@ from pydantic import TypeAdapter
 from sqlalchemy import RowMapping, Select, bindparam, delete, func, insert, or_, select, update
 
 from evalscribe.errors import UnavailableError
-from evalscribe.model.chat import Reply
+from evalscribe.model.chat import BatchIntent, Reply, UnansweredQuestion
 from evalscribe.model.result import Result, ResultCounts, ResultSet, Segment
-from evalscribe.model.storage import BatchIntent, UnansweredQuestion
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.statements import matching, unless_there
@@ -48,29 +47,34 @@ _PUT = update(_results).where(_results.c.id == bindparam("of_id")).values({name:
 _PUT_ERROR = _PUT.where(_results.c.output.is_(None))
 
 
-def open_result_sets(place: Path | str) -> "SqlResultSets":
+def open_result_sets(place: Path | str) -> "ResultSetStore":
     """Open the result sets in the store's database. Raises the errors of `open_database`."""
-    return SqlResultSets(open_database(place))
+    return ResultSetStore(open_database(place))
 
 
-class SqlResultSets:
-    """An `evalscribe.model.collection_storage.ResultSetStore`; usable by many processes at once."""
+class ResultSetStore:
+    """Result sets of all collections. A result that was paid for is never replaced by an error.
+
+    Many processes may use it at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find(self, collection_id: str, name: str) -> ResultSet | None:
-        """Find a result set. A name takes precedence over an id."""
+        """Find a result set by id or name. A name takes precedence over an id."""
         rows = self._rows(_FIND, collection_id=collection_id, name=name)
         with self._database.readable():
             return _set(min(rows, key=lambda row: row["name"] != name)) if rows else None
 
     def sets(self, collection_id: str) -> tuple[tuple[ResultSet, ResultCounts], ...]:
+        """Return all result sets of a collection, by name."""
         rows = self._rows(_COUNTED, collection_id=collection_id)
         with self._database.readable():
             return tuple((_set(row), _counts(row)) for row in rows)
 
     def add(self, made: ResultSet, results: Sequence[Result]) -> None:
+        """Add the set if it does not exist, and append the results; all or nothing."""
         with self._database.writing() as connection:
             if connection.execute(_FIND, {"collection_id": made.collection_id, "name": made.id}).first() is None:
                 connection.execute(insert(_sets), made.model_dump(mode="json"))
@@ -78,10 +82,12 @@ class SqlResultSets:
                 connection.execute(insert(_results), [one.model_dump(mode="json") for one in results])
 
     def put(self, result: Result) -> None:
+        """Store the outcome of a request."""
         row = result.model_dump(mode="json", include=set(_CHANGED))
         self._database.execute(_PUT if result.output is not None else _PUT_ERROR, {**row, "of_id": result.id})
 
     def results(self, result_set_id: str) -> tuple[Result, ...]:
+        """Return all results of a set, in order."""
         with self._database.readable():
             return tuple(map(_result, self._rows(_OF_SET, result_set_id=result_set_id)))
 
@@ -90,11 +96,13 @@ class SqlResultSets:
             return next(map(_result, self._rows(_ONE, result_set_id=result_set_id, id=result_id)), None)
 
     def answered(self, key: str) -> Result | None:
+        """Return any result that answers the same question."""
         with self._database.readable():
             return next(map(_result, self._rows(_ANSWERED, key=key)), None)
 
     @contextmanager
     def lock(self, result_set_id: str) -> Iterator[None]:
+        """Lock a result set; the lock ends with the process. Raises `UnavailableError` if another process has it."""
         with self._database.claimed(f"results-{result_set_id}") as mine:
             if not mine:
                 raise UnavailableError(
@@ -127,21 +135,23 @@ _OUTCOME = TypeAdapter[Reply | UnansweredQuestion](Reply | UnansweredQuestion)
 _TAKE_KEY = unless_there(batch_items)
 
 
-def open_batches(place: Path | str) -> "SqlBatches":
+def open_batches(place: Path | str) -> "BatchStore":
     """Open the batches of the store in a folder or on a server. Raises the errors of `open_database`."""
-    return SqlBatches(open_database(place))
+    return BatchStore(open_database(place))
 
 
-class SqlBatches:
-    """An `evalscribe.model.storage.BatchStore`; usable by many processes at once."""
+class BatchStore:
+    """Batches that were sent or will be, and their answers; shared by processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
+        """Try to claim an intent, to submit it or look for its batch; False if another process has it."""
         return self._database.claimed(f"batch-{intent_id}")
 
     def add(self, intent: BatchIntent) -> BatchIntent:
+        """Store an intent with those of its keys that no other intent has. Without any such key, nothing is stored."""
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
             taken = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
@@ -151,6 +161,7 @@ class SqlBatches:
         return intent.model_copy(update={"keys": tuple(taken)})
 
     def of(self, key: str) -> BatchIntent | None:
+        """Return the intent that contains this request."""
         found = select(batch_items.c.intent_id).where(batch_items.c.key == key).scalar_subquery()
         with self._database.transaction() as connection:
             row = connection.execute(select(batch_intents).where(batch_intents.c.id == found)).mappings().first()
@@ -166,17 +177,20 @@ class SqlBatches:
             connection.execute(row.values(batch_id=batch_id))
 
     def drop(self, intent_id: str) -> None:
+        """Delete an intent that has no batch. Answers stay."""
         unanswered = (batch_items.c.intent_id == intent_id) & batch_items.c.body.is_(None)
         with self._database.writing() as connection:
             connection.execute(delete(batch_items).where(unanswered))
             connection.execute(delete(batch_intents).where(batch_intents.c.id == intent_id))
 
     def batch_ids(self) -> frozenset[str]:
+        """Return the ids of all batches with a known intent."""
         known = select(batch_intents.c.batch_id).where(batch_intents.c.batch_id.is_not(None))
         with self._database.transaction() as connection:
             return frozenset(connection.scalars(known).all())
 
     def settle(self, outcomes: Mapping[str, Reply | UnansweredQuestion]) -> None:
+        """Store the outcomes of a batch's requests."""
         with self._database.writing() as connection:
             for key, outcome in outcomes.items():
                 body = zlib.compress(_OUTCOME.dump_json(outcome))
@@ -189,11 +203,13 @@ class SqlBatches:
         return self._database.unpacked(row["body"], _OUTCOME, f"batch item {key}")
 
     def take(self, key: str) -> bool:
+        """Take a request's answer; False if it was taken before, so that it is billed once."""
         row = update(batch_items).where(batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken)
         with self._database.transaction() as connection:
             return connection.execute(row.values(taken=True)).rowcount == 1
 
     def release(self, key: str) -> None:
+        """Delete a taken answer, so that the request can be sent again. An answer that was not taken stays."""
         with self._database.transaction() as connection:
             connection.execute(delete(batch_items).where(batch_items.c.key == key, batch_items.c.taken))
 

@@ -4,14 +4,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.store.analyses import SqlStore
-from evalscribe.store.collections import SqlCollections
+from evalscribe.store.analyses import AnalysisStore
+from evalscribe.store.collections import CollectionStore
 from evalscribe.store.database import Database, open_database
 
 if TYPE_CHECKING:
-    from evalscribe.model.collection_storage import CollectionStore, ResultSetStore
-    from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns
-    from evalscribe.model.storage import BatchStore, EvalStore, Store
+    from evalscribe.store.datasets import DatasetStore
+    from evalscribe.store.definitions import ExperimentStore
+    from evalscribe.store.experiment_runs import ExperimentRunStore
+    from evalscribe.store.records import RunStore
+    from evalscribe.store.results import BatchStore, ResultSetStore
 
 
 class Storage:
@@ -21,56 +23,56 @@ class Storage:
         self._database = database
 
     @cached_property
-    def analyses(self) -> "Store":
+    def analyses(self) -> AnalysisStore:
         """Analysed runs with their evidence, verdicts, reports and labels."""
 
-        return SqlStore(self._database)
+        return AnalysisStore(self._database)
 
     @cached_property
-    def runs(self) -> "EvalStore":
+    def runs(self) -> "RunStore":
         """Whole imported runs, in collections."""
-        from evalscribe.store.records import SqlRecords
+        from evalscribe.store.records import RunStore
 
-        return SqlRecords(self._database)
+        return RunStore(self._database)
 
     @cached_property
-    def collections(self) -> "CollectionStore":
+    def collections(self) -> CollectionStore:
         """Collections with their rubrics, label sets and judge results."""
 
-        return SqlCollections(self._database)
+        return CollectionStore(self._database)
 
     @cached_property
     def results(self) -> "ResultSetStore":
         """Stored answers to model requests."""
-        from evalscribe.store.results import SqlResultSets
+        from evalscribe.store.results import ResultSetStore
 
-        return SqlResultSets(self._database)
-
-    @cached_property
-    def datasets(self) -> "Datasets":
-        from evalscribe.store.datasets import SqlDatasets
-
-        return SqlDatasets(self._database)
+        return ResultSetStore(self._database)
 
     @cached_property
-    def experiments(self) -> "Definitions":
+    def datasets(self) -> "DatasetStore":
+        from evalscribe.store.datasets import DatasetStore
+
+        return DatasetStore(self._database)
+
+    @cached_property
+    def experiments(self) -> "ExperimentStore":
         """Experiments with their deployments, target prompts and scorers."""
-        from evalscribe.store.definitions import SqlDefinitions
+        from evalscribe.store.definitions import ExperimentStore
 
-        return SqlDefinitions(self._database)
+        return ExperimentStore(self._database)
 
     @cached_property
-    def experiment_runs(self) -> "ExperimentRuns":
-        from evalscribe.store.experiment_runs import SqlExperimentRuns
+    def experiment_runs(self) -> "ExperimentRunStore":
+        from evalscribe.store.experiment_runs import ExperimentRunStore
 
-        return SqlExperimentRuns(self._database)
+        return ExperimentRunStore(self._database)
 
     @cached_property
     def batches(self) -> "BatchStore":
         """Message Batches and the requests that wait for them."""
-        from evalscribe.store.results import SqlBatches
+        from evalscribe.store.results import BatchStore
 
-        return SqlBatches(self._database)
+        return BatchStore(self._database)
 
     def close(self) -> None:
         self._database.close()

@@ -8,10 +8,10 @@ import pytest
 
 from evalscribe.collections.query import EvalFilter, eval_text, list_evals, metadata_values
 from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.model.protocols import Tables
 from evalscribe.model.record import Record
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Tables
 from evalscribe.model.transcript import AssistantMessage, Transcript
 from evalscribe.store.analyses import open_store
 from evalscribe.store.collections import open_collections

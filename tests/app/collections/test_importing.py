@@ -15,9 +15,8 @@ from evalscribe.store.records import open_collection_records
 HERE = Collection(id="c", name="c")
 
 
-class Quiet:
-    def imported(self, evals: int, progress: float) -> None:
-        assert 0 <= progress <= 1
+def check_progress(_evals: int, progress: float) -> None:
+    assert 0 <= progress <= 1
 
 
 class Source:
@@ -42,7 +41,7 @@ class Source:
 async def test_a_run_comes_in_however_many_of_its_evals_failed(tmp_path: Path, failures: int) -> None:
     with closing(open_collections(tmp_path)) as shelf, closing(open_collection_records(tmp_path)) as archive:
         shelf.add_collection(HERE)
-        done = await import_source(archive, None, Source(failures), HERE, Quiet())
+        done = await import_source(archive, None, Source(failures), HERE, check_progress)
         assert [run.id for run in archive.runs(HERE.id)] == ["r"]
         assert len(archive.graded("r")) == failures
     assert done.statuses.get("failed", 0) == failures

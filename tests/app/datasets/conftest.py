@@ -9,20 +9,20 @@ import pytest
 
 from evalscribe.experiments.datasets import create_dataset
 from evalscribe.model.dataset import Dataset
-from evalscribe.model.experiment_storage import Datasets
+from evalscribe.store.datasets import DatasetStore
 from evalscribe.store.experiment_runs import open_datasets
 
 NOW = "2026-11-21T10:00:00.000+00:00"
 
 
 @pytest.fixture(scope="session")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Datasets]:
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetStore]:
     with closing(open_datasets(tmp_path_factory.mktemp("datasets"))) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
-def make(datasets: Datasets) -> Callable[[], Dataset]:
+def make(datasets: DatasetStore) -> Callable[[], Dataset]:
     """A dataset that is empty."""
     numbers = count()
     return lambda: create_dataset(datasets, f"set {next(numbers)}", "", NOW)

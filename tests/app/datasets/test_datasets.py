@@ -31,9 +31,9 @@ from evalscribe.experiments.datasets import (
     version_lines,
 )
 from evalscribe.model.dataset import Dataset, Item
-from evalscribe.model.experiment_storage import Datasets
-from evalscribe.model.storage import AddedCounts
+from evalscribe.model.record import AddedCounts
 from evalscribe.sources.items import open_items
+from evalscribe.store.datasets import DatasetStore
 from evalscribe.store.lookup import find_dataset, find_dataset_version
 from support.item_strategies import ITEMS
 
@@ -44,14 +44,14 @@ def _items(*inputs: object) -> list[Item]:
     return [Item(key=f"k{number}", input=value) for number, value in enumerate(inputs)]  # type: ignore[arg-type]
 
 
-def _upload(datasets: Datasets, dataset: Dataset, path: Path, *, partial: bool = True) -> object:
+def _upload(datasets: DatasetStore, dataset: Dataset, path: Path, *, partial: bool = True) -> object:
     return upload_items(datasets, dataset, path.name, lambda: open_items(path, path.name), partial=partial)
 
 
 @settings(max_examples=25)
 @given(items=st.lists(ITEMS, min_size=1, max_size=4, unique_by=lambda item: item.key))
 def test_an_export_that_is_uploaded_and_published_is_the_same(
-    datasets: Datasets, make: Callable[[], Dataset], items: list[Item]
+    datasets: DatasetStore, make: Callable[[], Dataset], items: list[Item]
 ) -> None:
     one, other = make(), make()
     datasets.put(one.id, items)
@@ -66,7 +66,7 @@ def test_an_export_that_is_uploaded_and_published_is_the_same(
     assert "".join(f"{line}\n" for line in version_lines(datasets.items(second.id), "jsonl")) == exported
 
 
-def test_publishing_what_is_a_version_already_makes_none(datasets: Datasets, dataset: Dataset) -> None:
+def test_publishing_what_is_a_version_already_makes_none(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items(1, 2))
     first = publish_version(datasets, dataset, "one", NOW)
     assert (first.new, first.version.number, first.version.items) == (True, 1, 2)
@@ -77,7 +77,7 @@ def test_publishing_what_is_a_version_already_makes_none(datasets: Datasets, dat
     assert [item.input for item in datasets.items(first.version.id)] == [1, 2], "the draft changes no version"
 
 
-def test_a_version_is_named_by_number_id_or_latest(datasets: Datasets, dataset: Dataset) -> None:
+def test_a_version_is_named_by_number_id_or_latest(datasets: DatasetStore, dataset: Dataset) -> None:
     with pytest.raises(NotFoundError, match="nothing was published yet: `evalscribe datasets publish"):
         find_dataset_version(datasets, dataset, "latest")
     datasets.put(dataset.id, _items(1))
@@ -94,7 +94,7 @@ def test_a_version_is_named_by_number_id_or_latest(datasets: Datasets, dataset: 
 
 
 def test_a_version_of_another_dataset_is_not_found(
-    datasets: Datasets, dataset: Dataset, make: Callable[[], Dataset]
+    datasets: DatasetStore, dataset: Dataset, make: Callable[[], Dataset]
 ) -> None:
     other = make()
     datasets.put(other.id, _items(1))
@@ -102,7 +102,7 @@ def test_a_version_of_another_dataset_is_not_found(
         find_dataset_version(datasets, dataset, publish_version(datasets, other, "", NOW).version.id)
 
 
-def test_a_dataset_is_found_by_id_or_name(datasets: Datasets, dataset: Dataset) -> None:
+def test_a_dataset_is_found_by_id_or_name(datasets: DatasetStore, dataset: Dataset) -> None:
     assert find_dataset(datasets, dataset.id) == find_dataset(datasets, dataset.name) == dataset
     with pytest.raises(NotFoundError, match="there is no dataset 'nope'; there is: "):
         find_dataset(datasets, "nope")
@@ -111,7 +111,7 @@ def test_a_dataset_is_found_by_id_or_name(datasets: Datasets, dataset: Dataset) 
             create_dataset(datasets, name, "", NOW)
 
 
-def test_what_changed_between_versions_and_the_draft(datasets: Datasets, dataset: Dataset) -> None:
+def test_what_changed_between_versions_and_the_draft(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items("a", "b", "c"))
     publish_version(datasets, dataset, "", NOW)
     assert compare_versions(datasets, dataset, "1", "draft").same
@@ -126,7 +126,7 @@ def test_what_changed_between_versions_and_the_draft(datasets: Datasets, dataset
     assert (back.added, back.removed, back.base.items, back.other.items) == ((), ("new",), 4, 3)
 
 
-def test_order_alone_makes_another_version(datasets: Datasets, dataset: Dataset) -> None:
+def test_order_alone_makes_another_version(datasets: DatasetStore, dataset: Dataset) -> None:
     items = _items(1, 2)
     for order in (items, items[::-1]):
         datasets.drop(dataset.id, ["k0", "k1"])
@@ -138,7 +138,7 @@ def test_order_alone_makes_another_version(datasets: Datasets, dataset: Dataset)
     assert (done.added, done.removed, done.changed) == ((), (), ())
 
 
-def test_duplicates_and_which_of_them_go(datasets: Datasets, dataset: Dataset) -> None:
+def test_duplicates_and_which_of_them_go(datasets: DatasetStore, dataset: Dataset) -> None:
     items = [
         Item(key="a", input=1, expected_output=2, split="train"),
         Item(key="b", input=1),
@@ -159,7 +159,7 @@ def test_duplicates_and_which_of_them_go(datasets: Datasets, dataset: Dataset) -
 
 
 def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
-    datasets: Datasets, dataset: Dataset, folder: Path
+    datasets: DatasetStore, dataset: Dataset, folder: Path
 ) -> None:
     path = folder / "f.jsonl"
     path.write_text('{"input": 1}\n' * 600 + "x\n")
@@ -195,11 +195,11 @@ class _Watched:
 
 def test_a_file_is_stored_as_it_is_read(dataset: Dataset) -> None:
     watched = _Watched(2100)
-    done = upload_items(cast(Datasets, watched), dataset, "f", lambda: watched, partial=True)
+    done = upload_items(cast(DatasetStore, watched), dataset, "f", lambda: watched, partial=True)
     assert (done.added.new, watched.stored, watched.most) == (2100, 2100, AT_ONCE)
 
 
-def test_what_came_before_a_break_is_kept(datasets: Datasets, dataset: Dataset, folder: Path) -> None:
+def test_what_came_before_a_break_is_kept(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
     path = folder / "f.json"
     path.write_text("[" + '{"input": 1},' * 700 + '{"input": ')
     done = upload_items(datasets, dataset, "f.json", lambda: open_items(path, "f.json"), partial=True)
@@ -207,7 +207,7 @@ def test_what_came_before_a_break_is_kept(datasets: Datasets, dataset: Dataset, 
     assert str(done.stopped).startswith("f.json: no valid JSON")
 
 
-def test_a_file_without_items(datasets: Datasets, dataset: Dataset, folder: Path) -> None:
+def test_a_file_without_items(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
     path = folder / "f.jsonl"
     for content, said in (("", "^f.jsonl holds no item"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
         path.write_text(content)
@@ -215,7 +215,7 @@ def test_a_file_without_items(datasets: Datasets, dataset: Dataset, folder: Path
             _upload(datasets, dataset, path)
 
 
-def test_an_example_that_was_typed(datasets: Datasets, dataset: Dataset) -> None:
+def test_an_example_that_was_typed(datasets: DatasetStore, dataset: Dataset) -> None:
     first = add_item(datasets, dataset, NewItem('{"q": 1}', "words", '{"n": 1}', "[{}]", "dev", "c", "one"))
     assert first.item == Item(
         key="one",
@@ -238,7 +238,7 @@ def test_an_example_that_was_typed(datasets: Datasets, dataset: Dataset) -> None
             add_item(datasets, dataset, example)
 
 
-def test_items_are_taken_out_all_or_none(datasets: Datasets, dataset: Dataset) -> None:
+def test_items_are_taken_out_all_or_none(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items(1, 2))
     with pytest.raises(NotFoundError, match="has no item nope"):
         remove_items(datasets, dataset, ["k0", "nope"])
@@ -246,7 +246,7 @@ def test_items_are_taken_out_all_or_none(datasets: Datasets, dataset: Dataset) -
     assert [item.key for item in datasets.draft(dataset.id)] == ["k1"]
 
 
-def test_no_cluster_is_in_two_splits_and_new_items_move_none(datasets: Datasets, dataset: Dataset) -> None:
+def test_no_cluster_is_in_two_splits_and_new_items_move_none(datasets: DatasetStore, dataset: Dataset) -> None:
     shares = checked_shares({"train": 0.2, "dev": 0.4, "test": 0.4})
     items = [Item(key=f"k{n}", input=n, cluster=f"c{n // 3}" if n % 2 else None) for n in range(1200)]
     datasets.put(dataset.id, items[:900])
@@ -272,12 +272,12 @@ def test_shares_that_make_no_whole(given: dict[str, float | None]) -> None:
     assert list(checked_shares({"train": None})) == ["train", "dev", "test"]
 
 
-def test_an_empty_draft_is_not_dealt_out(datasets: Datasets, dataset: Dataset) -> None:
+def test_an_empty_draft_is_not_dealt_out(datasets: DatasetStore, dataset: Dataset) -> None:
     with pytest.raises(UsageError, match="has no items"):
         split_draft(datasets, dataset, {"test": 1.0}, 0)
 
 
-def test_a_dataset_in_short_and_in_full(datasets: Datasets, dataset: Dataset) -> None:
+def test_a_dataset_in_short_and_in_full(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, [Item(key="a", input="x\ny" * 50, expected_output=0, split="dev", cluster="c")])
     version = publish_version(datasets, dataset, "", NOW).version
     full = summarise_dataset(datasets, dataset)

@@ -20,8 +20,7 @@ from evalscribe.model.cascade import CascadeParts
 from evalscribe.model.chat import BudgetExceeded, Usage
 from evalscribe.model.evidence import EvidenceSnapshot
 from evalscribe.model.experiment import ExperimentConfig, ExperimentVersion, JudgeTarget
-from evalscribe.model.experiment_storage import Target
-from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from evalscribe.model.target import Target, TargetCall, TargetFailure, TargetReply
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 from messages_server import VERDICT

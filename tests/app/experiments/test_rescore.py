@@ -10,8 +10,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments.definitions import update_experiment
 from evalscribe.experiments.worker import rescore_run
 from evalscribe.model.experiment import ExperimentRun, ExperimentVersion
-from evalscribe.model.experiment_storage import ScoreQuery, ScorerRunner
-from evalscribe.model.score import ScoreResult, ScorerRequest
+from evalscribe.model.score import ScoreQuery, ScoreResult, ScorerRequest, ScorerRunner
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.workspace import Workspace
 
@@ -26,12 +25,7 @@ class Kind(Equal):
         return ScoreResult(value=1.0, passed=True, explanation="kind")
 
 
-class Seen:
-    def __init__(self) -> None:
-        self.done: list[tuple[int, int]] = []
-
-    def rescored(self, done: int, total: int) -> None:
-        self.done.append((done, total))
+def show_nothing(_done: int, _total: int) -> None: ...
 
 
 def opened(*scorers: ScorerRunner):  # type: ignore[no-untyped-def]
@@ -55,10 +49,12 @@ async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> No
     run = await one.work(one.run(), Scripted(half))
     before = one.workspace.store.experiment_runs.scores_digest(run.id)
     kind = Kind()
-    seen = Seen()
-    told = await rescore_run(one.workspace, run, seen, reason="too strict", runners=opened(kind))
+    seen: list[tuple[int, int]] = []
+    told = await rescore_run(
+        one.workspace, run, lambda *done: seen.append(done), reason="too strict", runners=opened(kind)
+    )
     assert (told.tries, told.scores, told.changed, told.run.archived) == (3, 2, 1, True)
-    assert seen.done == [(3, 3)]
+    assert seen == [(3, 3)]
     assert one.verdicts(run) == {"k0/1": "passed", "k1/1": "passed", "k2/1": "error"}
     current = list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))
     every = list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))
@@ -76,7 +72,7 @@ async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) ->
     one = lab(items=2)
     run = await one.work(one.run(), Scripted(key))
     for _ in range(2):
-        told = await rescore_run(one.workspace, run, Seen(), runners=opened(Equal()))
+        told = await rescore_run(one.workspace, run, show_nothing, runners=opened(Equal()))
         assert told.changed == 0
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
@@ -90,21 +86,21 @@ async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) 
     run = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     run = await one.work(run, Scripted(lambda _: TargetReply(output="wrong")), (Equal(), Kind("kind")))
     strict = Equal("kind")
-    told = await rescore_run(one.workspace, run, Seen(), scorers=("kind",), runners=opened(Equal(), strict))
+    told = await rescore_run(one.workspace, run, show_nothing, scorers=("kind",), runners=opened(Equal(), strict))
     assert (told.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
     with pytest.raises(UsageError, match="`scorer` 'nix' is none of version 2; there is: equal, kind"):
-        await rescore_run(one.workspace, run, Seen(), scorers=("nix",), runners=opened())
+        await rescore_run(one.workspace, run, show_nothing, scorers=("nix",), runners=opened())
 
 
 async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
     one = lab(items=1)
     run = await one.work(one.run(), Scripted(lambda _: TargetReply(output="wrong")))
     update_experiment(one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
-    told = await rescore_run(one.workspace, run, Seen(), version="2", runners=opened(Kind("kind")))
+    told = await rescore_run(one.workspace, run, show_nothing, version="2", runners=opened(Kind("kind")))
     assert (told.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
 
 
 async def test_what_has_not_ended_is_not_scored_again(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="is queued"):
-        await rescore_run(one.workspace, one.run(), Seen(), runners=opened())
+        await rescore_run(one.workspace, one.run(), show_nothing, runners=opened())

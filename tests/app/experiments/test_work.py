@@ -14,7 +14,7 @@ from evalscribe.experiments.definitions import update_experiment
 from evalscribe.experiments.lookup import has_no_worker
 from evalscribe.experiments.results import listed_runs, run_summary
 from evalscribe.model.chat import Usage
-from evalscribe.model.experiment_storage import ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
 from evalscribe.model.transcript import Transcript
 

@@ -11,8 +11,7 @@ from evalscribe.experiments.definitions import NewExperiment, create_experiment
 from evalscribe.experiments.worker import TrialTools, work_on_run
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig, ExperimentRun, ExperimentVersion
-from evalscribe.model.experiment_storage import ScorerRunner
-from evalscribe.model.score import Binding, ScoreResult, ScorerRequest, ScorerSpec
+from evalscribe.model.score import Binding, ScoreResult, ScorerRequest, ScorerRunner, ScorerSpec
 from evalscribe.model.target import Component, Deployment, TargetCall, TargetFailure, TargetReply
 from evalscribe.workspace import Workspace
 

@@ -13,7 +13,8 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import Record
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.run import Eval, Step
-from evalscribe.model.storage import EvalStore, Store
+from evalscribe.store.analyses import AnalysisStore
+from evalscribe.store.records import RunStore
 
 NUMBER = 1000
 RUBRIC = Rubric(id="why", rubric_text="Why?")
@@ -76,7 +77,7 @@ async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
         Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")
         for n in range(NUMBER)
     ]
-    found = waiting(members, cast(EvalStore, archive), cast(Store, archive))
+    found = waiting(members, cast(RunStore, archive), cast(AnalysisStore, archive))
     assert archive.read == 0, "nothing is read before its turn"
     gc.collect()
     done = await judge_all(Brief(), tuple(found.values()), Silent(), knew=lambda _: False)  # type: ignore[arg-type]

@@ -17,13 +17,12 @@ from evalscribe.collections.requests import RequestOptions, SubmittedRequests, a
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
-from evalscribe.model.collection_storage import ResultSetStore
 from evalscribe.model.protocols import Model, OnText
 from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, TranscriptRef
 from evalscribe.model.rubric import Collection
-from evalscribe.model.storage import EvalStore
 from evalscribe.store.collections import open_collections
-from evalscribe.store.records import open_collection_records
+from evalscribe.store.records import RunStore, open_collection_records
+from evalscribe.store.results import ResultSetStore
 from evalscribe.workspace import Workspace
 
 MINE, OTHER = Collection(id="c1", name="mine"), Collection(id="c2", name="other")
@@ -75,16 +74,14 @@ class Oracle:
 
 @dataclass
 class Heard:
-    """A watcher."""
+    """Progress of requests."""
 
     begins: list[tuple[str, int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
 
-    def begun(self, name: str, done: int, total: int) -> None:
+    def begun(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
         self.begins.append((name, done, total))
-
-    def answered(self, result: Result, *, known: bool) -> None:
-        self.known.append(known)
+        return lambda _, known: self.known.append(known)
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ class Bench:
     heard: Heard
 
     @property
-    def archive(self) -> EvalStore:
+    def archive(self) -> RunStore:
         return self.workspace.store.runs
 
     @property
@@ -112,7 +109,7 @@ class Bench:
         wanted = {"requests": requests, "model": oracle.id, "name": name, **fields}
         asked = RequestOptions(**wanted)
         return await answer_requests(
-            self.workspace, oracle, collection, asked, self.heard, concurrency=lanes, clock=lambda: NOW
+            self.workspace, oracle, collection, asked, self.heard.begun, concurrency=lanes, clock=lambda: NOW
         )
 
     def rows(self, name: str = "why/v1", collection: Collection = MINE) -> tuple[Result, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,10 @@ from evalscribe.model.result import ResultType
 from evalscribe.model.rubric import JudgeVariant
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 from evalscribe.prompts.templates import Prompts
+from evalscribe.store.collections import CollectionStore, open_collections
 from messages_server import MessagesServer, failure
 from messages_server import says as server_says
 from panel_case import RUN, USAGE, Panelists, answer, output, rubric, subject
-from store.memory_shelf import MemoryShelf
 
 LONG = AgentRun(
     transcripts=(Transcript(messages=tuple(UserMessage(content=f"step {n}: " + "so on. " * 300) for n in range(30))),)
@@ -31,7 +32,14 @@ LONG = AgentRun(
 KEY = "k" * 40
 
 
-def judge(model: Panelists, shelf: MemoryShelf | None = None, **options: Any) -> RubricJudge:
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[CollectionStore]:
+    shelf = open_collections(tmp_path / "store")
+    yield shelf
+    shelf.close()
+
+
+def judge(model: Panelists, shelf: CollectionStore | None = None, **options: Any) -> RubricJudge:
     return RubricJudge(rubric(), model, results=shelf, **options)
 
 
@@ -62,14 +70,14 @@ async def test_citations_of_the_result_are_counted_each_by_its_status() -> None:
 # What is known is not asked again.
 
 
-async def test_the_same_question_is_asked_once() -> None:
-    shelf, model = MemoryShelf(), Panelists([answer("fail")])
+async def test_the_same_question_is_asked_once(shelf: CollectionStore) -> None:
+    model = Panelists([answer("fail")])
     first = await judge(model, shelf).judge(subject())
     assert await judge(Panelists(), shelf).judge(subject()) == first
 
 
-async def test_the_same_question_at_the_same_time_is_asked_once() -> None:
-    asked = judge(Panelists([answer("fail")]), MemoryShelf())
+async def test_the_same_question_at_the_same_time_is_asked_once(shelf: CollectionStore) -> None:
+    asked = judge(Panelists([answer("fail")]), shelf)
     first, second = await asyncio.gather(asked(RUN), asked(RUN))
     assert first == second
 
@@ -84,8 +92,7 @@ async def test_without_a_memory_the_same_question_can_be_asked_many_times_at_onc
     assert (len(server.calls), server.peak) == (3, 3)
 
 
-async def test_a_known_result_answers_under_the_names_that_ask() -> None:
-    shelf = MemoryShelf()
+async def test_a_known_result_answers_under_the_names_that_ask(shelf: CollectionStore) -> None:
     first = await judge(Panelists([answer()]), shelf)(RUN)
     renamed = RubricJudge(rubric(id="other", version=3), Panelists(), results=shelf)
     again = await renamed(RUN.model_copy(update={"id": "run-2"}))
@@ -93,36 +100,32 @@ async def test_a_known_result_answers_under_the_names_that_ask() -> None:
     assert (again.id, again.output) == (first.id, first.output)
 
 
-async def test_fresh_asks_again_and_keeps_the_new_answer() -> None:
-    shelf = MemoryShelf()
+async def test_fresh_asks_again_and_keeps_the_new_answer(shelf: CollectionStore) -> None:
     await judge(Panelists([answer("fail")]), shelf).judge(subject())
     await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
     assert (await judge(Panelists(), shelf).judge(subject())).output == output("pass")
 
 
-async def test_another_answer_to_the_same_question_is_another_result() -> None:
-    shelf = MemoryShelf()
+async def test_another_answer_to_the_same_question_is_another_result(shelf: CollectionStore) -> None:
     first = await judge(Panelists([answer("fail")]), shelf).judge(subject())
     fresh = await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
     assert first.id != fresh.id
     assert (await judge(Panelists(), shelf).judge(subject())).id == fresh.id
 
 
-async def test_a_failure_that_may_pass_is_not_kept() -> None:
-    shelf, model = MemoryShelf(), failing_then(answer())
+async def test_a_failure_that_may_pass_is_not_kept(shelf: CollectionStore) -> None:
+    model = failing_then(answer())
     assert (await judge(model, shelf).judge(subject())).reason == "overloaded"
     assert (await judge(model, shelf).judge(subject())).output == output()
 
 
-async def test_a_refusal_is_kept() -> None:
-    shelf = MemoryShelf()
+async def test_a_refusal_is_kept(shelf: CollectionStore) -> None:
     refused = await judge(Panelists([text_reply(stop="refusal", usage=USAGE)]), shelf).judge(subject())
     assert refused.result_type is ResultType.FAILURE
     assert await judge(Panelists(), shelf).judge(subject()) == refused
 
 
-async def test_nothing_is_kept_when_the_work_is_cut_short() -> None:
-    shelf = MemoryShelf()
+async def test_nothing_is_kept_when_the_work_is_cut_short(shelf: CollectionStore) -> None:
     with pytest.raises(AccessError):
         await judge(Panelists([AccessError("no key")]), shelf).judge(subject())
     assert (await judge(Panelists([answer()]), shelf).judge(subject())).output == output()
@@ -299,11 +302,11 @@ async def test_a_small_window_leaves_room_for_the_question() -> None:
     assert (await judge(shorter, observer=read)(LONG)).citations.verified == 1
 
 
-async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path) -> None:
+async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path, shelf: CollectionStore) -> None:
     templates = tmp_path / "prompts" / "judging"
     templates.mkdir(parents=True)
     (templates / "observe.md.j2").write_text("You read part {{ number }}, as we like it. {{ part }}")
-    own, shelf = Prompts(tmp_path), MemoryShelf()
+    own = Prompts(tmp_path)
     reader = Panelists([observes] * 50, context_tokens=20_000)
     asked = judge(Panelists([answer()], context_tokens=22_000), shelf, observer=reader, prompts=own)
     await asked(LONG)
@@ -314,8 +317,8 @@ async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path)
     assert asked.key(short) == shipped.key(short)
 
 
-async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path) -> None:
-    shelf, too_long = MemoryShelf(), text_reply(stop="context_exceeded", usage=Usage())
+async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path, shelf: CollectionStore) -> None:
+    too_long = text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50)
     await judge(Panelists([too_long, answer("fail")]), shelf, observer=reader)(LONG)
     assert (await judge(Panelists(), shelf)(LONG)).output["label"] == "fail"
@@ -325,8 +328,8 @@ async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path) ->
     assert (await judge(model, shelf, observer=reader, prompts=own)(LONG)).output["label"] == "pass"
 
 
-async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept() -> None:
-    shelf, too_long = MemoryShelf(), text_reply(stop="context_exceeded", usage=Usage())
+async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept(shelf: CollectionStore) -> None:
+    too_long = text_reply(stop="context_exceeded", usage=Usage())
     model = Panelists([too_long] * 20)
     result = await judge(model, shelf, observer=Panelists([observes] * 50))(LONG)
     assert (result.result_type, result.reason) == (ResultType.FAILURE, "the subject is too long for the model")

@@ -8,18 +8,17 @@ import pytest
 
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.model.dataset import Item
-from evalscribe.model.experiment_storage import ItemRows
-from evalscribe.sources.items import MAX_ITEM_BYTES, MAX_PROBLEMS, CsvColumns, open_csv, open_items
+from evalscribe.sources.items import MAX_ITEM_BYTES, MAX_PROBLEMS, CsvColumns, ItemFile, open_csv, open_items
 
 
-def _read(tmp_path: Path, content: bytes | str) -> tuple[list[Item], ItemRows]:
+def _read(tmp_path: Path, content: bytes | str) -> tuple[list[Item], ItemFile]:
     path = tmp_path / "f.jsonl"
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
     rows = open_items(path, "f.jsonl")
     return list(rows.read()), rows
 
 
-def _table(tmp_path: Path, content: bytes | str, *inputs: str, **columns: object) -> tuple[list[Item], ItemRows]:
+def _table(tmp_path: Path, content: bytes | str, *inputs: str, **columns: object) -> tuple[list[Item], ItemFile]:
     path = tmp_path / "t.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     rows = open_csv(path, "t.csv", CsvColumns(input=inputs or ("q",), **columns))  # type: ignore[arg-type]

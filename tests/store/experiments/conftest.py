@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns
-from evalscribe.store.experiment_runs import open_datasets, open_definitions, open_experiment_runs
+from evalscribe.store.datasets import DatasetStore
+from evalscribe.store.definitions import ExperimentStore
+from evalscribe.store.experiment_runs import ExperimentRunStore, open_datasets, open_definitions, open_experiment_runs
 
 
 @pytest.fixture(scope="session")
@@ -23,18 +24,18 @@ def folder(tmp_path: Path, made_folder: Path) -> Path:
 
 
 @pytest.fixture
-def datasets(place: Path | str) -> Iterator[Datasets]:
+def datasets(place: Path | str) -> Iterator[DatasetStore]:
     with closing(open_datasets(place)) as datasets:
         yield datasets
 
 
 @pytest.fixture
-def definitions(place: Path | str) -> Iterator[Definitions]:
+def definitions(place: Path | str) -> Iterator[ExperimentStore]:
     with closing(open_definitions(place)) as definitions:
         yield definitions
 
 
 @pytest.fixture
-def runs(place: Path | str) -> Iterator[ExperimentRuns]:
+def runs(place: Path | str) -> Iterator[ExperimentRunStore]:
     with closing(open_experiment_runs(place)) as runs:
         yield runs

@@ -5,7 +5,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns, ScoreQuery
+from evalscribe.model.score import ScoreQuery
+from evalscribe.store.datasets import DatasetStore
+from evalscribe.store.definitions import ExperimentStore
+from evalscribe.store.experiment_runs import ExperimentRunStore
 from store.experiments.experiment_cases import DATASET, EXPERIMENT, RUN, VERSION, attempt
 from store.experiments.writer import Writer
 
@@ -13,7 +16,9 @@ TIMES = 8
 TESTS = Path(__file__).parents[2]
 
 
-def test_two_processes(place: Path | str, datasets: Datasets, definitions: Definitions, runs: ExperimentRuns) -> None:
+def test_two_processes(
+    place: Path | str, datasets: DatasetStore, definitions: ExperimentStore, runs: ExperimentRunStore
+) -> None:
     datasets.add(DATASET)
     definitions.add_experiment(EXPERIMENT, VERSION)
     runs.add(RUN)

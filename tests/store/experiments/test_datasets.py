@@ -3,14 +3,14 @@
 import pytest
 
 from evalscribe.errors import DataError, UsageError
-from evalscribe.model.experiment_storage import Datasets
-from evalscribe.model.storage import AddedCounts
+from evalscribe.model.record import AddedCounts
+from evalscribe.store.datasets import DatasetStore
 from store.experiments.experiment_cases import DATASET, NOW, item
 
 ITEMS = [item("a"), item("b", input="\x00", expected_output=None, metadata={"n": 10**30}, split="dev"), item("c")]
 
 
-def test_a_dataset_is_found_by_id_and_by_name(datasets: Datasets) -> None:
+def test_a_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
     datasets.add(DATASET)
     other = DATASET.model_copy(update={"id": "ds-2", "name": "b"})
     datasets.add(other)
@@ -21,7 +21,7 @@ def test_a_dataset_is_found_by_id_and_by_name(datasets: Datasets) -> None:
         datasets.add(DATASET.model_copy(update={"id": "ds-3"}))
 
 
-def test_the_draft_changes(datasets: Datasets) -> None:
+def test_the_draft_changes(datasets: DatasetStore) -> None:
     assert datasets.put("ds-1", ITEMS) == AddedCounts(new=3)
     assert tuple(datasets.draft("ds-1")) == tuple(ITEMS)
     changed = item("b", input="other", source={"line": 7})
@@ -33,12 +33,12 @@ def test_the_draft_changes(datasets: Datasets) -> None:
     assert tuple(datasets.draft("ds-2")) == ()
 
 
-def test_names_keep_their_order(datasets: Datasets) -> None:
+def test_names_keep_their_order(datasets: DatasetStore) -> None:
     datasets.put("ds-1", [item("a", input={"z": 1, "a": 2})])
     assert [list(one.input) for one in datasets.draft("ds-1") if isinstance(one.input, dict)] == [["z", "a"]]
 
 
-def test_a_version_is_frozen_and_named_by_content(datasets: Datasets) -> None:
+def test_a_version_is_frozen_and_named_by_content(datasets: DatasetStore) -> None:
     datasets.put("ds-1", ITEMS)
     first = datasets.publish("ds-1", NOW, description="the first")
     assert (first.number, first.items, first.provenance) == (1, 3, "published")
@@ -58,7 +58,7 @@ def test_a_version_is_frozen_and_named_by_content(datasets: Datasets) -> None:
     assert datasets.publish("ds-2", NOW).id != first.id
 
 
-def test_nothing_is_published_of_an_empty_draft(datasets: Datasets) -> None:
+def test_nothing_is_published_of_an_empty_draft(datasets: DatasetStore) -> None:
     with pytest.raises(UsageError, match="no items"):
         datasets.publish("ds-1", NOW)
     with pytest.raises(UsageError, match="no version dsv-x"):
@@ -74,13 +74,13 @@ def test_nothing_is_published_of_an_empty_draft(datasets: Datasets) -> None:
         (item("x\x00"), "NUL"),
     ],
 )
-def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: Datasets, bad: object, said: str) -> None:
+def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: DatasetStore, bad: object, said: str) -> None:
     with pytest.raises(DataError, match=said):
         datasets.put("ds-1", [ITEMS[0], bad])  # type: ignore[list-item]
     assert datasets.draft_size("ds-1") == 0
 
 
-def test_pages_follow_each_other(datasets: Datasets) -> None:
+def test_pages_follow_each_other(datasets: DatasetStore) -> None:
     items = [item(f"k{n}") for n in range(1001)]
     datasets.put("ds-1", items)
     datasets.put("ds-2", [item("other")])

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.model.experiment_storage import Definitions
+from evalscribe.store.definitions import ExperimentStore
 from store.experiments.experiment_cases import (
     DEPLOYMENT,
     EXPERIMENT,
@@ -15,7 +15,7 @@ from store.experiments.experiment_cases import (
 )
 
 
-def test_the_newest_deployment_of_a_name_is_meant(definitions: Definitions) -> None:
+def test_the_newest_deployment_of_a_name_is_meant(definitions: ExperimentStore) -> None:
     newer = DEPLOYMENT.model_copy(update={"id": "dep-2", "python": "3.12"})
     for one in (DEPLOYMENT, newer, DEPLOYMENT.model_copy(update={"python": "changed"})):
         definitions.add_deployment(one)
@@ -25,7 +25,7 @@ def test_the_newest_deployment_of_a_name_is_meant(definitions: Definitions) -> N
     assert definitions.deployments() == (DEPLOYMENT, newer)
 
 
-def test_a_prompt_gets_versions(definitions: Definitions) -> None:
+def test_a_prompt_gets_versions(definitions: ExperimentStore) -> None:
     first = PROMPT_VERSION.model_copy(update={"number": 1})
     made = definitions.put_prompt("helper", PROMPT_VERSION)
     assert (made.id, made.name, made.versions) == ("prompt-1", "helper", (first,))
@@ -41,7 +41,7 @@ def test_a_prompt_gets_versions(definitions: Definitions) -> None:
     assert definitions.prompt("nope") is None
 
 
-def test_a_scorer_gets_versions(definitions: Definitions) -> None:
+def test_a_scorer_gets_versions(definitions: ExperimentStore) -> None:
     assert definitions.put_scorer(SCORER) == SCORER
     again = SCORER.model_copy(update={"id": "scorer-new", "created_at": "later"})
     assert definitions.put_scorer(again) == SCORER
@@ -54,7 +54,7 @@ def test_a_scorer_gets_versions(definitions: Definitions) -> None:
     assert definitions.scorer("nope") is None
 
 
-def test_an_experiment_gets_versions(definitions: Definitions) -> None:
+def test_an_experiment_gets_versions(definitions: ExperimentStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
     second = definitions.put_version(version(9, repetitions=3))
     assert second.number == 2
@@ -70,7 +70,7 @@ def test_an_experiment_gets_versions(definitions: Definitions) -> None:
     assert definitions.experiment_version("nope") is None
 
 
-def test_the_name_of_an_experiment_is_taken(definitions: Definitions) -> None:
+def test_the_name_of_an_experiment_is_taken(definitions: ExperimentStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
     other = EXPERIMENT.model_copy(update={"id": "exp-2"})
     with pytest.raises(UsageError, match="the name 'refunds' is taken by experiment exp-1"):

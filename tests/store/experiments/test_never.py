@@ -11,9 +11,12 @@ import pytest
 from sqlalchemy import delete, update
 
 from evalscribe.errors import DataError
-from evalscribe.model.experiment_storage import Datasets, Definitions, ExperimentRuns, ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from evalscribe.store import tables
 from evalscribe.store.database import open_database
+from evalscribe.store.datasets import DatasetStore
+from evalscribe.store.definitions import ExperimentStore
+from evalscribe.store.experiment_runs import ExperimentRunStore
 from evalscribe.store.records import open_collection_records
 from store.experiments.experiment_cases import (
     DATASET,
@@ -33,7 +36,7 @@ KEPT = ("dataset_versions", "version_items", "deployments", "prompt_versions", "
 
 
 @pytest.fixture
-def filled(datasets: Datasets, definitions: Definitions, runs: ExperimentRuns) -> None:
+def filled(datasets: DatasetStore, definitions: ExperimentStore, runs: ExperimentRunStore) -> None:
     datasets.add(DATASET)
     datasets.put(DATASET.id, [item("k0"), item("k1")])
     datasets.publish(DATASET.id, NOW)
@@ -67,7 +70,7 @@ def test_a_statement_past_us_is_refused(place: Path | str, table: str) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_only_what_is_current_changes(place: Path | str, runs: ExperimentRuns) -> None:
+def test_only_what_is_current_changes(place: Path | str, runs: ExperimentRunStore) -> None:
     with raw(place) as connection:
         connection.execute("UPDATE scores SET current = NOT current")
         connection.commit()
@@ -83,7 +86,7 @@ def test_our_own_code_hears_it_in_words(place: Path | str) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_nothing_of_it_is_forgotten(place: Path | str, datasets: Datasets, runs: ExperimentRuns) -> None:
+def test_nothing_of_it_is_forgotten(place: Path | str, datasets: DatasetStore, runs: ExperimentRunStore) -> None:
     with closing(open_collection_records(place)) as archive:
         assert {one.rows for one in archive.sweep(dry_run=True)} == {0}
         archive.sweep(dry_run=False)

@@ -3,12 +3,13 @@
 import pytest
 
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
-from evalscribe.model.experiment_storage import ExperimentRuns, ScoreQuery
+from evalscribe.model.score import ScoreQuery
 from evalscribe.store import experiment_runs as store
+from evalscribe.store.experiment_runs import ExperimentRunStore
 from store.experiments.experiment_cases import RUN, attempt, scored
 
 
-def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRuns) -> None:
+def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
     other = RUN.model_copy(update={"id": "0123456789zzz", "experiment_id": "exp-2"})
     runs.add(other)
@@ -23,7 +24,7 @@ def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRuns) -> None:
         runs.run("01234567")
 
 
-def test_the_life_of_a_run(runs: ExperimentRuns) -> None:
+def test_the_life_of_a_run(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
     began = runs.begin(RUN.id, "here:1", "t1")
     assert (began.state, began.worker, began.started_at, began.heartbeat_at) == ("running", "here:1", "t1", "t1")
@@ -41,12 +42,12 @@ def test_the_life_of_a_run(runs: ExperimentRuns) -> None:
         runs.beat("nope", "t")
 
 
-def test_one_process_works_on_a_run(runs: ExperimentRuns) -> None:
+def test_one_process_works_on_a_run(runs: ExperimentRunStore) -> None:
     with runs.claim(RUN.id) as mine, runs.claim(RUN.id) as again, runs.claim("other") as other:
         assert (mine, again, other) == (True, False, True)
 
 
-def test_an_attempt_comes_out_as_it_was_put_in(runs: ExperimentRuns) -> None:
+def test_an_attempt_comes_out_as_it_was_put_in(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
     one = attempt()
     bare = attempt(1, output=None, transcript=None, state={}, log="")
@@ -62,7 +63,7 @@ def test_an_attempt_comes_out_as_it_was_put_in(runs: ExperimentRuns) -> None:
     assert (runs.attempt("nope"), runs.score("nope"), runs.evidence("nope")) == (None, None, None)
 
 
-def test_a_try_is_stored_once(runs: ExperimentRuns) -> None:
+def test_a_try_is_stored_once(runs: ExperimentRunStore) -> None:
     one = attempt()
     runs.put(one, [scored(one)])
     runs.put(attempt(output="other"), [scored(one, id="score-2")])
@@ -72,7 +73,7 @@ def test_a_try_is_stored_once(runs: ExperimentRuns) -> None:
     assert runs.spent(RUN.id) == 0.75
 
 
-def test_items_are_in_the_order_of_the_dataset(runs: ExperimentRuns) -> None:
+def test_items_are_in_the_order_of_the_dataset(runs: ExperimentRunStore) -> None:
     for number, repetition in ((2, 1), (0, 2), (0, 1), (1, 1)):
         runs.put(attempt(number, repetition), [])
     expected = [("k0", 1), ("k0", 2), ("k1", 1), ("k2", 1)]
@@ -81,7 +82,7 @@ def test_items_are_in_the_order_of_the_dataset(runs: ExperimentRuns) -> None:
     assert list(runs.items(RUN.id, ["failed"])) == []
 
 
-def test_a_later_score_supersedes(runs: ExperimentRuns) -> None:
+def test_a_later_score_supersedes(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
     one = attempt()
     old, new = scored(one)[0], scored(one, id="score-2", passed=False, value=0.0, supersedes=scored(one)[0].id)
@@ -103,7 +104,7 @@ def test_a_later_score_supersedes(runs: ExperimentRuns) -> None:
     assert runs.tally(RUN.id) == {"failed": 1}
 
 
-def test_scores_are_asked_for(runs: ExperimentRuns) -> None:
+def test_scores_are_asked_for(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
     one, two = attempt(0), attempt(1)
     runs.put(two, [scored(two, "exact", created_at="2026-11-22"), scored(two, "judge", passed=False)])
@@ -126,7 +127,7 @@ BAD = {"no number": float("nan"), "half a character": "\ud800", "half a name": [
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRuns, bad: object) -> None:
+def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRunStore, bad: object) -> None:
     with pytest.raises(DataError, match="output of item 'k0' cannot be stored"):
         runs.put(attempt(output=bad), [])
     one = attempt()
@@ -136,7 +137,7 @@ def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRuns, bad: ob
     assert runs.done(RUN.id) == frozenset()
 
 
-def test_pages_follow_each_other(runs: ExperimentRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_follow_each_other(runs: ExperimentRunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "PAGE", 2)
     monkeypatch.setattr(store, "WHOLE_PAGE", 2)
     runs.add(RUN)

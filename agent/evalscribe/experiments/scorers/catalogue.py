@@ -24,8 +24,7 @@ from evalscribe.experiments.scorers.definition import (
 from evalscribe.experiments.scorers.trace_scorers import ToolName, Tools
 from evalscribe.ids import Frozen
 from evalscribe.json_data import StrictJson
-from evalscribe.model.experiment_storage import ScorerRunner
-from evalscribe.model.score import Binding, ScoreResult, ScorerRequest, ScorerSpec
+from evalscribe.model.score import Binding, ScoreResult, ScorerRequest, ScorerRunner, ScorerSpec
 
 
 class OneTool(ScorerConfig):

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import ConfigDict, JsonValue, ValidationError
 
@@ -58,12 +58,15 @@ class ScorerConfig(Frozen):
 C = TypeVar("C", bound=Frozen)
 
 
-class ScorerCheck(Protocol):
-    """A configured scorer. What concerns this item only is raised as `CannotScore`."""
+class ScorerCheck:
+    """A configured scorer; base of all."""
 
-    async def __call__(self, request: ScorerRequest) -> ScoreResult: ...
+    async def __call__(self, request: ScorerRequest) -> ScoreResult:
+        """Score one item. Raises `CannotScore` if the problem affects only this item."""
+        raise NotImplementedError
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End what the scorer started; by default nothing."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +100,13 @@ def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable
 
 
 @dataclass(frozen=True)
-class FunctionCheck:
-    """A plain function as a `ScorerCheck`."""
+class FunctionCheck(ScorerCheck):
+    """A plain function that scores."""
 
     check: Callable[[ScorerRequest], ScoreResult]
 
     async def __call__(self, request: ScorerRequest) -> ScoreResult:
         return self.check(request)
-
-    async def close(self) -> None:
-        """There is nothing to end."""
 
 
 AnyKind = ScorerKind[Any]

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from evalscribe.experiments.scorers.definition import AnyKind, CannotScore, ScorerKind, function_check, score_result
+from evalscribe.experiments.scorers.definition import (
+    AnyKind,
+    CannotScore,
+    ScorerCheck,
+    ScorerKind,
+    function_check,
+    score_result,
+)
 from evalscribe.experiments.scorers.values import ReadsOutput, as_evidence, parse_json, render_value, type_name
 from evalscribe.json_data import join_names, join_path, preview, shorten_path
 from evalscribe.model.score import ScoreResult, ScorerRequest
@@ -191,7 +198,7 @@ class JsonSchema(ReadsOutput):
     """A JSON Schema, of draft 2020-12 unless it names another; nothing that it refers to is fetched."""
 
 
-class _Fits:
+class _Fits(ScorerCheck):
     def __init__(self, config: JsonSchema) -> None:
         self._config = config
         self._validator = validator_of(config.schema_)

@@ -1,11 +1,12 @@
 """Run scorers that ask a model or call the user's own function in another process."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import JsonValue, ValidationError
 
 from evalscribe.errors import EvalscribeError
+from evalscribe.experiments.python_host import HostReply, PythonHost
 from evalscribe.experiments.scorers.custom_scorer import BoundRequest, parse_result
 from evalscribe.experiments.scorers.definition import CannotScore, error_result
 from evalscribe.experiments.scorers.model_specs import CONFIGS, Config, item_subject, label_key, spelled
@@ -133,32 +134,10 @@ def _numbers(value: JsonValue) -> dict[str, float]:
     return {label: _number(worth) for label, worth in value.items()}
 
 
-class FunctionResult(Protocol):
-    """How a call of a function ended."""
-
-    @property
-    def value(self) -> JsonValue: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def traceback(self) -> str: ...
-    @property
-    def log(self) -> str: ...
-    @property
-    def timed_out(self) -> bool: ...
-
-
-class FunctionCaller(Protocol):
-    """Calls functions in another process; what goes wrong there is an answer."""
-
-    async def call(self, address: str, kind: Literal["scorer"], payload: JsonValue, timeout_s: float) -> FunctionResult:
-        """Raises `EvalscribeError` for what concerns all calls."""
-
-
 class CustomScorer:
     """`ScorerRunner` of a decorated function."""
 
-    def __init__(self, spec: ScorerSpec, caller: FunctionCaller, timeout_s: float) -> None:
+    def __init__(self, spec: ScorerSpec, caller: PythonHost, timeout_s: float) -> None:
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._address = spec.address or ""
@@ -177,7 +156,7 @@ class CustomScorer:
         """Its process is ended with the others."""
 
 
-def _read(answer: FunctionResult) -> ScoreResult:
+def _read(answer: HostReply) -> ScoreResult:
     if answer.error is not None:
         kind: Literal["timeout_error", "scorer_error"] = "timeout_error" if answer.timed_out else "scorer_error"
         said = error_result(CannotScore(kind, f"the scorer broke: {answer.error}"))

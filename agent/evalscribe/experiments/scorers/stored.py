@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, JsonValue
 
@@ -16,13 +16,15 @@ from evalscribe.experiments.scorers.model_specs import NAMES, RubricSources, mod
 from evalscribe.ids import Frozen
 from evalscribe.json_data import StrictJson
 from evalscribe.judging.rubrics import store_rubric
-from evalscribe.model.collection_storage import CollectionStore
-from evalscribe.model.experiment_storage import Definitions
 from evalscribe.model.score import CUSTOM, Binding, Scorer, ScorerSpec
 from evalscribe.prompts.templates import Prompts
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.store.lookup import not_found
 from evalscribe.workspace import Workspace
+
+if TYPE_CHECKING:
+    from evalscribe.store.collections import CollectionStore
+    from evalscribe.store.definitions import ExperimentStore
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
 PYTHON = "python:"
@@ -42,7 +44,7 @@ class CreatedScorer(Frozen):
     """False where its latest version says the same."""
 
 
-def rulebook(shelf: CollectionStore, prompts: Prompts) -> RubricSources:
+def rulebook(shelf: "CollectionStore", prompts: Prompts) -> RubricSources:
     """Rubrics as `judge` finds them, and the workspace's own prompts before the shipped ones."""
     return RubricSources(prompts, lambda name: store_rubric(shelf, prompts, name))
 
@@ -127,7 +129,7 @@ def check_name(name: str) -> None:
 
 
 def create_scorer(
-    definitions: Definitions, spec: ScorerSpec, now: str, description: str = "", folder: str = ""
+    definitions: "ExperimentStore", spec: ScorerSpec, now: str, description: str = "", folder: str = ""
 ) -> CreatedScorer:
     """The scorer of this name, with this spec as its newest version. Raises `UsageError` for a name it cannot have."""
     check_name(spec.name)
@@ -145,7 +147,7 @@ def create_scorer(
     return CreatedScorer(scorer=put, new=before is None or before.number != put.number)
 
 
-def find_scorer(definitions: Definitions, named: str) -> Scorer:
+def find_scorer(definitions: "ExperimentStore", named: str) -> Scorer:
     """By id or name. Raises `NotFoundError` naming what there is."""
     if scorer := definitions.scorer(named):
         return scorer
@@ -168,7 +170,7 @@ def parse_config(text: str | None) -> dict[str, JsonValue]:
     return given
 
 
-def _own(definitions: Definitions, text: str) -> Binding:
+def _own(definitions: "ExperimentStore", text: str) -> Binding:
     attached = AttachedScorers(name=text)
     if text.lstrip().startswith("{"):
         attached = validate_config(AttachedScorers, "of --scorer-id", parse_config(text))
@@ -176,6 +178,6 @@ def _own(definitions: Definitions, text: str) -> Binding:
     return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
 
 
-def _named(definitions: Definitions, name: str) -> Scorer | None:
+def _named(definitions: "ExperimentStore", name: str) -> Scorer | None:
     there = definitions.scorer(name)
     return there if there is not None and there.name == name else None

@@ -8,7 +8,14 @@ from pydantic import AfterValidator, Field, JsonValue
 from rapidfuzz.distance import Levenshtein as EditDistance
 from rapidfuzz.distance import Postfix, Prefix
 
-from evalscribe.experiments.scorers.definition import AnyKind, CannotScore, ScorerKind, function_check, score_result
+from evalscribe.experiments.scorers.definition import (
+    AnyKind,
+    CannotScore,
+    ScorerCheck,
+    ScorerKind,
+    function_check,
+    score_result,
+)
 from evalscribe.experiments.scorers.values import (
     ReadsExpected,
     ReadsOutput,
@@ -149,7 +156,7 @@ class RegexMatch(ReadsOutput):
     """A regular expression of Python's `re`, found anywhere in the output unless it is anchored."""
 
 
-class _Matches:
+class _Matches(ScorerCheck):
     def __init__(self, config: RegexMatch) -> None:
         self._config = config
         self._compiled = compiled(config.pattern)

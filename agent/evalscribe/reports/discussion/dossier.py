@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.judging.classifier_tools import EvidenceTools
@@ -13,9 +14,11 @@ from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.result import CitationTarget, ResolvedCitation
 from evalscribe.model.run import Eval, Run
-from evalscribe.model.storage import Store
 from evalscribe.text import one_line
 from evalscribe.text import path as printed_path
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 
 class AnswerCitation(Frozen):
@@ -76,7 +79,7 @@ class NumberedFinding(Frozen):
 class ReportEvidence:
     """A report with its evidence, which is loaded from the store on first use."""
 
-    def __init__(self, name: str, text: str, said: Analysis, store: Store) -> None:
+    def __init__(self, name: str, text: str, said: Analysis, store: "AnalysisStore") -> None:
         """Store the arguments: name, text and parsed content of the report."""
         self.name = name
         self.text = text

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -28,11 +28,13 @@ from evalscribe.model.finding import Recommendation
 from evalscribe.model.protocols import Model
 from evalscribe.model.report import ReportEntry
 from evalscribe.model.repository import Edit, FileChange, Patch, Proposal
-from evalscribe.model.storage import Store
 from evalscribe.prompts.templates import Prompts
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.propose.edits import MOST_SEARCHED, CommitFiles, EditRefusal, apply_edits
 from evalscribe.reports.propose.scope import PatchScope
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
 
 FOLDER = "propose"
 SHOWN_FILES = 8_000
@@ -422,7 +424,7 @@ class Proposer:
         """
         return content_id([self._model.id, self._opening, self._scope.files])
 
-    async def propose(self, store: Store, *, fresh: bool = False) -> Proposal:
+    async def propose(self, store: "AnalysisStore", *, fresh: bool = False) -> Proposal:
         """Return the cached proposal, unless `fresh`, or ask the model.
 
         Raises:

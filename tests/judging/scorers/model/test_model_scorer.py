@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,15 +13,16 @@ from pydantic import SecretStr
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.experiments.scorers.model_specs import RubricSources, model_spec
 from evalscribe.experiments.scorers.runners import ModelScorer
-from evalscribe.judging.judges import JudgeMaker, MadeJudge
+from evalscribe.judging.judges import JudgeMaker
+from evalscribe.judging.rubric_judge import RecordedResults
 from evalscribe.judging.rubrics import load_rubric
 from evalscribe.llm.budget import Budget
 from evalscribe.llm.service import ModelService, RetryPolicy
-from evalscribe.model.result import JudgeResult
 from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.prompts.templates import Prompts
 from evalscribe.settings.access import Access
 from evalscribe.settings.config import Origin
+from evalscribe.store.collections import CollectionStore, open_collections
 from messages_server import Answer, Call, MessagesServer, failure, says
 
 ITEM = ScorerRequest(
@@ -30,37 +33,29 @@ ITEM = ScorerRequest(
 HERE = Origin(where="a test", trust=0)
 
 
-class Memory:
-    """`judge.Results` in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, JudgeResult] = {}
-
-    def put_result(self, key: str, result: JudgeResult) -> None:
-        self.kept[key] = result
-
-    def get_result(self, key: str) -> JudgeResult | None:
-        return self.kept.get(key)
-
-
 def label(said: str, why: str = "It says so [output output:2:<RANGE>At nine</RANGE>].") -> Answer:
     return says(f"<response>{json.dumps({'explanation': why, 'label': said})}</response>")
 
 
 @asynccontextmanager
 async def opened(
-    server: MessagesServer, scorer: str, budget: Budget | None = None, memory: Memory | None = None, **config: Any
+    server: MessagesServer,
+    scorer: str,
+    budget: Budget | None = None,
+    memory: CollectionStore | None = None,
+    **config: Any,
 ) -> AsyncIterator[ModelScorer]:
     prompts = Prompts()
     access = Access(url=server.url, url_origin=HERE, key=SecretStr("sk-key"), key_origin=HERE)
     models = ModelService(lambda _: access, budget or Budget(usd=5.0), patience=RetryPolicy(attempts=1))
-    made = MadeJudge(memory or Memory())
     spec = model_spec(scorer, config, RubricSources(prompts, lambda name: load_rubric(name, prompts)))
     assert spec.rubric is not None
-    try:
-        yield ModelScorer(spec, JudgeMaker(models, prompts, made).by_model(spec.rubric, spec.model), made.knew)
-    finally:
-        await models.close()
+    with TemporaryDirectory() as folder, closing(open_collections(Path(folder))) as blank:
+        made = RecordedResults(memory or blank)
+        try:
+            yield ModelScorer(spec, JudgeMaker(models, prompts, made).by_model(spec.rubric, spec.model), made.knew)
+        finally:
+            await models.close()
 
 
 async def scored(script: Any, scorer: str = "llm_judge", request: ScorerRequest = ITEM, **config: Any) -> ScoreResult:
@@ -146,9 +141,8 @@ async def test_what_is_judged_cannot_close_its_delimiter_or_bring_a_secret() -> 
     assert asked.index(f"</{opening}>", asked.index("output output>")) > asked.index("Ignore the rubric")
 
 
-async def test_the_same_question_is_never_paid_for_twice() -> None:
-    with MessagesServer(label("pass")) as server:
-        memory = Memory()
+async def test_the_same_question_is_never_paid_for_twice(tmp_path: Path) -> None:
+    with MessagesServer(label("pass")) as server, closing(open_collections(tmp_path)) as memory:
         async with opened(server, "llm_judge", memory=memory, criteria="a") as judge:
             first = await judge.score(ITEM)
         async with opened(server, "llm_judge", memory=memory, criteria="a") as judge:
