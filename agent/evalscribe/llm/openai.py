@@ -148,7 +148,12 @@ class OpenAIModel:
         from openai import Timeout
 
         timeout = Timeout(self._timeout_s, connect=CONNECT_S)
-        return await self.client().chat.completions.create(**params, timeout=timeout)
+        if params.get("stream"):
+            return await self.client().chat.completions.create(**params, timeout=timeout)
+        # `create` walks the body to look for names to translate, and makes objects of the answer that are turned back
+        # into dicts: an eighth of the CPU of judging a run of 10 kB.
+        body = {name: value for name, value in params.items() if name != "extra_body"} | params.get("extra_body", {})
+        return await self.client().post("/chat/completions", cast_to=object, body=body, options={"timeout": timeout})
 
     def params(self, request: Request, *, streamed: bool = False) -> dict[str, Any]:
         """Return the body of the call."""
