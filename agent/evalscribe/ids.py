@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,6 +30,21 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+_FIELD_NAMES: dict[frozenset[str], set[str]] = {}
+_Value = TypeVar("_Value", bound=Frozen)
+
+
+def share_field_names(value: _Value) -> _Value:
+    """Let a value that is held by the thousand share its set of passed fields with values that have an equal one.
+
+    Pydantic makes a set for each value: 0.7 kB from five fields on, which is more than the fields themselves take.
+    Together these sets were 12 of the 25 kB that an analysis held for each failure.
+    """
+    names = value.__pydantic_fields_set__
+    object.__setattr__(value, "__pydantic_fields_set__", _FIELD_NAMES.setdefault(frozenset(names), names))
+    return value
 
 
 def canonical_json(value: object) -> str:

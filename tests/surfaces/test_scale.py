@@ -9,7 +9,7 @@ from surfaces import made_runs
 
 FAILURES = 1_000
 SECONDS = 30
-MB = 300
+MB = 200
 
 
 @pytest.mark.benchmark

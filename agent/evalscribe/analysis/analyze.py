@@ -29,6 +29,7 @@ from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, repo
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.failures.collate import collate
 from evalscribe.git.report_folder import ReportsFolder
+from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
@@ -167,6 +168,8 @@ class RunAnalysis:
                 self._watcher.started(run)
                 self._opened.enter_context(store.lock(run.id))
             store.put_run(run)
+            for eval in run.failures:
+                share_field_names(eval)
             self._run = run
         return self._run
 

@@ -121,7 +121,7 @@ class PreparedRun:
     labels: RunLabels
     missing: Mapping[str, tuple[str, ...]]
     """Evidence that the source no longer has, by eval id."""
-    computed: Mapping[str, bytes]
+    computed: dict[str, bytes]
     """`PreparedFailure` of the first member of each group, compressed, by eval id."""
 
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
@@ -227,6 +227,13 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> Ju
     """Queue the groups for the judge. Cached verdicts are not asked for again without `--fresh`."""
     workspace = prepared.workspace
     batch = workspace.options.batch
+
+    def judged(event: Judged) -> None:
+        certain = isinstance(event.verdict, Verdict) and not event.verdict.uncertain
+        if certain and not prepared.analyst.cascade:  # other cases are read again, for advice or for what was saved
+            prepared.computed.pop(event.group.eval_ids[0], None)
+        on_event(event)
+
     return JudgeQueue(
         run=prepared.run,
         groups=prepared.groups,
@@ -236,21 +243,19 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> Ju
         concurrency=BATCH_WORKERS if batch else workspace.settings.concurrency.value,
         timeout_s=None if batch else TIMEOUT_S,
         fresh=workspace.options.fresh,
-        on_event=on_event,
+        on_event=judged,
     )
 
 
 def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Add other models' results and missing evidence to each finding."""
-    return tuple(
-        finding.model_copy(
-            update={
-                "across": prepared.across(eval.id for eval in finding.evals),
-                "missing": tuple(_missing(finding.evals, prepared.missing)),
-            }
-        )
-        for finding in findings
-    )
+    return tuple(_with_context(prepared, finding) for finding in findings)
+
+
+def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
+    across = prepared.across(eval.id for eval in finding.evals)
+    missing = tuple(_missing(finding.evals, prepared.missing))
+    return finding.model_copy(update={"across": across, "missing": missing}) if across or missing else finding
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -175,7 +175,7 @@ def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]
     """Add recurrence to a finding. Its group shares the history of the first member that has any."""
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
     found = find_recurrence(finding.judged, finding.step, earlier)
-    return finding.model_copy(update={"recurrence": found})
+    return finding if found == finding.recurrence else finding.model_copy(update={"recurrence": found})
 
 
 def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Finding:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from evalscribe.evidence.locate import signature
 from evalscribe.evidence.log import failed_log
-from evalscribe.ids import content_id
+from evalscribe.ids import content_id, share_field_names
 from evalscribe.judging.pack import diagnose, prepare
 from evalscribe.judging.rules.infrastructure import came_to_the_code
 from evalscribe.judging.rules.transcripts import Transcripts
@@ -104,7 +104,7 @@ def failure_record(
     diagnosis = diagnosis or diagnose(evidence)
     located = diagnosis.located
     names = sorted(test.name for test in diagnosis.tests.failures)
-    return seen.model_copy(
+    seen = seen.model_copy(
         update={
             "passed": tuple(step.name for step in evidence.steps if step.status == "passed"),
             "signature": signature(evidence.eval.failed_step, located),
@@ -115,6 +115,7 @@ def failure_record(
             "grader": files_digest(evidence.documents, "grader"),
         }
     )
+    return share_field_names(seen)
 
 
 def _failed(run: Run, eval: Eval) -> FailureFingerprint:
@@ -220,4 +221,6 @@ def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, 
 
 
 def _group(likeness: str, alike: Sequence[GatheredEvidence]) -> FailureGroup:
-    return FailureGroup(id=likeness, eval_ids=tuple(one.eval_id for one in alike), signature=alike[0].signature)
+    return share_field_names(
+        FailureGroup(id=likeness, eval_ids=tuple(one.eval_id for one in alike), signature=alike[0].signature)
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pydantic import JsonValue
 
 from evalscribe.errors import EvalscribeError
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, share_field_names
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, FailureGroup, Finding, Unclassified, Verdict, undecided
@@ -266,7 +266,10 @@ class JudgeQueue:
     def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[Judged], None]) -> Counts:
         verdict, cached = answer.verdict, answer.cached
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
-        self._findings[group.id] = Finding(group=group.id, evals=evals, signature=group.signature, verdict=verdict)
+        finding = Finding(group=group.id, evals=evals, signature=group.signature, verdict=share_field_names(verdict))
+        for citation in finding.judged.citations if finding.judged else ():
+            share_field_names(citation)
+        self._findings[group.id] = share_field_names(finding)
         n, total = len(self._findings), len(self.groups)
         event = Judged(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
         if answer.undecided is not None:

@@ -1,6 +1,7 @@
 """The JSON document of one analysis."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.cascade import CascadeSaving, Stage
@@ -12,9 +13,10 @@ from evalscribe.model.finding import (
     FollowUpOutcome,
     PatternKind,
     RecommendationGroup,
+    Recurrence,
     RecurrenceKind,
 )
-from evalscribe.model.report import EvalRef, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
 
 
 class AnalyzedRun(Frozen):
@@ -190,12 +192,17 @@ class Analysis(Frozen):
     usage: CostSummary | None = None
 
 
-def analysis_from_report(report: Report) -> Analysis:
-    """What a report of ours says, as the JSON document; ids, usage and the file's state are not printed in it."""
+def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | None = None) -> Analysis:
+    """What a report of ours says, as the JSON document; ids, usage and the file's state are not printed in it.
+
+    Args:
+        report: The report.
+        findings: Its findings, if more is known of them than the report says.
+    """
     return Analysis(
         run=_run(report.run),
         revision=report.revision,
-        findings=tuple(_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals),
+        findings=tuple(finding_summaries(report) if findings is None else findings),
         patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
         resolved=report.resolved,
         follow_ups=tuple(FollowUpSummary(**one.model_dump()) for one in report.follow_ups),
@@ -205,12 +212,16 @@ def analysis_from_report(report: Report) -> Analysis:
     )
 
 
+def finding_summaries(report: Report) -> Iterator[FindingSummary]:
+    """Yield what a report says of each failed eval."""
+    return (_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals)
+
+
 def _run(run: RunHeader) -> AnalyzedRun:
     return AnalyzedRun(**{name: getattr(run, name) for name in AnalyzedRun.model_fields})
 
 
 def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
-    seen = entry.recurrence
     return FindingSummary(
         n=n,
         eval=ref.path,
@@ -223,10 +234,10 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
         cause_kind=entry.cause_kind,
         confidence=entry.judge.confidence if entry.judge else None,
         uncertain=entry.uncertain,
-        judge=JudgeOpinion(**entry.judge.model_dump()) if entry.judge else None,
+        judge=_opinion(entry.judge) if entry.judge else None,
         error=entry.error or None,
         reasoning=entry.reasoning if entry.classification else None,
-        recurrence=RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action),
+        recurrence=_recurrence(entry.recurrence),
         across=_across(entry.across),
         missing=entry.missing or None,
         reviewer=_reviewer(entry),
@@ -235,6 +246,16 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
         citations=tuple(_citation(snippet) for snippet in entry.snippets),
         unclassified=None if entry.classification else entry.reasoning,
     )
+
+
+@lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB
+def _opinion(label: JudgeLabel) -> JudgeOpinion:
+    return JudgeOpinion(**label.model_dump())
+
+
+@lru_cache(1024)
+def _recurrence(seen: Recurrence) -> RecurrenceSummary:
+    return RecurrenceSummary(kind=seen.kind, reports=seen.reports, action=seen.action)
 
 
 def _across(across: CrossModelFailures | None) -> CrossModelSummary | None:

@@ -1,9 +1,10 @@
 """Build the report and the analysis document from a run, its findings and its history."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from evalscribe.ids import content_id
+from evalscribe.ids import content_id, share_field_names
 from evalscribe.model.analysis import (
     Analysis,
     CitationSummary,
@@ -12,11 +13,12 @@ from evalscribe.model.analysis import (
     StageUsage,
     UsageSummary,
     analysis_from_report,
+    finding_summaries,
 )
-from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare
+from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare, Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
-from evalscribe.model.finding import Collation, Finding, Unclassified, Verdict
+from evalscribe.model.finding import Classification, Collation, Finding, Unclassified, Verdict
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.report import SNIPPET_LINES, EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
 from evalscribe.model.run import Eval, Run
@@ -44,8 +46,10 @@ def snippets(citations: Sequence[Citation]) -> tuple[Snippet, ...]:
 
 
 def _snippet(citation: Citation, lines: Sequence[str]) -> Snippet:
-    return Snippet(
-        role=citation.role, path=citation.path, first=citation.first, text="\n".join(lines), status=citation.status
+    return share_field_names(
+        Snippet(
+            role=citation.role, path=citation.path, first=citation.first, text="\n".join(lines), status=citation.status
+        )
     )
 
 
@@ -80,7 +84,7 @@ def compose_report(
         cascade=cascade,
         evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
         earlier=tuple(earlier),
-        entries=tuple(_entry(finding) for finding in collation.findings),
+        entries=tuple(share_field_names(_entry(finding)) for finding in collation.findings),
         patterns=collation.patterns,
         resolved=collation.resolved,
         recommendations=collation.recommendations,
@@ -94,7 +98,7 @@ def _header(run: Run) -> RunHeader:
 
 
 def _entry(finding: Finding) -> ReportEntry:
-    refs = tuple(EvalRef(path=eval.path, url=eval.url) for eval in finding.evals)
+    refs = tuple(share_field_names(EvalRef(path=eval.path, url=eval.url)) for eval in finding.evals)
     verdict = finding.verdict
     if isinstance(verdict, Unclassified):
         return ReportEntry(
@@ -118,12 +122,7 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         cause=verdict.cause,
         cause_kind=verdict.cause_kind,
         uncertain=verdict.uncertain,
-        judge=JudgeLabel(
-            id=verdict.judge,
-            classification=verdict.classification,
-            confidence=verdict.confidence,
-            stage=verdict.stage,
-        ),
+        judge=_label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage),
         why=verdict.why,
         error=verdict.error,
         reasoning=verdict.reasoning,
@@ -132,6 +131,11 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations),
     )
+
+
+@lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB
+def _label(judge: str, classification: Classification, confidence: float, stage: Stage | None) -> JudgeLabel:
+    return JudgeLabel(id=judge, classification=classification, confidence=confidence, stage=stage)
 
 
 def saved_by_cascade(verdict: Verdict) -> bool:
@@ -184,15 +188,9 @@ def analysis_document(
     stage.
     """
     known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
-    said = analysis_from_report(report)
-    return said.model_copy(
-        update={
-            "report_path": report_path,
-            "changed": changed,
-            "findings": tuple(_enriched(finding, *known[finding.eval]) for finding in said.findings),
-            "usage": spent_summary(spent),
-        }
-    )
+    enriched = (_enriched(finding, *known[finding.eval]) for finding in finding_summaries(report))
+    said = analysis_from_report(report, enriched)
+    return said.model_copy(update={"report_path": report_path, "changed": changed, "usage": spent_summary(spent)})
 
 
 def spent_summary(spent: Mapping[str, Usage]) -> CostSummary:
@@ -207,5 +205,7 @@ def _printed(usage: Usage) -> dict[str, Any]:
 def _enriched(said: FindingSummary, eval: Eval, finding: Finding) -> FindingSummary:
     known: dict[str, object] = {"eval_id": eval.id, "category": eval.category, "group": finding.group}
     if isinstance(finding.verdict, Verdict):
-        known["citations"] = tuple(CitationSummary(**citation.model_dump()) for citation in finding.verdict.citations)
-    return said.model_copy(update=known)
+        known["citations"] = tuple(
+            share_field_names(CitationSummary(**citation.model_dump())) for citation in finding.verdict.citations
+        )
+    return share_field_names(said.model_copy(update=known))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -258,17 +259,19 @@ def _body(evidence: Evidence | UnreadableEvidence) -> dict[str, Any]:
 
 _LABEL = TypeAdapter(HumanLabel)
 _LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
+_ROWS = 500
+"""Rows of one statement, so that those of a large run are not all in memory."""
 _CLEAR = {
     table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
 }
 
 
 def save_findings(connection: Connection, run_id: str, findings: Sequence[FindingSummary]) -> None:
-    _replace(connection, tables.findings, run_id, [_finding(one) for one in findings])
+    _replace(connection, tables.findings, run_id, map(_finding, findings))
 
 
 def save_labels(connection: Connection, run_id: str, given: Sequence[HumanLabel]) -> None:
-    _replace(connection, tables.labels, run_id, [_label(one) for one in given])
+    _replace(connection, tables.labels, run_id, map(_label, given))
 
 
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
@@ -279,10 +282,11 @@ def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel,
         raise database.place.damaged("labels cannot be read") from error
 
 
-def _replace(connection: Connection, table: Table, run_id: str, rows: list[dict[str, Any]]) -> None:
+def _replace(connection: Connection, table: Table, run_id: str, rows: Iterable[dict[str, Any]]) -> None:
     connection.execute(_CLEAR[table.name], {"run_id": run_id})
-    if rows:
-        connection.execute(insert(table), [{"run_id": run_id, "number": n, **row} for n, row in enumerate(rows)])
+    numbered = ({"run_id": run_id, "number": n, **row} for n, row in enumerate(rows))
+    while batch := list(islice(numbered, _ROWS)):
+        connection.execute(insert(table), batch)
 
 
 def _finding(finding: FindingSummary) -> dict[str, Any]:
