@@ -75,6 +75,7 @@ async def explain(
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
         announce_plan(prepared, watcher)
+        case = prepared.case(prepared.groups[0])  # what was computed for it goes with its verdict
         queue = judge_queue(prepared, watcher.judged)
         await queue.work()
     (finding,) = with_context(prepared, queue.findings())
@@ -87,7 +88,7 @@ async def explain(
     reviewed = _reviewed(workspace.reports, whole, failure)
     return ExplainedFailure(
         finding=collation.findings[0],
-        case=prepared.case(prepared.groups[0]),
+        case=case,
         analysis=document.model_copy(update={"revision": None, "findings": _in_force(document.findings, reviewed)}),
         reviewed=reviewed,
     )
