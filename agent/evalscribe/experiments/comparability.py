@@ -47,7 +47,7 @@ class ComparedRun:
     """Name of the experiment."""
     build: str | None
     items: Mapping[str, ItemContent]
-    """Items of the dataset version that the run tries, by key, in order."""
+    """Items of the dataset version that the run covers, by key, in order."""
     tries: Mapping[str, Sequence[ScoredTrial]]
     """Trials by item key, in order of repetition; items that were never tried are missing."""
 
@@ -142,7 +142,7 @@ class SharedItems(NamedTuple):
     """Items and scorers that both runs share."""
 
     keys: tuple[str, ...]
-    """Keys of items with the same content in both runs, in the order of the baseline."""
+    """Keys of items with the same content in both runs, in the baseline's order."""
     bindings: tuple[Binding, ...]
     """Scorers with the same version, threshold and required flag."""
     differing: tuple[str, ...]
@@ -183,9 +183,9 @@ def _items(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
     }
     if base.run.dataset_version_id != candidate.run.dataset_version_id:
         ids = f"{base.run.dataset_version_id} and {candidate.run.dataset_version_id}"
-        yield f"the runs are over different dataset versions, {ids}"
+        yield f"the runs use different dataset versions, {ids}"
     if base.version.config.split != candidate.version.config.split:
-        yield f"the base tried {base.version.config.tried} and the candidate {candidate.version.config.tried}"
+        yield f"the base covered {base.version.config.tried} and the candidate covered {candidate.version.config.tried}"
     for what, keys in kinds.items():
         if keys:
             are = what.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else what

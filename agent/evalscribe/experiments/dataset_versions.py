@@ -29,7 +29,7 @@ class SplitCounts(Frozen):
     items: dict[str, int]
     """By split."""
     changed: int
-    """Items that were in another one before."""
+    """Items that were in another split before."""
 
 
 def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
@@ -41,7 +41,7 @@ def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
     shares = told or DEFAULT
     if any(not 0 <= share <= 1 for share in shares.values()) or not math.isclose(sum(shares.values()), 1):
         said = " ".join(f"--{name} {share:g}" for name, share in shares.items())
-        raise UsageError(f"{said}: shares are from 0 to 1 and make 1 together, not {sum(shares.values()):g}")
+        raise UsageError(f"{said}: shares must be between 0 and 1 and sum to 1, not {sum(shares.values()):g}")
     return {name: share for name, share in shares.items() if share}
 
 
@@ -68,14 +68,14 @@ def split_draft(datasets: Datasets, dataset: Dataset, shares: Mapping[str, float
             datasets.put(dataset.id, moved)
         changed += len(moved)
     if not counts.total():
-        raise UsageError(f"the draft of {dataset.name} has no items to be dealt out")
+        raise UsageError(f"the draft of {dataset.name} has no items to split")
     return SplitCounts(dataset=dataset.name, items=dict(counts), changed=changed)
 
 
 class PublishedVersion(Frozen):
     version: DatasetVersion
     new: bool
-    """False where the draft's content was a version's already."""
+    """False if an earlier version has the same content."""
 
 
 def publish_version(datasets: Datasets, dataset: Dataset, description: str, now: str) -> PublishedVersion:
@@ -88,12 +88,12 @@ def publish_version(datasets: Datasets, dataset: Dataset, description: str, now:
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))
 _BYTES = 8
-"""Bytes kept of a field's hash: enough to detect changes."""
+"""Bytes kept of a field's hash; enough to detect changes."""
 
 
 class VersionSide(Frozen):
     name: str
-    """`version 2`, `draft`."""
+    """`version 2` or `draft`."""
     version_id: str | None = None
     items: int
 
@@ -101,7 +101,7 @@ class VersionSide(Frozen):
 class ChangedItem(Frozen):
     key: str
     fields: tuple[str, ...]
-    """Which of its fields differ, in their order."""
+    """Names of the fields that differ, in their order."""
 
 
 class VersionComparison(Frozen):
@@ -115,7 +115,7 @@ class VersionComparison(Frozen):
     changed: tuple[ChangedItem, ...] = ()
     """In the order of `other`."""
     moved: bool = False
-    """Whether items that both have stand in another order: that makes another version too."""
+    """Whether items in both versions have a different order, which also makes a new version."""
 
     @property
     def same(self) -> bool:
@@ -177,7 +177,7 @@ def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
     JSON lines can be uploaded again. In a table, texts stay as they are and other values are JSON.
     """
     if form not in FORMATS:
-        raise UsageError(f"--format {form!r} is none of {', '.join(FORMATS)}")
+        raise UsageError(f"--format {form!r} is unknown; use one of {', '.join(FORMATS)}")
     return map(render_item, items) if form == "jsonl" else _rows(items)
 
 

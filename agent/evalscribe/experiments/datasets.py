@@ -35,16 +35,16 @@ class NewItem:
 
 
 class AddedItem(Frozen):
-    """What became of an example."""
+    """Result of adding an example."""
 
     item: Item
     added: AddedCounts
     hidden: int = 0
-    """Secrets that were taken out of it."""
+    """Number of secrets redacted from it."""
 
 
 class RemovedItems(Frozen):
-    """Items that a draft has no more."""
+    """Number of items that left the draft."""
 
     dataset: str
     items: int
@@ -53,7 +53,9 @@ class RemovedItems(Frozen):
 def create_dataset(datasets: Datasets, name: str, description: str, now: str) -> Dataset:
     """Create a dataset. Raises `UsageError` if the name is invalid or taken."""
     if name != prose.name(name):
-        raise UsageError(f"--name {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters")
+        raise UsageError(
+            f"--name {name[:80]!r} is not a valid name: use one line of 1 to {prose.NAME_LIMIT} characters"
+        )
     dataset = Dataset(id=short_id("ds", [name, now]), name=name, description=prose.visible(description), created_at=now)
     datasets.add(dataset)
     return dataset
@@ -84,7 +86,7 @@ def remove_items(datasets: Datasets, dataset: Dataset, keys: Sequence[str]) -> R
         told = ", ".join(sorted(missing)[:MAX_KEYS_NAMED])
         raise NotFoundError(
             f"the draft of {dataset.name} has no item {told}; "
-            f"`evalscribe datasets examples list {dataset.name}` shows what it has"
+            f"`evalscribe datasets examples list {dataset.name}` lists them"
         )
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, keys))
 
@@ -119,7 +121,7 @@ AT_ONCE = 500
 
 
 class UploadResult(Frozen):
-    """What became of a file."""
+    """Result of uploading a file."""
 
     dataset: str
     file: str
@@ -127,11 +129,11 @@ class UploadResult(Frozen):
     skipped: int = 0
     """Lines that gave no item."""
     problems: tuple[str, ...] = ()
-    """Of the first of them, with their places."""
+    """The first problems, with their line numbers."""
     hidden: int = 0
-    """Secrets that were taken out."""
+    """Number of secrets redacted."""
     stopped: str | None = None
-    """Why it was not read to its end; what came before is kept."""
+    """Why reading stopped before the end; earlier items are kept."""
 
     @property
     def items(self) -> int:
@@ -161,7 +163,7 @@ def upload_items(
         stopped=next(iter(breaks), None),
     )
     if not done.items:
-        raise DataError("\n".join([*upload_problems(done), f"{file} holds no item"]))
+        raise DataError("\n".join([*upload_problems(done), f"{file} contains no items"]))
     return done
 
 
@@ -169,7 +171,7 @@ def upload_problems(done: UploadResult) -> Iterator[str]:
     """Render the problems of an upload, one per line."""
     yield from _problems(done.problems, done.skipped)
     if done.stopped:
-        yield f"not read to its end: {done.stopped}"
+        yield f"reading stopped early: {done.stopped}"
 
 
 def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
@@ -205,7 +207,7 @@ MAX_DUPLICATES_NAMED = 10
 
 
 class DuplicateItem(Frozen):
-    """An item that may go."""
+    """An item that may be removed."""
 
     key: str
     split: str | None = None
@@ -216,7 +218,7 @@ class Duplicates(Frozen):
     """Items with equal input and expected output."""
 
     kept: DuplicateItem
-    """The first of them."""
+    """The first of the equal items."""
     others: tuple[DuplicateItem, ...]
     """In the order of the draft."""
 
@@ -246,16 +248,16 @@ def remove_duplicates(datasets: Datasets, dataset: Dataset, chosen: Sequence[str
     wrong = sorted(set(chosen).difference(may_go))
     if wrong:
         told = ", ".join(may_go[:MAX_DUPLICATES_NAMED]) or "none"
-        raise UsageError(f"--remove-item-id {wrong[0]}: not among the duplicates that may go: {told}")
+        raise UsageError(f"--remove-item-id {wrong[0]}: not a removable duplicate; removable: {told}")
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(chosen) or may_go))
 
 
 EXCERPT = 60
-"""Characters shown of an input or expected output when the payload is not requested."""
+"""Maximum characters shown of an input or expected output if the full value is not requested."""
 
 
 class ListedDataset(Frozen):
-    """A dataset in short."""
+    """A dataset in summary."""
 
     id: str
     name: str
@@ -267,7 +269,7 @@ class ListedDataset(Frozen):
 
 
 class DatasetSummary(Frozen):
-    """A dataset in full."""
+    """A dataset in detail."""
 
     id: str
     name: str
@@ -275,17 +277,17 @@ class DatasetSummary(Frozen):
     created_at: str
     draft_items: int
     draft_is: int | None = None
-    """Number of the version that the draft is equal to."""
+    """Number of the version with the same content as the draft."""
     with_expected: int = 0
-    """How many items of the draft expect something."""
+    """Number of draft items with an expected output."""
     splits: dict[str, int] = Field(default_factory=dict)
-    """Of the draft's items that are in one."""
+    """Number of draft items in a split."""
     clusters: int = 0
     versions: tuple[DatasetVersion, ...] = ()
 
 
 class ListedItem(Frozen):
-    """An item in short."""
+    """An item in summary."""
 
     key: str
     split: str | None = None
@@ -343,7 +345,9 @@ def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
             yield item
     if split is not None and splits and split not in splits:
         there = ", ".join(sorted(one for one in splits if one is not None))
-        raise UsageError(f"--split {split!r}: no item is in it; {f'there is: {there}' if there else 'none is in any'}")
+        raise UsageError(
+            f"--split {split!r}: it has no items; {f'splits: {there}' if there else 'the dataset is not split'}"
+        )
 
 
 def item_excerpts(item: Item) -> ListedItem:

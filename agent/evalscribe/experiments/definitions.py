@@ -36,7 +36,7 @@ from evalscribe.workspace import Workspace
 
 
 class NewExperiment(Frozen):
-    """A definition with everything resolved."""
+    """A definition with all references resolved."""
 
     name: str
     type: Literal["standard", "regression", "classifier"] = "standard"
@@ -44,7 +44,7 @@ class NewExperiment(Frozen):
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
-    """At least one, their names unique, in topological order of what they depend on."""
+    """At least one binding, with unique names, in topological order of their dependencies."""
     config: ExperimentConfig = ExperimentConfig()
 
 
@@ -136,7 +136,7 @@ def _object(text: str | None) -> dict[str, object]:
 def _checked(given: Mapping[str, object]) -> ExperimentConfig:
     if unknown := [key for key in given if key not in ExperimentConfig.model_fields]:
         raise UsageError(
-            f"--config knows no {unknown[0]!r}; there is: {', '.join(sorted(ExperimentConfig.model_fields))}"
+            f"--config: unknown key {unknown[0]!r}; keys: {', '.join(sorted(ExperimentConfig.model_fields))}"
         )
     try:
         return ExperimentConfig.model_validate(given, strict=True)
@@ -153,11 +153,11 @@ OPTIONS = {
 """Options that apply to each type of target."""
 OTHER_WORDS = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
-"""Judges that are not a model."""
+"""Judges that are not a single model."""
 
 
 class TargetOptions(Frozen):
-    """Options that name a target; None is what was not said."""
+    """Options that describe a target; None means not given."""
 
     type: str | None = None
     deployment_id: str | None = None
@@ -191,7 +191,7 @@ def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpe
         raise UsageError("an experiment needs a target: --target-type component, prompt or judge")
     type = OTHER_WORDS.get(named, named)
     if type not in OPTIONS:
-        raise UsageError(f"--target-type {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}")
+        raise UsageError(f"--target-type {named!r} is unknown; use one of {', '.join((*OPTIONS, *OTHER_WORDS))}")
     _refuse_others(asked, type)
     if type == "prompt":
         return _prompt(workspace, asked, before if isinstance(before, PromptTarget) else None)
@@ -203,7 +203,9 @@ def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpe
 def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarget | None) -> ComponentTarget:
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
-        raise UsageError("a component has to be deployed: --deployment-id ID, of `evalscribe deployments create`")
+        raise UsageError(
+            "a component needs a deployment: --deployment-id ID (created by `evalscribe deployments create`)"
+        )
     deployment = deployments.find_deployment(workspace.store.experiments, named)
     name = asked.component_name or (before.component.name if before else None)
     return ComponentTarget(
@@ -214,7 +216,7 @@ def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarg
 def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | None) -> PromptTarget:
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
-        raise UsageError("which prompt? --prompt-id ID, of `evalscribe prompts create`")
+        raise UsageError("missing prompt: --prompt-id ID (created by `evalscribe prompts create`)")
     prompt = prompt_named(workspace.store.experiments, named)
     return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
 
@@ -222,10 +224,13 @@ def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | N
 def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | None) -> JudgeTarget:
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
-        raise UsageError("which judge? --judge rules, cascade or PROVIDER/MODEL")
+        raise UsageError("missing judge: --judge rules, cascade or PROVIDER/MODEL")
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
-        raise UsageError(f"--judge {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}")
+        raise UsageError(
+            f"--judge {judge!r} is unknown; use rules, cascade, or PROVIDER/MODEL with a provider of "
+            f"{', '.join(PROVIDERS)}"
+        )
     found = store_rubric(
         workspace.store.collections, workspace.prompts, asked.rubric or (before.rubric if before else FAILURE)
     )
@@ -240,11 +245,11 @@ def _refuse_others(asked: TargetOptions, type: str) -> None:
     for of, names in OPTIONS.items():
         for name in names:
             if of != type and getattr(asked, name) is not None:
-                raise UsageError(f"--{name.replace('_', '-')} has no meaning for --target-type {type}")
+                raise UsageError(f"--{name.replace('_', '-')} does not apply to --target-type {type}")
 
 
 class ExperimentOptions(Frozen):
-    """Options of `experiments create` and `update`; None and () are what was not said."""
+    """Options of `experiments create` and `update`; None and () mean not given."""
 
     name: str | None = None
     dataset_id: str | None = None

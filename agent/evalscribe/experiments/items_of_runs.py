@@ -1,4 +1,4 @@
-"""Make dataset items of runs: imported, analysed, or of an experiment."""
+"""Make dataset items from runs: imported runs, analysed runs, or runs of an experiment."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,17 +24,17 @@ class ItemParts(Frozen):
     """One eval."""
 
     names: tuple[str, ...]
-    """What it may be called by."""
+    """Names by which a user may refer to it."""
     passed: bool
     item: Item | None
-    """With nothing expected; None where the run does not say what was asked."""
+    """Item without an expected output; None if the run does not record its input."""
     output: JsonValue = None
-    """What it answered."""
+    """Output recorded for it."""
     expected: JsonValue = None
-    """What was expected of it."""
+    """Expected output recorded for it."""
 
     def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
-        """Return the item, expecting the given value, else its own output if it passed, else the recorded value."""
+        """Return the item with the given expected output, else its own output if it passed, else the recorded one."""
         if self.item is None:
             return None
         expected = given[0] if given else self.output if self.passed else self.expected
@@ -112,15 +112,15 @@ def _events(transcripts: Iterable[Transcript]) -> tuple[dict[str, JsonValue], ..
 
 
 class AddedRunItems(Frozen):
-    """What was taken out of a run."""
+    """Result of adding items from a run."""
 
     dataset: str
     run_id: str
     added: AddedCounts
     unusable: tuple[str, ...] = ()
-    """Evals of which the run does not say what they were asked."""
+    """Evals whose input the run does not record."""
     unknown: int = 0
-    """Evals that did not pass, of which the run does not say what was expected: nothing is."""
+    """Evals that did not pass and have no recorded expected output, so their items have none."""
 
 
 def add_run_items(
@@ -150,7 +150,7 @@ def add_run_items(
         UsageError: A name is ambiguous.
     """
     if expected is not None and len(evals) != 1:
-        raise UsageError("--expected-output says what one eval should give: name that one with --eval")
+        raise UsageError("--expected-output applies to one eval: name it with --eval")
     run_id, told = _run(workspace, named)
     notes, added = _Notes(), AddedCounts()
     for some in item_batches(_items(_chosen(told, evals, run_id, failed=failed), expected, notes)):

@@ -20,14 +20,14 @@ class CreatedPrompt(Frozen):
     prompt: TargetPrompt
     version: TargetPromptVersion
     new: bool
-    """False where a version says the same."""
+    """False if a version has the same content."""
 
 
 def read_prompt(path: Path) -> PromptFile:
     """Read a prompt file. Raises `NotFoundError` or `DataError`."""
     try:
         if not path.is_file():
-            raise NotFoundError(f"there is no file {path}")
+            raise NotFoundError(f"file {path} not found")
         if path.stat().st_size > MAX_PROMPT_BYTES:
             raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
         return parse_prompt(path.read_text(encoding="utf-8"), str(path))
@@ -40,7 +40,7 @@ def read_prompt(path: Path) -> PromptFile:
 def create_prompt(definitions: Definitions, name: str, file: PromptFile, model: str | None, now: str) -> CreatedPrompt:
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
-        raise UsageError(f"--name {name}: letters, digits, '.', '_' and '-', and not as an id begins")
+        raise UsageError(f"--name {name}: use letters, digits, '.', '_' and '-', without the prefix of an id")
     require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
     before = definitions.prompt(name)
@@ -95,5 +95,5 @@ def _model(model: str | None) -> str:
     provider, _, name = (model or "").partition("/")
     if provider not in PROVIDERS or not name:
         asked = f"model {model} is not known" if model else "it names no model"
-        raise UsageError(f"{asked}: `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+        raise UsageError(f"{asked}: set `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
     return f"{provider}/{name}"

@@ -45,7 +45,7 @@ RULES = "rules"
 
 
 class ListedExperiment(Frozen):
-    """An experiment with its latest version in short."""
+    """An experiment with its latest version, in summary."""
 
     experiment: Experiment
     version: int
@@ -75,7 +75,7 @@ def list_experiments(
         page_size: Experiments per page.
 
     Raises:
-        UsageError: A filter can match nothing.
+        UsageError: A filter cannot match anything.
     """
     _known("status", status)
     _known("type", type)
@@ -89,7 +89,7 @@ def list_experiments(
             found.append((one, version))
     start = (page - 1) * page_size
     if found and start >= len(found):
-        raise UsageError(f"--page {page}: {pluralise(len(found), 'experiment')} of {page_size} a page")
+        raise UsageError(f"--page {page}: {pluralise(len(found), 'experiment')} in total, {page_size} per page")
     return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
 
 
@@ -121,11 +121,11 @@ def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
 
 
 def binding_line(binding: Binding) -> str:
-    """Render a binding, such as `contains {"pattern":"refund"}, from 0.8 on, not required`."""
+    """Render a binding, such as `contains {"pattern":"refund"}, from 0.8, not required`."""
     spec = binding.spec
     said = {key: value for key, value in spec.config.items() if value is not None}
     config = f" {canonical_json(said)}" if said else ""
-    threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
+    threshold = "" if binding.threshold is None else f", from {binding.threshold:g}"
     return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
 
 
@@ -143,7 +143,7 @@ def _listed(workspace: Workspace, one: Experiment, version: ExperimentVersion) -
 def _known(name: str, value: str | None) -> None:
     there = get_args(Experiment.model_fields[name].annotation)
     if value is not None and value not in there:
-        raise UsageError(f"--{name} {value!r} is none of {', '.join(there)}")
+        raise UsageError(f"--{name} {value!r} is unknown; use one of {', '.join(there)}")
 
 
 NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
@@ -162,7 +162,7 @@ def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True
         labels=_labels(workspace, run, experiment, version),
     )
     gone = has_no_worker(workspace.store.experiment_runs, run)
-    lost = "its worker is gone: `evalscribe experiments runs resume` goes on with it"
+    lost = "its worker is gone: continue with `evalscribe experiments runs resume`"
     return found.model_copy(
         update={
             "dataset": dataset_line(workspace, version),
@@ -186,9 +186,9 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Yield a label pair for every trial; one without an output gave no label.
+    """Yield a label pair for every trial; a trial without output gave no label.
 
-    Trials of one item are one observation, as are items of one cluster.
+    Trials of one item are one observation, and so are the items of a cluster.
     """
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
     for attempt in workspace.store.experiment_runs.attempts(run.id):
@@ -245,8 +245,9 @@ def describe_trials(
 
 
 VERSION = 1
-"""Raise by hand when any run may pass or fail its gate where it did not before: other criteria, statistics, or another
-way to count tries, errors and baselines. Stored gates of other versions are then decided again."""
+"""Raise by hand when a run may get another gate decision: other criteria or statistics, or another way to count trials,
+errors and baselines. Stored gates of other versions are then decided again.
+"""
 
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
@@ -301,7 +302,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
         its = version_of_run(workspace, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
     except NotFoundError:  # The error lists recent runs, which change; the reason in a gate must not.
-        return Baseline(why_not=f"no experiment has a run {named!r}")
+        return Baseline(why_not=f"run {named!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(str(error).split()))
     if why_not is not None:
@@ -317,7 +318,7 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
     if base.state != "completed":
         return f"run {base.id} is {base.state}"
     if base.dataset_version_id != run.dataset_version_id:
-        return f"run {base.id} is over another dataset version, {base.dataset_version_id}"
+        return f"run {base.id} uses another dataset version, {base.dataset_version_id}"
     return None
 
 
@@ -325,7 +326,7 @@ def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | N
     """Explain that the splits differ. An item that only one run tried is not a new failure."""
     if base.config.split == version.config.split:
         return None
-    return f"it tried {base.config.tried}, not {version.config.tried}"
+    return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
@@ -335,20 +336,20 @@ def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | N
         for each in (version, base)
     )
     other = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    return f"it was scored otherwise: {', '.join(other)}" if other else None
+    return f"its scorers differ: {', '.join(other)}" if other else None
 
 
 class ListedRun(Frozen):
     run: ExperimentRun
     worker_gone: bool = False
-    """Whether it has not ended and nobody works on it."""
+    """True if it has not ended and has no worker."""
     version: int
     dataset: str
     """`name@number`, or `name@number:split`."""
     counts: TrialCounts
     pass_rate: float
     gate: bool | None
-    """Whether it passed; None before the run has ended."""
+    """Whether the gate passed; None before the run has ended."""
 
 
 def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
@@ -373,7 +374,7 @@ def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
 
 
 class TrialPage(Frozen):
-    """Which tries; none of the filters means all that were made."""
+    """Filters of trials; without any, all trials that ran."""
 
     verdicts: tuple[ItemVerdict, ...] = ()
     item: str | None = None

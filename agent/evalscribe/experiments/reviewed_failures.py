@@ -1,4 +1,4 @@
-"""Make a dataset of failures that have a label."""
+"""Make a dataset from failures that have a label."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class LabelledFailure(Frozen):
     label: Classification
     cause_kind: CauseKind | None = None
     source: dict[str, JsonValue]
-    """Who gave it, and in which report."""
+    """Who gave the label, and in which report."""
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -45,13 +45,13 @@ class LabelledFailure(Frozen):
 
 
 class PeopleLabels(Frozen):
-    """What people say of failures."""
+    """Human labels of failures."""
 
     failures: tuple[LabelledFailure, ...]
     alike: int
-    """Failures left out because the same label was given to one that is in it."""
+    """Number of failures left out because a failure with the same cause and label is included."""
     contradicted: int
-    """Failures left out because two reports of their run give them different labels."""
+    """Number of failures left out because two reports of their run label them differently."""
 
 
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
@@ -102,11 +102,11 @@ def _given(label: HumanLabel) -> LabelledFailure:
     )
 
 
-DESCRIPTION = "failures with the labels that people gave them"
+DESCRIPTION = "failures labelled by people"
 
 
 class FromReviews(Frozen):
-    """What became of the labels."""
+    """Result of exporting the labels."""
 
     dataset_id: str
     dataset: str
@@ -116,17 +116,17 @@ class FromReviews(Frozen):
     labels: dict[str, int]
     """Items by label."""
     unreviewed: int = 0
-    """Items whose label only a judge gave."""
+    """Number of items labelled only by a judge."""
     withdrawn: int = 0
-    """Items of an earlier time whose failure has no label any more; they are out of the draft."""
+    """Number of earlier items removed from the draft because their failure has no label any more."""
     alike: int = 0
-    """Failures left out because one that is in it ended alike and has the same label."""
+    """Number of failures left out because a failure with the same ending and label is included."""
     contradicted: int = 0
-    """Failures left out because two reports of their run give them different labels."""
+    """Number of failures left out because two reports of their run label them differently."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """By run, labels of failures whose evidence is not at hand."""
+    """Labels of failures whose evidence is not available, by run."""
     version: DatasetVersion | None = None
-    """Where it was published."""
+    """The version, if one was published."""
 
 
 def from_reviews(

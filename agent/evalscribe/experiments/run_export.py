@@ -152,7 +152,7 @@ def _case(found: RunSummary, one: TrialDetail) -> Iterator[str]:
     yield from _properties(_junit_test_case(one))
     if element := _ELEMENTS.get(one.verdict):
         why = [score_line(score) for score in one.scores if explains_failure(score)]
-        message = one.error or next(iter(why), "the run ended before" if one.verdict == "missing" else one.verdict)
+        message = one.error or next(iter(why), "the run ended first" if one.verdict == "missing" else one.verdict)
         start = f"<{element} message={_attribute(message)} type={_attribute(one.verdict)}>"
         yield f"{start}{_text(_body(one, why))}</{element}>"
     yield "</testcase>"
@@ -210,11 +210,11 @@ def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
     The page begins with trials that did not pass.
     """
     if form not in WRITERS:
-        raise UsageError(f"--artifact-format {form!r} is none of {', '.join(WRITERS)}")
+        raise UsageError(f"--artifact-format {form!r} is unknown; use one of {', '.join(WRITERS)}")
     return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
 
 
 def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
-    """Yield trials that did not pass first. Reads all trials twice, to hold no more than one in memory."""
+    """Yield trials that did not pass first. Reads all trials twice to keep only one in memory."""
     yield from (one for one in tries() if one.verdict != "passed")
     yield from (one for one in tries() if one.verdict == "passed")

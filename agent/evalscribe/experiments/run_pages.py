@@ -85,7 +85,7 @@ def _gate(report: RunReport) -> Iterator[str]:
     if report.gate is None:
         return
     if report.gate.reason:
-        yield f"The gate is not passed: {prose(report.gate.reason)}"
+        yield f"The gate did not pass: {prose(report.gate.reason)}"
         yield ""
     yield "| Gate | | |"
     yield "|---|---|---|"

@@ -1,4 +1,4 @@
-"""Scores of runs, and the exact material that one rests on."""
+"""Scores of runs, and the evidence behind each."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
@@ -18,11 +18,11 @@ PARTS = ("scorer_input", "scorer_output", "evidence")
 
 
 class ShownScore(Frozen):
-    """A score with what was asked of its evidence."""
+    """A score with the requested parts of its evidence."""
 
     score: Score
     parts: dict[str, JsonValue]
-    """By name; null where there is none."""
+    """By name; null if there is none."""
     metadata: dict[str, JsonValue]
 
 
@@ -44,7 +44,7 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
 
 def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
     if query.since is not None and query.until is not None and query.since >= query.until:
-        raise UsageError("--since has to be before --until: no time is between them")
+        raise UsageError("--since must be before --until")
     if query.run_id is not None:
         query = query.model_copy(update={"run_id": run_named(workspace, query.run_id).id})
     if query.run_item_id is not None:
@@ -57,9 +57,11 @@ def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
 def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
     attempt = workspace.store.experiment_runs.attempt(query.run_item_id or "")
     if attempt is None:
-        raise NotFoundError(f"there is no run item {query.run_item_id!r}; `evalscribe reports failures RUN` shows some")
+        raise NotFoundError(
+            f"run item {query.run_item_id!r} not found; `evalscribe reports failures RUN` lists failed ones"
+        )
     if query.run_id not in (None, attempt.item.run_id):
-        raise UsageError(f"run item {query.run_item_id} is one of run {attempt.item.run_id}, not of {query.run_id}")
+        raise UsageError(f"run item {query.run_item_id} belongs to run {attempt.item.run_id}, not to {query.run_id}")
     return attempt.item.run_id
 
 
@@ -70,10 +72,12 @@ def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) 
     named = {name for one in bindings for name in (one.spec.name, one.scorer_id)}
     if query.scorer is not None and query.scorer not in named:
         there = dict.fromkeys(one.spec.name for one in bindings)
-        raise UsageError(f"--scorer-id {asked.scorer!r} is no scorer of {where}; {_there(there)}")
+        raise UsageError(f"--scorer-id {asked.scorer!r} is not a scorer of {where}; {_there(there)}")
     if query.scorer_version_id not in (None, *(one.spec.id for one in bindings)):
         there = dict.fromkeys(f"{one.spec.id} ({one.spec.name})" for one in bindings)
-        raise UsageError(f"--scorer-version-id {query.scorer_version_id!r} is none of {where}; {_there(there)}")
+        raise UsageError(
+            f"--scorer-version-id {query.scorer_version_id!r} is not a scorer version of {where}; {_there(there)}"
+        )
 
 
 def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
@@ -84,7 +88,7 @@ def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
 
 
 def _there(names: Collection[str]) -> str:
-    return f"there is: {join_last(list(names), MOST_NAMED)}" if names else "nothing has run yet"
+    return f"scorers: {join_last(list(names), MOST_NAMED)}" if names else "nothing has run yet"
 
 
 def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> ShownScore:
@@ -93,12 +97,10 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
     Raises `UsageError` for an unknown part, `NotFoundError` if the score does not exist.
     """
     if unknown := [part for part in include if part not in PARTS]:
-        raise UsageError(f"--include {unknown[0]!r} is none of {', '.join(PARTS)}")
+        raise UsageError(f"--include {unknown[0]!r} is unknown; use one of {', '.join(PARTS)}")
     score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
     if score is None or found is None:
-        raise NotFoundError(
-            f"there is no score {score_id!r}; `evalscribe scores list --run-id RUN` shows what there is"
-        )
+        raise NotFoundError(f"score {score_id!r} not found; `evalscribe scores list --run-id RUN` lists scores")
     said = found.scorer_output if found.scorer_output is not None else _returned(score)
     shown = {"scorer_input": found.scorer_input, "scorer_output": said, "evidence": found.evidence}
     parts = {part: shown[part] for part in PARTS if part in include}

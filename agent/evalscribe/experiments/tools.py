@@ -95,14 +95,14 @@ async def open_target(
 def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
     name = target.component.name
     if deployment is None:
-        raise NotFoundError(f"there is no deployment {target.deployment_id}, whose component {name} is to be run")
+        raise NotFoundError(f"deployment {target.deployment_id} not found; the run needs its component {name}")
     component = deployment.component(name)
     if component is None:
         there = ", ".join(one.name for one in deployment.components)
-        raise UsageError(f"deployment {deployment.id} has no component {name}; it has {there}")
+        raise UsageError(f"deployment {deployment.id} has no component {name}; its components: {there}")
     folder = Path(deployment.folder)
     if component.kind != "http" and not folder.is_dir():
-        raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, is not there any more")
+        raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, no longer exists")
     return component, folder
 
 
@@ -171,7 +171,7 @@ def _folder(binding: Binding, folders: Mapping[str, str]) -> str:
     folder = folders.get(binding.scorer_id or "")
     if folder is None:
         raise UsageError(
-            f"scorer {binding.spec.name} is not there any more: make it again with evalscribe scorers create"
+            f"scorer {binding.spec.name} no longer exists: create it again with `evalscribe scorers create`"
         )
     return folder
 
@@ -182,7 +182,8 @@ async def _check(binding: Binding, folder: str) -> None:
     if described.code == spec.code:
         return
     raise UsageError(
-        f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was made.\n"
-        f"Make its next version, evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} "
-        f"--folder {folder}, and bind it and the others again: evalscribe experiments update … --scorer-id {spec.name}"
+        f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was created.\nCreate its "
+        f"next version with evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} --folder "
+        f"{folder}, and attach it and the other scorers again with evalscribe experiments update … --scorer-id "
+        f"{spec.name}"
     )

@@ -17,14 +17,14 @@ from pydantic import JsonValue
 from evalscribe.experiments.scorers.definition import CannotScore
 
 LONGEST_S = 2.0
-"""Of processor time for one answer."""
+"""Seconds of CPU time for one answer."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
-"""Run as a file: to import its package takes longer than most of its work."""
+"""Started as a file, because importing its package takes longer than most of its work."""
 _LONGEST_LINE = 2**26
 
 
 class Bounded:
-    """The child process of one schema, started when first asked and again after it had to be ended."""
+    """Child process of one schema, started on first use and again after it had to be killed."""
 
     def __init__(self, schema: JsonValue) -> None:
         self._first = _line([schema, LONGEST_S])
@@ -32,7 +32,7 @@ class Bounded:
         self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, value: JsonValue) -> JsonValue:
-        """The problems of `value`. Raises `CannotScore` after the time limit."""
+        """Return the problems of `value`. Raises `CannotScore` after the time limit."""
         async with self._one_at_a_time:
             try:
                 told = await self._told(await self._running(), value)
@@ -55,7 +55,7 @@ class Bounded:
                     *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
                 )
             except OSError as error:
-                raise CannotScore("scorer_error", f"no process could be started for it: {error.strerror}") from error
+                raise CannotScore("scorer_error", f"could not start a process for it: {error.strerror}") from error
             assert self._child.stdin
             self._child.stdin.write(self._first)
         return self._child
@@ -90,5 +90,5 @@ def _line(value: object) -> bytes:
 
 def _why(code: int) -> CannotScore:
     if code == -signal.SIGVTALRM:
-        return CannotScore("timeout_error", f"this text takes more than {LONGEST_S:g} s of processor time to check")
-    return CannotScore("scorer_error", f"the process that checks ended with code {code}")
+        return CannotScore("timeout_error", f"checking this text takes more than {LONGEST_S:g} s of CPU time")
+    return CannotScore("scorer_error", f"the checking process ended with code {code}")

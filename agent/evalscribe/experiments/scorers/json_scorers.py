@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400
 AROUND = 40
-"""Characters of broken JSON that are shown to either side of where it breaks."""
+"""Characters of invalid JSON shown on either side of the error."""
 
 
 class JsonValid(ReadsOutput):
-    """Nothing but the field."""
+    """Config with only the field."""
 
 
 class NumericRange(ReadsOutput):
     min: float | None = None
-    """The least that passes."""
+    """The minimum that passes."""
     max: float | None = None
-    """The most that passes."""
+    """The maximum that passes."""
     inclusive: bool = True
     """Whether the bounds themselves pass."""
 
@@ -47,7 +47,7 @@ class NumericRange(ReadsOutput):
         if self.min is None and self.max is None:
             raise ValueError("needs min, max or both")
         if self.min is not None and self.max is not None and not self._between(self.min, self.max):
-            raise ValueError(f"no number is between min {self.min:g} and max {self.max:g}")
+            raise ValueError(f"there is no number between min {self.min:g} and max {self.max:g}")
         return self
 
     def _between(self, low: float, high: float) -> bool:
@@ -77,8 +77,8 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
 
 
 def no_json(text: str, error: ValueError, *, label: str) -> ScoreResult:
-    """With the place where it stops being JSON, where the reader names one."""
-    said = f"the output is no JSON: {printable(str(error))}; it is {render_value(text)}"
+    """Describe the problem, with its position if the parser gives one."""
+    said = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
         near = text[max(0, error.pos - AROUND) : error.pos + AROUND]
@@ -92,7 +92,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
     if number is None:
         return score_result(
             False,
-            f"the output is no number: {render_value(output)}",
+            f"the output is not a number: {render_value(output)}",
             label="parse_error",
             evidence={"output": as_evidence(output)},
         )
@@ -102,7 +102,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
 
 
 def _number(value: JsonValue) -> float | None:
-    """Also one that is written in digits; None for true, NaN and whatever is no number."""
+    """Return the number, also from a text of digits; None for true, NaN and anything else."""
     if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -120,14 +120,14 @@ JSON_KINDS: tuple[AnyKind, ...] = (
 
 MOST_PROBLEMS = 100
 QUICK = 64_000
-"""Characters of JSON that are checked here, unless the schema has what may take long."""
+"""Maximum characters of JSON checked in this process, unless the schema has keywords that may be slow."""
 SLOW = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
 _UNKNOWN: Any = None
 _PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
 
 
 def validator_of(schema: Any) -> "Validator":
-    """It knows the published drafts and fetches nothing. Raises `ValueError` for what is no schema."""
+    """Check a schema. Knows the published drafts and fetches nothing. Raises `ValueError` for an invalid schema."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
@@ -136,11 +136,11 @@ def validator_of(schema: Any) -> "Validator":
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
     if cls is None:
-        raise ValueError(f"names the draft {preview(draft)}, which is not known")
+        raise ValueError(f"names the unknown draft {preview(draft)}")
     try:
         cls.check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"is no JSON Schema: {_problem(error, 'schema')['said']}") from error
+        raise ValueError(f"is not a JSON Schema: {_problem(error, 'schema')['said']}") from error
     made: Validator = cls(schema, registry=Registry())
     return made
 
@@ -152,7 +152,7 @@ def _checked(schema: Any) -> Any:
         for probe in _PROBES:
             problems(validator, probe)
     except RecursionError as error:
-        raise ValueError("refers to itself without end, or is nested too deeply") from error
+        raise ValueError("refers to itself endlessly, or is nested too deeply") from error
     except CannotScore as error:
         raise ValueError(error.reason) from error
     return schema
@@ -175,14 +175,16 @@ def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> Non
         try:
             resolver.lookup(reference)
         except Unresolvable as error:
-            raise ValueError(f"has the $ref {preview(reference)}, which leads nowhere: nothing is fetched") from error
+            raise ValueError(
+                f"has the $ref {preview(reference)}, which cannot be resolved: nothing is fetched"
+            ) from error
     for inner in resource.subresources():
         _check_resource(inner, resolver.in_subresource(inner))
 
 
 class JsonSchema(ReadsOutput):
     schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_checked)]
-    """A JSON Schema, of draft 2020-12 unless it names another; nothing that it refers to is fetched."""
+    """A JSON Schema, of draft 2020-12 unless it names another. Remote references are not fetched."""
 
 
 class _Fits:
@@ -213,16 +215,18 @@ class _Fits:
 
 
 def problems(validator: "Validator", value: Any) -> list[JsonValue]:
-    """What keeps a value from fitting, at most a hundred: `path`, `keyword` and `said`.
+    """Return up to a hundred reasons why a value does not fit:
 
-    Raises `CannotScore` for a schema that cannot be applied.
+    `path`, `keyword` and `said`. Raises `CannotScore` if the schema cannot be applied.
     """
     from referencing.exceptions import Unresolvable
 
     try:
         return [_problem(error, "output") for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
     except Unresolvable as error:
-        raise CannotScore("config_error", f"the schema refers to what is not there: {printable(str(error))}") from error
+        raise CannotScore(
+            "config_error", f"the schema has an unresolvable reference: {printable(str(error))}"
+        ) from error
 
 
 def _told(found: Sequence[Any]) -> ScoreResult:
@@ -244,7 +248,7 @@ def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, Jso
 
 
 def _said(error: "ValidationError | SchemaError") -> str:
-    """Bounded, unlike the library's own words, which repeat the whole value."""
+    """Describe a problem in bounded length; the library's message repeats the whole value."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:
@@ -259,11 +263,11 @@ def _said(error: "ValidationError | SchemaError") -> str:
         case "additionalProperties" if rule is False:
             known: Any = error.schema
             unnamed = [name for name in value if name not in known.get("properties", ())]
-            return f"has members that the schema does not name: {preview(unnamed)}"
+            return f"has members that the schema does not allow: {preview(unnamed)}"
         case None:
             return f"is {preview(value)} where the schema allows nothing"
         case _:
-            return f"is {preview(value)}, which breaks {error.validator} {preview(rule)}"
+            return f"is {preview(value)}, which violates {error.validator} {preview(rule)}"
 
 
 JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
