@@ -94,7 +94,7 @@ def test_a_rubric_belongs_to_its_collection(client: Client, collection: str) -> 
 )
 def test_an_unknown_collection_is_named_with_those_there_are(client: Client, asked: Callable[[Client], object]) -> None:
     client.create_collection("mine", id="c1")
-    with pytest.raises(NotFoundError, match="no collection 'c9'; there is: c1"):
+    with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1"):
         asked(client)
 
 
@@ -149,7 +149,7 @@ def test_get_judge_judges_with_the_version_that_was_asked_for(
     assert first.agent_run_id == agent_run.id
     asked = [str(call.body) for call in providers.calls]
     assert [RUBRIC.rubric_text in asked[0], CHANGED.rubric_text in asked[1]] == [True, True]
-    with pytest.raises(NotFoundError, match="no version 3 of rubric 'right'; there is: 1 to 2"):
+    with pytest.raises(NotFoundError, match="version 3 of rubric 'right' not found; available: 1 to 2"):
         client.get_judge(collection, "right", version=3)
 
 

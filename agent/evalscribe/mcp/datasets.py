@@ -40,11 +40,11 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """What to do where there is none."""
+    """What to do if there is none."""
 
 
 class DatasetItemLine(Frozen):
-    """What is long is cut."""
+    """An item; long values are cut."""
 
     key: str
     split: str | None
@@ -53,7 +53,7 @@ class DatasetItemLine(Frozen):
     expected_output: str | None
     metadata: str | None
     source: str | None
-    """Where it comes from."""
+    """Where the item comes from."""
     events: int
     """Messages of a recorded trace."""
 
@@ -67,13 +67,13 @@ class DatasetDetails(Frozen):
     versions_total: int
     draft_items: int
     draft_is: int | None
-    """Number of the version that the draft is equal to."""
+    """Number of the version with the same content as the draft."""
     draft_splits: dict[str, int]
     shown: str
-    """The version that `items` are of: its number, or `draft`."""
+    """The version that contains `items`: its number, or `draft`."""
     items: tuple[DatasetItemLine, ...]
     total: int
-    """Of `summarise_dataset`, in the split that is wanted."""
+    """Number of items in the requested split."""
     next_offset: int | None
     notice: str = NOTICE.replace("`text`", "What `items` hold")
 
@@ -81,16 +81,16 @@ class DatasetDetails(Frozen):
 class RegressionDataset(Frozen):
     written: bool
     message: str
-    """What became of it, and what to do next."""
+    """Outcome, and what to do next."""
     parent_run_id: str
     dataset_id: str | None
     dataset_version_id: str | None
     items: int
-    """Taken, or that would be taken."""
+    """Number of items added, or that would be added."""
     experiment_id: str | None
-    """In which every item has to pass, for run_experiment; null where no experiment made the run."""
+    """Experiment in which every item must pass, for run_experiment; null if the run belongs to no experiment."""
     left_out: dict[str, int]
-    """Failures that are not taken, by why."""
+    """Number of failures left out, by reason."""
     notes: tuple[str, ...]
 
 
@@ -100,11 +100,13 @@ class DatasetTools:
 
     def list_datasets(
         self,
-        search: Annotated[str | None, Field(description="Only with this in their name or description.")] = None,
+        search: Annotated[
+            str | None, Field(description="Only datasets with this text in their name or description.")
+        ] = None,
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> DatasetList:
-        """List the datasets of experiments, with how many items each one's draft and latest version have."""
+        """List the datasets of experiments, with the number of items in the draft and the latest version of each."""
         from evalscribe.experiments.datasets import list_datasets
 
         if not self.place.has_store():
@@ -121,15 +123,15 @@ class DatasetTools:
         version: Annotated[
             str | None, Field(description="A version's number or id, or `draft`. Default: the latest version.")
         ] = None,
-        split: Annotated[str | None, Field(description="Only items of this split.")] = None,
-        item: Annotated[str | None, Field(description="Only the item of this key.")] = None,
+        split: Annotated[str | None, Field(description="Only items in this split.")] = None,
+        item: Annotated[str | None, Field(description="Only the item with this key.")] = None,
         characters: Annotated[
-            int, Field(ge=50, le=20_000, description="Characters of an input, expected output or metadata at most.")
+            int, Field(ge=50, le=20_000, description="Maximum characters of an input, expected output or metadata.")
         ] = 500,
         limit: tool.Limit = 20,
         offset: tool.Offset = 0,
     ) -> DatasetDetails:
-        """Read a dataset: its versions, and the items of one of them, what is asked and what is expected."""
+        """Read a dataset: its versions, and the items of one version with input and expected output."""
         from evalscribe.experiments.datasets import list_items, summarise_dataset
 
         with self.place.experiments() as workspace:
@@ -159,28 +161,30 @@ class DatasetTools:
     def make_regression_dataset(
         self,
         run: Annotated[
-            str, Field(min_length=1, description="A run of an experiment by id or name, or one that was imported.")
+            str, Field(min_length=1, description="A run of an experiment, by id or name, or an imported run.")
         ],
-        name: Annotated[str, Field(min_length=1, description="Of the dataset and of its experiment.")],
-        write: Annotated[
-            bool, Field(description="Make it. Default: false, which only counts what it would hold.")
-        ] = False,
+        name: Annotated[str, Field(min_length=1, description="Name of the new dataset and its experiment.")],
+        write: Annotated[bool, Field(description="Create it. Default: false, which only counts the items.")] = False,
         run_item_id: Annotated[
             list[str] | None,
-            Field(max_length=500, description="Take these tries (`eval_id`), in place of all that failed."),
+            Field(max_length=500, description="Use these trials (`eval_id`) instead of all failed ones."),
         ] = None,
         classification: Annotated[
             list[Classification] | None,
             Field(
-                description="Only failures that the run's report classifies so; analyze with write_report makes one."
+                description=(
+                    "Only failures with these classifications in the run's report; analyze with write_report creates "
+                    "one."
+                )
             ),
         ] = None,
         reviewed_only: Annotated[
-            bool, Field(description="Only those whose classification a person gave or confirmed.")
+            bool, Field(description="Only failures whose classification a person gave or confirmed.")
         ] = False,
     ) -> RegressionDataset:
-        """Keep what failed: a published dataset of a run's failures, with an experiment of the same build and scorers
-        in which every item has to pass. Nothing is run, and without write=true nothing is made."""
+        """Create a published dataset of a run's failures, with an experiment of the same build and scorers in which
+        every item must pass. Nothing is run, and without write=true nothing is created.
+        """
         from evalscribe.experiments.regression import create_regression_dataset
 
         with self.place.experiments() as workspace:
@@ -220,13 +224,15 @@ def _line(one: Item, characters: int) -> DatasetItemLine:
 
 def _made(made: "RegressionMade", name: str) -> RegressionDataset:
     if not made.items:
-        message = "Nothing was made: no failure is to be taken."
+        message = "Nothing was created: no failure was selected."
     elif made.dataset_id is None:
-        message = f"Nothing was made: it would hold {made.items:,} of the failures. Call again with write=true."
+        message = (
+            f"Nothing was created: the dataset would have {made.items:,} of the failures. Call again with write=true."
+        )
     elif made.experiment_id is None:
-        message = f"Dataset {name} is made; `evalscribe experiments create` binds a target to it."
+        message = f"Dataset {name} was created; give it a target with `evalscribe experiments create`."
     else:
-        message = f"Dataset and experiment {name} are made: run_experiment with `{name}` runs it."
+        message = f"Dataset and experiment {name} were created: run_experiment with `{name}` runs it."
     return RegressionDataset(
         written=made.dataset_id is not None,
         message=message,

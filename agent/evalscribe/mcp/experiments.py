@@ -33,9 +33,9 @@ class ExperimentRunLine(Frozen):
     name: str | None
     state: str
     worker_gone: bool
-    """Whether it has not ended and nobody works on it: resume_experiment_run goes on with it."""
+    """True if it has not ended and has no worker: resume_experiment_run continues it."""
     version: int
-    """Of the experiment."""
+    """Number of the experiment's version."""
     dataset: str
     """`name@number`, or `name@number:split`."""
     deployment_id: str | None
@@ -43,7 +43,7 @@ class ExperimentRunLine(Frozen):
     tries: int
     counts: TrialCounts
     pass_rate: float
-    """Of all tries."""
+    """Pass rate over all trials."""
     gate: Literal["passed", "failed"] | None
     """Null before the run has ended."""
     created_at: str
@@ -68,14 +68,14 @@ class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """What to do where there is none."""
+    """What to do if there is none."""
 
 
 class BuildLine(Frozen):
     id: str
     name: str
     source: str
-    """The commit, or that it is not in git; `(dirty)`: files differed from it."""
+    """The commit, or a note that it is not in git; `(dirty)` means uncommitted changes."""
     created_at: str
 
 
@@ -85,19 +85,19 @@ class ExperimentDetails(Frozen):
     type: str
     status: str
     collection: str
-    """Where its runs are evals like any other, for list_evals, get_eval and execute_sql."""
+    """Collection with its runs, for list_evals, get_eval and execute_sql."""
     version: int
     version_id: str
     versions: int
-    """How many there are."""
+    """Number of runs."""
     target: str
     asks_models: tuple[str, ...]
-    """Which its tries and scores are asked of: a run of it needs `budget_usd`. What a component asks, nobody knows."""
+    """Models that its target and scorers call: a run needs `budget_usd`. Models called by a component are unknown."""
     dataset: str
     dataset_version_id: str
     scorers: tuple[str, ...]
     config: dict[str, JsonValue]
-    """How it runs, and what its gate needs; where that says nothing, every item has to pass."""
+    """Configuration of runs and of the gate; without a gate, every item must pass."""
     builds: tuple[BuildLine, ...]
     """Deployments that have the component, newest first: candidates for run_experiment."""
     runs: tuple[ExperimentRunLine, ...]
@@ -112,12 +112,13 @@ class ExperimentTools:
 
     def list_experiments(
         self,
-        dataset: Annotated[str | None, Field(description="Only those of this dataset, by name or id.")] = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 20,
+        dataset: Annotated[str | None, Field(description="Only experiments on this dataset, by name or id.")] = None,
+        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of experiments.")] = 20,
         offset: tool.Offset = 0,
     ) -> ExperimentList:
-        """List experiments, oldest first: what is tried (a build, a prompt, a judge) on which dataset, scored how, and
-        the latest runs of each with their pass rate and whether the gate passed."""
+        """List experiments, oldest first: target (a build, a prompt or a judge), dataset, scorers, and the latest runs
+        with their pass rate and whether the gate passed.
+        """
         from evalscribe.experiments.results import list_experiments
 
         if not self.place.has_store():
@@ -134,11 +135,10 @@ class ExperimentTools:
         self,
         experiment: tool.Experiment,
         version: Annotated[str | None, Field(description="A version's number or id. Default: the latest.")] = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="How many runs to give at most.")] = 10,
+        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of runs.")] = 10,
         offset: tool.Offset = 0,
     ) -> ExperimentDetails:
-        """Show what an experiment tries, on what, how it is scored and gated, which builds can be run, and its runs,
-        newest first."""
+        """Show an experiment: target, dataset, scorers, gate, builds that can be run, and its runs, newest first."""
         from evalscribe.experiments.lookup import experiment_named, version_named
         from evalscribe.experiments.results import listed_run
 
@@ -231,12 +231,12 @@ class RecordedDeployment(Frozen):
     written: bool
     message: str
     id: str | None
-    """For run_experiment; null where nothing was recorded."""
+    """Id for run_experiment; null if nothing was recorded."""
     name: str
     components: tuple[str, ...]
     folder: str
     source: str | None = None
-    """The commit, or that it is not in git; `(dirty)`: files differ from it."""
+    """The commit, or a note that it is not in git; `(dirty)` means uncommitted changes."""
 
 
 @dataclass(frozen=True)
@@ -245,21 +245,24 @@ class DeploymentTools:
 
     async def create_deployment(
         self,
-        name: Annotated[str, Field(min_length=1, description="Of the new build, such as a commit.")],
+        name: Annotated[str, Field(min_length=1, description="Name of the new build, such as a commit.")],
         like: Annotated[
-            str, Field(min_length=1, description="The deployment whose components these are, by id or name.")
+            str, Field(min_length=1, description="The deployment with the same components, by id or name.")
         ],
         ctx: Context,
         write: Annotated[
             bool,
             Field(
-                description="Record it: functions are imported and addresses asked. Default: false, which only tells "
-                "of what."
+                description=(
+                    "Record it: import functions and call addresses. Default: false, which only shows what would be "
+                    "recorded."
+                )
             ),
         ] = False,
     ) -> RecordedDeployment:
-        """Record the source as it is now as a new build of components that were deployed before, so that run_experiment
-        can try a change. Components that are new are for the user: `evalscribe deployments create`."""
+        """Record the current source as a new build of components that were deployed before, so that run_experiment can
+        test a change. For new components the user runs `evalscribe deployments create`.
+        """
         return await with_progress(ctx, lambda _: _recorded(self.place, name, like, write=write))
 
 
@@ -280,5 +283,5 @@ async def _recorded(place: ServerWorkspace, name: str, like: str, *, write: bool
             return told
         made = await create_deployment(workspace, before.components, folder=Path(before.folder), name=name)
     done = {"written": True, "id": made.deployment.id, "source": made.deployment.build}
-    message = f"Recorded; run_experiment tries it with deployment_id `{name}`."
-    return told.model_copy(update={**done, "message": message if made.new else f"It is there already. {message}"})
+    message = f"Recorded; test it in run_experiment with deployment_id `{name}`."
+    return told.model_copy(update={**done, "message": message if made.new else f"It already exists. {message}"})

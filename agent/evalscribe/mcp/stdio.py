@@ -21,9 +21,9 @@ from evalscribe.json_data import clean_json
 from evalscribe.mcp.progress import run_in_thread
 
 LONGEST_NUMBER = 300
-"""Most digits of an integer. Python reads at most 4,300, and no argument here needs more than 19."""
+"""Maximum digits of an integer. Python parses at most 4,300, and no argument here needs more than 19."""
 LONGEST_ID = 200
-"""Most characters of a request id that is searched for in an unreadable message."""
+"""Maximum characters of a request id that is searched for in an unreadable message."""
 UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 log = logging.getLogger("evalscribe.mcp")
