@@ -135,7 +135,7 @@ def test_the_list_tells_file_version_and_whether_they_differ(
 def test_checking_tells_each_file(prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
     good, bad, missing = validate_rubrics(prompts, ("polite", str(folder / "prompts/rubrics/broken.yaml"), "none.yaml"))
-    assert (good.problem, missing.problem) == (None, "there is no file none.yaml")
+    assert (good.problem, missing.problem) == (None, "file none.yaml not found")
     assert bad.problem is not None
     assert bad.problem.startswith(f"{folder}/prompts/rubrics/broken.yaml:1: rubric_text:")
 

@@ -250,7 +250,7 @@ def test_a_model_of_several_collections_asks_which_one(workspace: Workspace, sid
     for name, path in zip(("one", "two"), sides, strict=True):
         workspace.run("import", path, "--collection", name, "--model", f"openai/{name}")
     ended = workspace.run("compare", "openai/one", "openai/two", code=64)
-    assert "which collection? Name one with --collection: one, two" in ended.err
+    assert "there are several collections; choose one with --collection: one, two" in ended.err
 
 
 def dear(call: Call) -> Answer:

@@ -75,7 +75,7 @@ def test_pages(desk: Tables) -> None:
     [
         ("1 = 1) OR (1 = 1", "line 2, column"),
         ("id = ", "line 2, column"),
-        ("nobody = 1", "line 2, column 1: there is no column nobody"),
+        ("nobody = 1", "line 2, column 1: column nobody"),
         ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
     ],
 )

@@ -307,7 +307,7 @@ async def test_what_is_not_there_is_named_before_anything_is_asked(bench: Bench,
 
 async def test_a_run_of_another_collection(bench: Bench) -> None:
     ref = AgentRunRef(id="a", collection_id="c9")
-    with pytest.raises(UsageError, match="request 0 refers to agent run 'a' of collection 'c9', but is asked in 'c1'"):
+    with pytest.raises(UsageError, match="request 0 refers to agent run 'a' of collection 'c9', but belongs to 'c1'"):
         await bench.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))])
 
 
@@ -356,13 +356,13 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
     [
         ({"requests": []}, "requests is empty: give at least one LLMRequest"),
         ({"requests": ["why?"]}, 'LLMRequest: must be made by LLMRequest(…), not "why?"'),
-        ({"model": "gpt-5-mini"}, "model_string 'gpt-5-mini' names no model: give provider/model, such as openai/"),
+        ({"model": "gpt-5-mini"}, "model_string 'gpt-5-mini' is not a model: use provider/model, such as openai/"),
         ({"model": "openai/gpt-5 mini"}, "names no model"),
         ({"model": "openai/gpt-5-mini\n"}, "names no model"),
         ({"name": "a//b"}, "result_set_name 'a//b' is no name"),
         ({"name": ""}, "result_set_name '' is no name"),
         ({"name": "a/\x1b[2J"}, "is no name"),
-        ({"name": "x" * 201}, "result_set_name has 201 characters; 200 are the most"),
+        ({"name": "x" * 201}, "result_set_name has 201 characters; the maximum is 200"),
         ({"reasoning_effort": "hard"}, "submit_llm_requests: reasoning_effort must be 'minimal'"),
         ({"output_schema": {"type": "string"}}, "output_schema"),
     ],
