@@ -109,7 +109,7 @@ def _source(name: str, prompts: Prompts) -> str:
 def _from_file(path: Path) -> Rubric:
     try:
         if not path.is_file():
-            raise NotFoundError(f"there is no file {path}")
+            raise NotFoundError(f"file {path} not found")
         if path.stat().st_size > LARGEST:
             raise RubricError("", f"is larger than {LARGEST // 1024} KiB", str(path))
         text = path.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def _from_file(path: Path) -> Rubric:
     except OSError as error:
         raise RubricError("", f"cannot be read: {error.strerror}", str(path)) from error
     except ValueError as error:  # a path with a null byte
-        raise NotFoundError(f"there is no file {str(path)!r}") from error
+        raise NotFoundError(f"file {str(path)!r} not found") from error
     return parse_rubric(text, path.stem, str(path))
 
 
