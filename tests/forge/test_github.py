@@ -115,7 +115,7 @@ def test_an_answer_that_names_another_host_is_not_followed(server: GitHubServer,
 
 
 REFUSALS = {
-    "key": (problem(401, "Bad credentials"), AccessError, "does not take the token"),
+    "key": (problem(401, "Bad credentials"), AccessError, "rejected the token"),
     "scope": (problem(403, "Resource not accessible by integration"), AccessError, "pull-requests: write"),
     "unseen": (problem(404, "Not Found"), AccessError, "no such repository"),
     "rate": (RATE_LIMITED, UnavailableError, "rate limit"),
@@ -192,5 +192,5 @@ def test_a_token_is_checked_without_changing_anything(server: GitHubServer, forg
     forge.check()
     assert [(request.method, request.path) for request in server.requests] == [("GET", "/meta")]
     server.token = "another"
-    with pytest.raises(AccessError, match="does not take the token"):
+    with pytest.raises(AccessError, match="rejected the token"):
         forge.check()

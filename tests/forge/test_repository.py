@@ -290,7 +290,7 @@ def test_linked_work_trees_submodules_and_subfolders(work: Work, tmp_path: Path)
         assert found.read(made, PATH) == "x"
     assert open_repository(top / "sub/deep").root == top / "sub"
     git(top, "commit", "-q", "-m", "sub")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         open_repository(top).commit({"sub": "x"}, parent="HEAD", branch="b", message="m")
 
 

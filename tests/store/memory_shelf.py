@@ -38,11 +38,11 @@ class MemoryShelf:
     def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
         versions = self._of(collection_id).get(rubric_id)
         if not versions:
-            raise NotFoundError(f"there is no rubric {rubric_id!r}; there is: {', '.join(self._of(collection_id))}")
+            raise NotFoundError(f"rubric {rubric_id!r} not found; available: {', '.join(self._of(collection_id))}")
         if version is None:
             return versions[-1]
         if not 1 <= version <= len(versions):
-            raise NotFoundError(f"there is no version {version}; there is: 1 to {len(versions)}")
+            raise NotFoundError(f"version {version} not found; available: 1 to {len(versions)}")
         return versions[version - 1]
 
     def rubrics(self, collection_id: str) -> tuple[Rubric, ...]:
@@ -51,7 +51,7 @@ class MemoryShelf:
     def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
         self._of(collection_id)
         if self._label_sets[collection_id].setdefault(labels.id, labels) != labels:
-            raise UsageError(f"label set {labels.id!r} is there and differs")
+            raise UsageError(f"label set {labels.id!r} already exists with other content")
 
     def label_set(self, collection_id: str, label_set_id: str) -> LabelSet:
         self._of(collection_id)
@@ -78,5 +78,5 @@ class MemoryShelf:
 
     def _of(self, collection_id: str) -> dict[str, list[Rubric]]:
         if collection_id not in self._collections:
-            raise NotFoundError(f"there is no collection {collection_id!r}; there is: {', '.join(self._collections)}")
+            raise NotFoundError(f"collection {collection_id!r} not found; available: {', '.join(self._collections)}")
         return self._rubrics[collection_id]

@@ -76,7 +76,7 @@ def test_a_collection_shows_only_its_runs(archive: SqlRecords) -> None:
     assert archive.transcript(TALK.id, "c2") is None
     assert archive.transcript(TALK.id, "c1") is not None
     for asked in (lambda: archive.runs("c9"), lambda: archive.add("c9", [RUN], []), lambda: archive.remove("c9", "r1")):
-        with pytest.raises(NotFoundError, match="no collection 'c9'; there is: c1, c2"):
+        with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1, c2"):
             asked()
 
 

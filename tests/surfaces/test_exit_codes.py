@@ -229,4 +229,4 @@ def test_a_folder_that_was_removed_is_told(
     monkeypatch.chdir(folder)
     folder.rmdir()
     assert run(["collections", "list"]) == 66
-    assert "the working folder is not there any more" in capsys.readouterr().err
+    assert "the working folder no longer exists" in capsys.readouterr().err

@@ -82,5 +82,7 @@ def test_the_users_password_goes_to_no_address_of_the_folders(
             (workspace.folder / "evalscribe.toml").write_text(f'store_url = "{bare}"\n')
             said = workspace.run(*ANALYZE, code=77).err
             assert "refuses: " in said
-            assert "PGPASSWORD and ~/.pgpass are for an address of the environment's" in " ".join(said.split())
+            assert "PGPASSWORD and ~/.pgpass are used only if the address comes from the environment" in " ".join(
+                said.split()
+            )
             (workspace.folder / "evalscribe.toml").unlink()

@@ -13,7 +13,7 @@ from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
 
 MAX_PHRASES = 200
-"""Most phrases that are counted: a hostile file can have a different problem in each of a million records."""
+"""Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
 MORE = "something else"
 
 
@@ -41,7 +41,7 @@ class Omissions:
 
 
 MAX_NAME_IN_ID = 80
-"""Most characters of a name that an id contains unchanged."""
+"""Maximum characters of a name that an id contains unchanged."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
