@@ -71,7 +71,7 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ([], "no JSON object"),
+        ([], "not a JSON object"),
         ({"expected": 1}, "`expected` is unknown; fields: key, input, expected_output"),
         ({"key": "a"}, "`input` is missing"),
         ({"input": 1, "metadata": []}, "`metadata` is not an object"),
@@ -80,7 +80,7 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
         ({"input": 1, "key": ""}, "`key` is not a valid name"),
         ({"input": 1, "key": "a\nb"}, "`key` is not a valid name"),
         ({"input": 1, "key": "a" * 241}, "`key` is not a valid name"),
-        ({"input": 1, "split": True}, "`split` is no text"),
+        ({"input": 1, "split": True}, "`split` is not text"),
         ({"input": {"\ud800": 1}}, "contains half of a surrogate pair"),
     ],
 )

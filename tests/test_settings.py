@@ -178,7 +178,7 @@ def test_a_key_file_is_the_command_line(folder: Path) -> None:
     (folder / "two").write_text(f"{KEY}\n{KEY}\n")
     with pytest.raises(UsageError, match="one line"):
         read(folder, key_file=Path("two"))
-    with pytest.raises(NotFoundError, match="no file"):
+    with pytest.raises(NotFoundError, match=r"file .* not found"):
         read(folder, key_file=Path("none"))
     with pytest.raises(UsageError, match="cannot be read"):
         read(folder, key_file=Path())
@@ -300,7 +300,7 @@ def test_without_an_address_a_key_goes_to_its_vendor(folder: Path, name: str) ->
 
 @pytest.mark.parametrize("damaged", ["sk-ant-one\nsk-ant-two", "sk-ant-k\u00e9y", "sk-ant-\u200b"])
 def test_a_damaged_key_is_told_before_it_is_sent(folder: Path, damaged: str) -> None:
-    with pytest.raises(UsageError, match=r"OPENAI_API_KEY \(environment\) is damaged") as caught:
+    with pytest.raises(UsageError, match=r"OPENAI_API_KEY \(environment\) contains invalid characters") as caught:
         read(folder, {"OPENAI_API_KEY": damaged}).provider("openai")
     assert "sk-ant" not in message(caught)
 

@@ -94,7 +94,7 @@ def test_a_file_by_its_path_judges_as_it_is(shelf: MemoryShelf, prompts: Prompts
 
 
 def test_another_collection_must_be_there(shelf: MemoryShelf, prompts: Prompts) -> None:
-    with pytest.raises(NotFoundError, match="no collection 'c9'"):
+    with pytest.raises(NotFoundError, match="collection 'c9' not found"):
         create_rubric(shelf, prompts, "polite", "c9")
     shelf.add_collection(Collection(id="c9", name="nine"))
     assert create_rubric(shelf, prompts, "polite", "c9").rubric.version == 1
@@ -103,7 +103,7 @@ def test_another_collection_must_be_there(shelf: MemoryShelf, prompts: Prompts) 
 
 def test_names_that_are_not_there(shelf: MemoryShelf, prompts: Prompts) -> None:
     for name in ("rude", "rude@1", "polite@2"):
-        with pytest.raises(NotFoundError, match="there is"):
+        with pytest.raises(NotFoundError, match="not found"):
             store_rubric(shelf, prompts, name)
     with pytest.raises(NotFoundError, match="polite"):
         find_rubric(shelf, prompts, "rude")

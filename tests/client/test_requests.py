@@ -140,7 +140,7 @@ def test_the_collection_may_be_configured(
 ) -> None:
     providers.fixed = "Well."
     client.create_collection("another")
-    with pytest.raises(UsageError, match="which collection"):
+    with pytest.raises(UsageError, match="there are several collections"):
         client.list_result_sets()
     monkeypatch.setenv("EVALSCRIBE_COLLECTION_ID", "shop")
     with Client() as configured:
@@ -155,7 +155,7 @@ def test_the_collection_may_be_configured(
     [
         ({"requests": []}, "requests is empty"),
         ({"model_string": None}, "model_string is missing: give provider/model, such as openai/gpt-5-mini"),
-        ({"model_string": "gpt-5-mini"}, "names no model"),
+        ({"model_string": "gpt-5-mini"}, "is not a model: use"),
         ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini names no model"),
         ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
     ],

@@ -144,7 +144,7 @@ async def test_no_link_leads_an_import_out_of_the_workspace(place: ServerWorkspa
         done = await said(connected, "import_file", path="runs")
         assert [file["name"] for file in done["files"]] == ["runs/own.jsonl"]
         for path, words in (
-            ("shot", "leads out"),
+            ("shot", "points outside the snapshot"),
             ("shot/failed_evals.json", "outside the workspace"),
             ("runs/folder", "outside the workspace"),
             ("runs/folder/a.jsonl", "outside the workspace"),

@@ -147,7 +147,7 @@ def test_a_batch_is_stored_whole_or_not_at_all(archive: SqlRecords) -> None:
     with pytest.raises(DataError, match="'r9' came without its run"):
         archive.add("c1", [RUN], [RICH, lost])
     half = record(3).model_copy(update={"documents": (Document(role="log", path="p", text="\ud800"),)})
-    with pytest.raises(DataError, match="half a character"):
+    with pytest.raises(DataError, match="an invalid character"):
         archive.add("c1", [RUN], [RICH, half])
     assert archive.runs("c1") == ()
     assert archive.record("e1") is None

@@ -50,7 +50,7 @@ def test_nul_is_replaced_where_it_is_written_and_where_it_is_looked_up(server_ur
 
 def test_half_a_character_and_a_key_beyond_all_bounds(server_url: str) -> None:
     with closing(open_store(server_url)) as store:
-        with pytest.raises(DataError, match="half a character"):
+        with pytest.raises(DataError, match="an invalid character"):
             store.put_report("r", StoredReport(path="p", text="\ud800"))
         with pytest.raises(DataError, match="cannot be stored: index row"):
             store.put_report(os.urandom(9000).hex(), StoredReport(path="p", text="t"))

@@ -88,7 +88,7 @@ def test_what_is_not_there(shelf: CollectionStore) -> None:
     for version in (0, -1, 2, 2**70):
         with pytest.raises(NotFoundError, match=rf"version {version}\b.* not found; available: 1 to 1"):
             shelf.rubric("c1", "polite", version)
-    with pytest.raises(NotFoundError, match="no label set 'l9'"):
+    with pytest.raises(NotFoundError, match="label set 'l9'"):
         shelf.label_set("c1", "l9")
 
 

@@ -165,7 +165,7 @@ def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        pytest.param("{", "no JSON object", id="no JSON"),
+        pytest.param("{", "not a JSON object", id="no JSON"),
         pytest.param({"subject": {}, "label": "polite"}, "give one of run", id="no subject"),
         pytest.param({"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is none of", id="unknown label"),
         pytest.param({"subject": {"agent_run": run("x")}, "label": "rude", "x": 1}, "x: Extra", id="unknown field"),

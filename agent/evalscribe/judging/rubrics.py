@@ -51,7 +51,7 @@ def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
         return _from_file(Path(name_or_path))
     names = rubric_names(prompts)
     if name_or_path not in names:
-        raise NotFoundError(f"there is no rubric {name_or_path!r}; there is: {', '.join(names)}, or the path of a file")
+        raise NotFoundError(f"rubric {name_or_path!r} not found; give a file or one of {', '.join(names)}")
     return parse_rubric(_source(f"{FOLDER}/{name_or_path}{ENDING}", prompts), name_or_path, _place(name_or_path))
 
 

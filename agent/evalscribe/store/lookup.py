@@ -70,7 +70,7 @@ def kind_of(named: str) -> str | None:
 def _of_another(what: str, named: str) -> str:
     """Explain that the id belongs to another kind of object."""
     kind = kind_of(named)
-    return f"(which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
+    return f" (which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
 
 
 def find_dataset(datasets: Datasets, named: str) -> Dataset:

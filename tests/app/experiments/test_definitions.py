@@ -82,7 +82,7 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetOptions, 
             {"target": TargetOptions(type="component", deployment_id="nix")},
             "deployment 'nix' not found; available: base",
         ),
-        ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "no prompt 'nix'"),
+        ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "prompt 'nix' not found"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
