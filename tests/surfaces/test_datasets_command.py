@@ -204,7 +204,7 @@ def test_what_is_not_there(tickets: Inside) -> None:
     assert "available: tickets" in tickets.run("datasets", "show", "nope", code=66).err
     assert "versions: 1 (dsv-" in tickets.run("datasets", "versions", "export", "tickets", "7", code=66).err
     assert "file nope.jsonl not found" in tickets.run("datasets", "upload", "tickets", "nope.jsonl", code=66).err
-    assert "taken" in tickets.run("datasets", "create", "--name", "tickets", code=64).err
+    assert "already used" in tickets.run("datasets", "create", "--name", "tickets", code=64).err
     assert "--name" in tickets.run("datasets", "create", code=64).err
     tickets.run("datasets", "create", "--name", "empty")
     assert "no items" in tickets.run("datasets", "publish", "empty", code=64).err

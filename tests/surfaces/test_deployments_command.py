@@ -64,7 +64,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("python:nowhere:fn", "No module named 'nowhere'"),
         ("python:agent.py", "--component a=python:agent.py: write a function as python:package.module:function"),
         ("cmd:no-such-program", "no executable 'no-such-program' on PATH"),
-        ("ftp://x", "write NAME=python:"),
+        ("ftp://x", "expected NAME=python:"),
         ("http://127.0.0.1:9/", "does not answer"),
         ("http://me:a-secret-word@127.0.0.1/", "holds what looks like a secret"),
         (f"cmd:cat --key {KEY}", "for a command its environment"),

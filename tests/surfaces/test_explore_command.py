@@ -313,11 +313,11 @@ def test_a_key_in_the_condition_is_in_no_page(orders: Workspace) -> None:
 def test_a_finding_that_cannot_be_read_is_judged_anew(orders: Workspace, kept: str) -> None:
     run_id = explored(orders, "--judge", "rules", "--no-report").members[0].run_id
     orders.run("analyze", run_id, "--judge", "rules")
-    assert any("as the report" in note for note in explored(orders, "--judge", "rules", "--no-report").notes)
+    assert any("taken from the report" in note for note in explored(orders, "--judge", "rules", "--no-report").notes)
     with closing(sqlite3.connect(orders.folder / ".evalscribe" / "store.db")) as store, store:
         store.execute("UPDATE findings SET finding_json = ?", (kept,))
     found = explored(orders, "--judge", "rules", "--no-report")
-    assert not any("as the report" in note for note in found.notes)
+    assert not any("taken from the report" in note for note in found.notes)
     assert len(found.observations) > 0
 
 
@@ -342,7 +342,7 @@ def test_what_people_edited_is_kept(orders: Workspace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        pytest.param([" "], 64, "ask something", id="no question"),
+        pytest.param([" "], 64, "missing question", id="no question"),
         pytest.param(["x" * 5000], 64, "the maximum is 4000", id="a book"),
         pytest.param([QUESTION, "--where", "nonsense ="], 64, "--where", id="no SQL"),
         pytest.param([QUESTION, "--where", "DELETE FROM runs"], 64, "--where", id="a write"),

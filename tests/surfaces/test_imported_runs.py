@@ -36,7 +36,7 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
 @pytest.mark.parametrize("words", ["analyze nope", "explain nope an-eval", "import nope", "compare nope room-desk-c1"])
 def test_a_name_that_nothing_has_is_told_before_the_key_that_is_missing(workspace: Workspace, words: str) -> None:
     said = workspace.run(*words.split(), code=77).err.removeprefix("Reading nope\n")
-    assert "no imported run or file 'nope'found, and it cannot be fetched: no Convex deployment is set" in said
+    assert "no imported run or file 'nope' found, and it cannot be fetched: no Convex deployment is set" in said
     assert said.startswith("evalscribe: 'nope' is not a model of a collection, and") == words.startswith("compare")
     assert len(said.splitlines()) == 2
 
@@ -49,7 +49,7 @@ def test_a_run_that_is_imported_is_not_called_unknown_where_it_cannot_be_fetched
 
 def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:
     ended = workspace.run("analyze", checkpoints_file(), "--judge", "rules", code=64)
-    assert "holds 2 runs; choose one by its id:\n  room-desk-c1 (" in ended.err
+    assert "contains 2 runs; choose one by its id:\n  room-desk-c1 (" in ended.err
     assert "  room-desk-c2 (" in ended.err
     assert "room-desk-c2" in workspace.run("analyze", "room-desk-c2", "--judge", "rules").out
 

@@ -167,7 +167,9 @@ def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
     [
         pytest.param("{", "not a JSON object", id="no JSON"),
         pytest.param({"subject": {}, "label": "polite"}, "give one of run", id="no subject"),
-        pytest.param({"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is none of", id="unknown label"),
+        pytest.param(
+            {"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is unknown; use one of", id="unknown label"
+        ),
         pytest.param({"subject": {"agent_run": run("x")}, "label": "rude", "x": 1}, "x: Extra", id="unknown field"),
         pytest.param({"subject": {"agent_run": run("x")}}, "label: Field required", id="no label"),
         pytest.param({"subject": {"agent_run": {}}, "label": "rude"}, "agent_run", id="no agent run"),

@@ -118,7 +118,7 @@ def test_what_does_not_fit_together_is_refused(inside: Inside, made: Made) -> No
     made.run("pfff", name="pr-1")
     assert "--reviewed-only needs --classification" in refused(inside, "pr-1", "--reviewed-only")
     assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
-    assert "give --start-run as well" in refused(inside, "pr-1", "--deployment-id", "dep-1")
+    assert "--deployment-id needs --start-run" in refused(inside, "pr-1", "--deployment-id", "dep-1")
     assert "is none of MODEL_FAULT" in refused(inside, "pr-1", "--classification", "MODEL_FAULTS")
     assert "evalscribe analyze" in refused(inside, "pr-1", "--classification", "MODEL_FAULT", code=66)
     assert "deployment 'x'" in refused(inside, "pr-1", "--start-run", "--deployment-id", "x", code=66)

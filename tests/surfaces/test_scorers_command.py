@@ -59,7 +59,7 @@ REFUSED = (
     (("--function", "own_scorers:polite"), "expected python:package.module:function"),
     (("--function", "python:no_such_module:f"), "No module named 'no_such_module'"),
     (("--function", "python:own_scorers:plain"), "put `@evalscribe.scorer` above it"),
-    ((*POLITE, "--config", '{"wort": 1}'), "knows no 'wort'; its config has"),
+    ((*POLITE, "--config", '{"wort": 1}'), "unknown key 'wort'; its config has"),
     ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
     ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is no JSON"),
     ((*POLITE, "--name", "llm_judge"), "the name of a built-in one"),
