@@ -127,7 +127,7 @@ REFUSALS = {
     "too many": (problem(429, "slow down", Retry_After="3600"), UnavailableError, "wait"),
     "invalid": (problem(422, "Validation Failed", "No commits between main and x"), DataError, "No commits between"),
     "broken": (problem(502, "Server Error"), UnavailableError, "502"),
-    "gone": (GONE, UnavailableError, "does not answer"),
+    "gone": (GONE, UnavailableError, "did not respond"),
     "page": (Answer(200, "<html>sign in</html>"), UnavailableError, "not GitHub's API"),
     "other shape": (Answer(200, [{"head": 3}]), UnavailableError, "not GitHub's API"),
     "elsewhere": (Answer(301, {}, {"Location": "https://evil.example/x"}), UnavailableError, "not GitHub's API"),

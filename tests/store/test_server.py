@@ -67,7 +67,7 @@ def deaf() -> Iterator[int]:
 
 def test_no_server(deaf: int) -> None:
     with pytest.raises(
-        UnavailableError, match=rf"postgresql://u@127.0.0.1:{deaf}/d does not answer: .*refused"
+        UnavailableError, match=rf"postgresql://u@127.0.0.1:{deaf}/d did not respond: .*refused"
     ) as said:
         open_store(f"postgresql://u:hidden@127.0.0.1:{deaf}/d")
     assert "hidden" not in str(said.value)
@@ -76,10 +76,12 @@ def test_no_server(deaf: int) -> None:
 
 def test_refused(postgres_server: PostgresServer) -> None:
     wrong = postgres_server.url.replace(PASSWORD, "wrong-secret")
-    with pytest.raises(AccessError, match=r'refuses: password authentication failed for user "owner"\.\n') as said:
+    with pytest.raises(
+        AccessError, match=r'refused access: password authentication failed for user "owner"\.\n'
+    ) as said:
         open_store(wrong)
     assert "wrong-secret" not in str(said.value)
-    with pytest.raises(AccessError, match=r"refuses: .*no password"):
+    with pytest.raises(AccessError, match=r"refused access: .*no password"):
         open_store(postgres_server.url.replace(f":{PASSWORD}", ""))
     with pytest.raises(NotFoundError, match=r"database postgresql://owner@.*/nowhere does not exist\.\n.*createdb"):
         open_store(postgres_server.of("nowhere"))
@@ -91,7 +93,7 @@ def test_one_who_may_not_write(postgres_server: PostgresServer, shared_url: str,
     postgres_server.execute("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN PASSWORD 'r'")
     try:
         for url in (shared_url, postgres_url):
-            with pytest.raises(AccessError, match="refuses: permission denied"):
+            with pytest.raises(AccessError, match="refused access: permission denied"):
                 open_store(url.replace(f"{OWNER}:{PASSWORD}", "reader:r"))
     finally:
         postgres_server.execute("DROP ROLE reader")
@@ -135,7 +137,7 @@ def test_connections_that_were_cut_are_made_anew(server_url: str, postgres_serve
         store.put_run(RUN)
         postgres_server.execute(cut)
         assert store.get_run("r") == RUN
-        with pytest.raises(UnavailableError, match=r"does not answer.*\n.*Nothing is lost"):
+        with pytest.raises(UnavailableError, match=r"did not respond.*\n.*Nothing is lost"):
             _cut_within(server_url, lambda: postgres_server.execute(cut))
         assert store.get_run("r") == RUN
 
@@ -215,7 +217,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monke
         store.put_verdict("k", VERDICT)
         assert len(refused) == 2
     refused.clear()
-    with pytest.raises(UnavailableError, match="does not answer: the database system is starting up"):
+    with pytest.raises(UnavailableError, match="did not respond: the database system is starting up"):
         open_store(server_url)
     assert len(refused) == 1
 
@@ -225,7 +227,7 @@ def test_who_writes_waits_for_another_one_but_not_for_ever(server_url: str, monk
     with closing(open_database(server_url)) as database, closing(open_database(server_url)) as other:
         with (
             database.writing(),
-            pytest.raises(UnavailableError, match=r"does not answer: canceling.*lock timeout.*\n.*Nothing is lost"),
+            pytest.raises(UnavailableError, match=r"did not respond: canceling.*lock timeout.*\n.*Nothing is lost"),
             other.writing(),
         ):
             pass

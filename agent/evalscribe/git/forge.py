@@ -77,7 +77,9 @@ def translate_error(what: str, error: GithubException) -> EvalscribeError:
     if error.status == 401:
         return AccessError(f"{begin} rejected the token ({said}); set GITHUB_TOKEN to a valid one")
     if _limited(error, said):
-        return UnavailableError(f"the token's rate limit at {begin} is used up ({said}); try again later")
+        return UnavailableError(
+            f"{begin} asks to wait because the token's rate limit is used up ({said}); try again later"
+        )
     if error.status == 403:
         return AccessError(f"{begin} does not allow it ({said}). The token lacks permission: {PERMISSION}")
     if error.status == 404:
