@@ -72,8 +72,8 @@ def test_what_a_function_returns_is_a_score_or_an_error_and_never_a_zero_by_acci
 
 
 def test_an_error_names_what_was_returned() -> None:
-    assert "it returned str: return a ScoreResult, a bool" in parse_result("x").explanation
-    assert "'pass'; there is: status, value, score, passed" in parse_result({"pass": 1}).explanation
+    assert "it returned str; it must return a ScoreResult, a bool" in parse_result("x").explanation
+    assert "'pass'; keys: status, value, score, passed" in parse_result({"pass": 1}).explanation
 
 
 def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
@@ -127,7 +127,7 @@ def test_what_it_raises_is_not_swallowed_here() -> None:
 
 @pytest.mark.parametrize("scope", ["run", "trace", "span", "session", "fleet_run"])
 def test_every_scope_but_item_is_refused(scope: str) -> None:
-    with pytest.raises(UsageError, match="it sees one item of a run"):
+    with pytest.raises(UsageError, match="a scorer sees one item of a run"):
         scorer(scope=scope)
 
 

@@ -50,17 +50,17 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ([], "no JSON object"),
-        ({"expected": 1}, "`expected` is unknown; there is: key, input, expected_output"),
+        ([], "not a JSON object"),
+        ({"expected": 1}, "`expected` is unknown; fields: key, input, expected_output"),
         ({"key": "a"}, "`input` is missing"),
-        ({"input": 1, "metadata": []}, "`metadata` is no object"),
-        ({"input": 1, "events": {}}, "`events` is no list"),
-        ({"input": 1, "events": [1]}, "`events.0` is no object"),
-        ({"input": 1, "key": ""}, "`key` is no name"),
-        ({"input": 1, "key": "a\nb"}, "`key` is no name"),
-        ({"input": 1, "key": "a" * 241}, "`key` is no name"),
-        ({"input": 1, "split": True}, "`split` is no text"),
-        ({"input": {"\ud800": 1}}, "holds half of a surrogate pair"),
+        ({"input": 1, "metadata": []}, "`metadata` is not an object"),
+        ({"input": 1, "events": {}}, "`events` is not a list"),
+        ({"input": 1, "events": [1]}, "`events.0` is not an object"),
+        ({"input": 1, "key": ""}, "`key` is not a valid name"),
+        ({"input": 1, "key": "a\nb"}, "`key` is not a valid name"),
+        ({"input": 1, "key": "a" * 241}, "`key` is not a valid name"),
+        ({"input": 1, "split": True}, "`split` is not text"),
+        ({"input": {"\ud800": 1}}, "contains half of a surrogate pair"),
     ],
 )
 def test_what_is_no_item_is_told(value: object, said: str) -> None:

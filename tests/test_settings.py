@@ -73,8 +73,8 @@ def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('judge = "a"\nbugdet = 5\n', "line 2: `bugdet` is no setting"),
-        ('\n[sources.convex]\ndeploy_key = "x"\n', "line 3: `sources.convex.deploy_key` is no setting"),
+        ('judge = "a"\nbugdet = 5\n', "line 2: `bugdet` is not a setting"),
+        ('\n[sources.convex]\ndeploy_key = "x"\n', "line 3: `sources.convex.deploy_key` is not a setting"),
         ("judge = \n", "line 1"),
         ('budget = "much"\n', "line 1: `budget`"),
         ("budget = -1\n", "line 1: `budget`"),
@@ -178,7 +178,7 @@ def test_a_key_file_is_the_command_line(folder: Path) -> None:
     (folder / "two").write_text(f"{KEY}\n{KEY}\n")
     with pytest.raises(UsageError, match="one line"):
         read(folder, key_file=Path("two"))
-    with pytest.raises(NotFoundError, match="no file"):
+    with pytest.raises(NotFoundError, match=r"file .* not found"):
         read(folder, key_file=Path("none"))
     with pytest.raises(UsageError, match="cannot be read"):
         read(folder, key_file=Path())
@@ -300,7 +300,7 @@ def test_without_an_address_a_key_goes_to_its_vendor(folder: Path, name: str) ->
 
 @pytest.mark.parametrize("damaged", ["sk-ant-one\nsk-ant-two", "sk-ant-k\u00e9y", "sk-ant-\u200b"])
 def test_a_damaged_key_is_told_before_it_is_sent(folder: Path, damaged: str) -> None:
-    with pytest.raises(UsageError, match=r"OPENAI_API_KEY \(environment\) is damaged") as caught:
+    with pytest.raises(UsageError, match=r"OPENAI_API_KEY \(environment\) contains invalid characters") as caught:
         read(folder, {"OPENAI_API_KEY": damaged}).provider("openai")
     assert "sk-ant" not in message(caught)
 
@@ -426,13 +426,13 @@ def test_a_password_in_the_address_goes_with_it_and_is_never_shown(folder: Path)
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("mysql://u@h/d", "is no postgresql://"),
-        ("postgresql://u@h", "is no postgresql://"),
-        ("postgresql://u:hidd/en@h/d", "is no postgresql://"),
-        ("postgresql://u:hidd@en@h/d", "is no postgresql://"),
-        ("postgresql://u@h:hidden/d", "is no postgresql://"),
-        ("postgresql://u@h1,h2/d", "is no postgresql://"),
-        ("postgresql://u@h/d#hidden", "is no postgresql://"),
+        ("mysql://u@h/d", "is not postgresql://"),
+        ("postgresql://u@h", "is not postgresql://"),
+        ("postgresql://u:hidd/en@h/d", "is not postgresql://"),
+        ("postgresql://u:hidd@en@h/d", "is not postgresql://"),
+        ("postgresql://u@h:hidden/d", "is not postgresql://"),
+        ("postgresql://u@h1,h2/d", "is not postgresql://"),
+        ("postgresql://u@h/d#hidden", "is not postgresql://"),
         ("postgresql://u@h/d?passfile=/home/u/hidden", "has a parameter 'passfile'"),
         ("postgresql://u@h/d?service=hidden", "has a parameter 'service'"),
         ("postgresql://u@h/d?options=-chidden", "has a parameter 'options'"),

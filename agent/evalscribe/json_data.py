@@ -10,7 +10,7 @@ from evalscribe.errors import DataError
 from evalscribe.text import cut, one_line
 
 MAX_INDEX_DIGITS = 9
-"""Most digits of a list index."""
+"""Maximum digits of a list index."""
 
 
 def get_member(value: JsonValue, name: str) -> JsonValue:
@@ -34,7 +34,7 @@ def to_text(value: JsonValue) -> str:
 
 
 MAX_DEPTH = 100
-"""Most levels of nesting that are read; a deployment stores at most 64."""
+"""Maximum levels of nesting that are read; a deployment stores at most 64."""
 
 
 def clean_json(value: object) -> object:
@@ -168,7 +168,7 @@ class StrictJson:
         except RecursionError:
             raise DataError("JSON nested too deeply") from None
         except json.JSONDecodeError as error:
-            raise InvalidJson(f"no valid JSON: {error.msg} at character {error.pos + 1}") from None
+            raise InvalidJson(f"invalid JSON: {error.msg} at character {error.pos + 1}") from None
         return self.checked(value)
 
     def checked(self, value: object) -> object:
@@ -213,7 +213,7 @@ def parse_json(raw: bytes) -> object:
     except RecursionError:
         raise DataError("JSON nested too deeply") from None
     except ValueError as error:
-        raise DataError(f"no valid JSON: {error}") from None
+        raise DataError(f"invalid JSON: {error}") from None
 
 
 def require_object(value: object, what: str) -> JsonObject:

@@ -97,7 +97,7 @@ def test_a_file_by_its_path_judges_as_it_is(shelf: CollectionStore, prompts: Pro
 
 
 def test_another_collection_must_be_there(shelf: CollectionStore, prompts: Prompts) -> None:
-    with pytest.raises(NotFoundError, match="no collection 'c9'"):
+    with pytest.raises(NotFoundError, match="collection 'c9' not found"):
         create_rubric(shelf, prompts, "polite", "c9")
     shelf.add_collection(Collection(id="c9", name="nine"))
     assert create_rubric(shelf, prompts, "polite", "c9").rubric.version == 1
@@ -106,7 +106,7 @@ def test_another_collection_must_be_there(shelf: CollectionStore, prompts: Promp
 
 def test_names_that_are_not_there(shelf: CollectionStore, prompts: Prompts) -> None:
     for name in ("rude", "rude@1", "polite@2"):
-        with pytest.raises(NotFoundError, match="there is"):
+        with pytest.raises(NotFoundError, match="not found"):
             store_rubric(shelf, prompts, name)
     with pytest.raises(NotFoundError, match="polite"):
         find_rubric(shelf, prompts, "rude")
@@ -138,7 +138,7 @@ def test_the_list_tells_file_version_and_whether_they_differ(
 def test_checking_tells_each_file(prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
     good, bad, missing = validate_rubrics(prompts, ("polite", str(folder / "prompts/rubrics/broken.yaml"), "none.yaml"))
-    assert (good.problem, missing.problem) == (None, "there is no file none.yaml")
+    assert (good.problem, missing.problem) == (None, "file none.yaml not found")
     assert bad.problem is not None
     assert bad.problem.startswith(f"{folder}/prompts/rubrics/broken.yaml:1: rubric_text:")
 

@@ -69,7 +69,7 @@ def test_a_trial_needs_no_category() -> None:
     [
         ("y", UsageError, "b/y, c/y"),
         ("nothing", NotFoundError, "a/x, b/z, b/y, c/y"),
-        ("", NotFoundError, "no failed eval of run run1"),
+        ("", NotFoundError, "run run1"),
     ],
 )
 def test_a_name_is_never_guessed(name: str, error: type[EvalscribeError], said: str) -> None:

@@ -57,7 +57,7 @@ def test_a_file_becomes_agent_runs(client: Client, tmp_path: Path) -> None:
     assert run.id == ids[0]
     assert run.metadata["scores"] == {"reward": 0.0}
     assert run.transcripts[0].messages[-1].content == "Trial 0 says no."
-    with pytest.raises(NotFoundError, match="no agent run 'x' in collection 'Shop'"):
+    with pytest.raises(NotFoundError, match="agent run 'x' not found in collection 'Shop'"):
         client.get_agent_run("Shop", "x")
 
 
@@ -121,7 +121,9 @@ def test_names_are_paths(providers: Providers, client: Client, collection: str, 
     assert names("failures/causes/v1") == ["failures/causes/v1"]
     with pytest.raises(NotFoundError) as missing:
         client.get_result_set(collection, "failures/v1")
-    assert str(missing.value).startswith("no result set 'failures/v1' in collection 'Shop'; there is: failures/causes/")
+    assert str(missing.value).startswith(
+        "result set 'failures/v1' not found in collection 'Shop'; result sets: failures/causes/"
+    )
 
 
 async def test_it_works_where_a_loop_runs_already(
@@ -138,7 +140,7 @@ def test_the_collection_may_be_configured(
 ) -> None:
     providers.fixed = "Well."
     client.create_collection("another")
-    with pytest.raises(UsageError, match="which collection"):
+    with pytest.raises(UsageError, match="there are several collections"):
         client.list_result_sets()
     monkeypatch.setenv("EVALSCRIBE_COLLECTION_ID", "shop")
     with Client() as configured:
@@ -153,7 +155,7 @@ def test_the_collection_may_be_configured(
     [
         ({"requests": []}, "requests is empty"),
         ({"model_string": None}, "model_string is missing: give provider/model, such as openai/gpt-5-mini"),
-        ({"model_string": "gpt-5-mini"}, "names no model"),
+        ({"model_string": "gpt-5-mini"}, "is not a model: use"),
         ({"model_string": "nobody/gpt-5-mini"}, "nobody/gpt-5-mini names no model"),
         ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
     ],
@@ -164,7 +166,7 @@ def test_what_cannot_be_asked(
     asked = {"requests": [LLMRequest(prompt="Why?")], "model_string": MODEL, "collection_id": collection, **fields}
     with pytest.raises(UsageError, match=told):
         client.submit_llm_requests(**asked)
-    with pytest.raises(NotFoundError, match="there is no collection 'nowhere'; there is: Shop"):
+    with pytest.raises(NotFoundError, match="collection 'nowhere' not found; collections: Shop"):
         client.submit_llm_requests("nowhere", [LLMRequest(prompt="Why?")], MODEL)
     assert providers.calls == []
 

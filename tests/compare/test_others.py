@@ -31,7 +31,7 @@ def test_a_run_that_names_few_beside_another_suite_passed_more_than_is_counted()
     assert build_matrix([*([one] for one in few)]).columns[0].passed == 20
     found = build_matrix([*([one] for one in few), [played("aaaaaaaa1", {"y/1": "p", "y/2": "f"}, experiment="y")]])
     assert (found.columns[0].passed, found.unnamed) == (1, 0)
-    assert "cccccccc, dddddddd passed more often than is said here" in found.notes[-1]
+    assert "cccccccc, dddddddd passed more often than shown here" in found.notes[-1]
 
 
 def test_what_is_not_the_same_everywhere_is_said() -> None:

@@ -163,7 +163,8 @@ def test_runs_of_other_experiments_are_compared_with_a_warning() -> None:
     moved = other.run.model_copy(update={"experiment": "no_guidelines"})
     found = compare_sides([played("a", {"x/1": "p"})], [type(other)(moved, other.graded)])
     assert found.notes == (
-        "The experiments differ (default and no_guidelines): what changed may be the experiment, not the model.",
+        "The experiments differ (default and no_guidelines): "
+        "the change may come from the experiment rather than the model.",
     )
 
 

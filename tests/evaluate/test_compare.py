@@ -36,7 +36,7 @@ def test_a_rise_beyond_luck_has_improved() -> None:
 def test_one_to_five_flips_one_way_are_too_few_to_tell(flips: int) -> None:
     found = compare_experiment_runs(side(tries(50)), side(tries(50 - flips, flips), of="candidate"))
     assert found.verdict == "inconclusive"
-    assert "too few flips to tell" in found.said
+    assert "too few changed results to tell" in found.said
     assert len(found.regressed) == flips
 
 
@@ -49,13 +49,13 @@ def test_flips_both_ways_say_what_could_have_been_seen() -> None:
     assert found.verdict == "no-detectable-change"
     assert found.passes is not None
     assert found.passes.detectable is not None
-    assert f"{found.passes.detectable * 100:.1f} points would have been seen" in found.said
+    assert f"{found.passes.detectable * 100:.1f} points would have been detected" in found.said
 
 
 def test_so_few_items_can_show_nothing() -> None:
     found = compare_experiment_runs(side(tries(5)), side(tries(0, 5), of="candidate"))
     assert found.verdict == "inconclusive"
-    assert "5 items are too few" in found.said
+    assert "too few items" in found.said
 
 
 def test_other_items_or_scorers_are_not_comparable_and_nothing_is_computed() -> None:
@@ -97,16 +97,19 @@ def test_a_mismatch_that_is_allowed_leaves_out_what_is_not_shared() -> None:
     found = compare_experiment_runs(base, candidate, allow_mismatch=True)
     assert (found.items, found.base.passed, found.candidate.passed) == (9, 9, 9)
     assert found.verdict == "no-detectable-change"
-    assert found.notes[0] == "Only what both runs share is compared: 2 items left out; passing is judged by contains."
+    assert found.notes[0] == (
+        "Only items that both runs share are compared: 2 items left out; passing is judged by contains."
+    )
 
 
 def test_runs_that_share_nothing_are_not_comparable_even_then() -> None:
     candidate = side({"b": "p"}, of="candidate", dataset="dsv-2")
     found = compare_experiment_runs(side({"a": "p"}), candidate, allow_mismatch=True)
     assert found.verdict == "not-comparable"
-    assert found.said.endswith("They share no item.")
+    assert found.said.endswith("They share no items.")
     other = side({"a": "p"}, of="candidate", bindings=[binding("limits")])
-    assert compare_experiment_runs(side({"a": "p"}), other, allow_mismatch=True).said.endswith("an item has to pass.")
+    found = compare_experiment_runs(side({"a": "p"}), other, allow_mismatch=True)
+    assert found.said.endswith("They share no required scorer.")
 
 
 def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
@@ -118,8 +121,8 @@ def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
     assert (found.items, found.judged, found.coverage) == (40, 33, 33 / 40)
     assert found.candidate.rate == 33 / 40
     assert found.candidate.rate_of_scored == 1
-    assert found.warnings[0].startswith("7 items gave no answer in the candidate and did in the base: i33, i34")
-    assert found.warnings[1].startswith("Counted as failures, the tries without a verdict")
+    assert found.warnings[0].startswith("7 items gave no answer in the candidate but did in the base: i33, i34")
+    assert found.warnings[1].startswith("If trials without a verdict counted as failures")
 
 
 def test_too_much_that_is_unknown_is_inconclusive_whatever_the_rest_says() -> None:
@@ -136,7 +139,7 @@ def test_a_run_that_did_not_end_says_what_it_lacks() -> None:
     candidate = side(tries(7), of="candidate", items=dict.fromkeys(tries(10), "asked"), state="cancelled")
     found = compare_experiment_runs(side(tries(10)), candidate)
     assert found.candidate.missing == 3
-    assert found.warnings == ("The candidate run cancelled: what it did not try is missing here.",)
+    assert found.warnings == ("The candidate run cancelled: trials that it did not run are missing here.",)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_clusters_are_the_observations() -> None:
     found = compare_experiment_runs(side(base, clusters=clusters), side(now, of="b", clusters=clusters))
     assert found.clusters == 4
     assert found.verdict == "inconclusive"
-    assert "4 clusters of items are too few" in found.said
+    assert "too few clusters" in found.said
 
 
 def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean() -> None:

@@ -122,15 +122,15 @@ def test_regressions_take_the_baseline_of_new_failures() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"no_new_failures_vs": "main"}, "over another dataset version"),
-        ({"max_regressions": 5, "baseline": "main"}, "over another dataset version"),
+        ({"no_new_failures_vs": "main"}, "another dataset version"),
+        ({"max_regressions": 5, "baseline": "main"}, "another dataset version"),
         ({"max_regressions": 5}, "no baseline is named"),
-        ({"min_kappa": 0.5}, "no labels"),
-        ({"min_balanced_accuracy": 0.5}, "no labels"),
+        ({"min_kappa": 0.5}, "no trial has both"),
+        ({"min_balanced_accuracy": 0.5}, "no trial has both"),
     ],
 )
 def test_what_cannot_be_decided_is_not_passed(config: dict[str, Any], said: str) -> None:
-    base = {"main": Baseline(why_not="it is over another dataset version")}
+    base = {"main": Baseline(why_not="it uses another dataset version")}
     found = decided(summary(20, 20), base, **config)
     assert (only(found).verdict, found.passed) == ("inconclusive", False)
     assert said in only(found).said
@@ -153,7 +153,7 @@ def test_a_run_that_was_not_completed_never_passes(state: str) -> None:
 
 def test_the_line_says_what_was_seen_and_how_sure_it_is() -> None:
     found = decided(summary(18, 20), min_pass_rate=0.95)
-    assert headline(found) == "gate failed: pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed"
+    assert headline(found) == "gate failed: pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % required"
 
 
 def test_beside_the_bound_stands_what_a_run_of_this_size_can_tell() -> None:
@@ -166,7 +166,7 @@ def test_beside_the_bound_stands_what_a_run_of_this_size_can_tell() -> None:
 
 def test_the_first_failed_clause_leads_and_others_are_counted() -> None:
     found = decided(summary(10, 20), passed_threshold=0.2, min_pass_rate=0.9, max_failed_items=1)
-    assert headline(found).endswith("at least 90 % needed; and 1 other clause")
+    assert headline(found).endswith("at least 90 % required; and 1 other clause")
 
 
 @pytest.mark.parametrize(("of", "bound"), [(5, 0.7), (20, 0.9), (30, 0.5), (50, 0.95)])

@@ -112,7 +112,7 @@ async def test_what_cannot_be_put_together_is_other_and_told() -> None:
     found = await cluster_observations(Model(lambda _: None), given, room=10_000, lanes=1)
     assert found.clusters == ()
     assert [one.id for one in found.other] == [one.id for one in given]
-    assert found.notes == ("10 lines of observations could not be put together: the model refused",)
+    assert found.notes == ("10 lines of observations could not be clustered: the model refused",)
 
 
 async def test_a_text_of_several_lines_is_one_line_and_no_id() -> None:

@@ -115,7 +115,7 @@ def test_an_answer_that_names_another_host_is_not_followed(server: GitHubServer,
 
 
 REFUSALS = {
-    "key": (problem(401, "Bad credentials"), AccessError, "does not take the token"),
+    "key": (problem(401, "Bad credentials"), AccessError, "rejected the token"),
     "scope": (problem(403, "Resource not accessible by integration"), AccessError, "pull-requests: write"),
     "unseen": (problem(404, "Not Found"), AccessError, "no such repository"),
     "rate": (RATE_LIMITED, UnavailableError, "rate limit"),
@@ -127,7 +127,7 @@ REFUSALS = {
     "too many": (problem(429, "slow down", Retry_After="3600"), UnavailableError, "wait"),
     "invalid": (problem(422, "Validation Failed", "No commits between main and x"), DataError, "No commits between"),
     "broken": (problem(502, "Server Error"), UnavailableError, "502"),
-    "gone": (GONE, UnavailableError, "does not answer"),
+    "gone": (GONE, UnavailableError, "did not respond"),
     "page": (Answer(200, "<html>sign in</html>"), UnavailableError, "not GitHub's API"),
     "other shape": (Answer(200, [{"head": 3}]), UnavailableError, "not GitHub's API"),
     "elsewhere": (Answer(301, {}, {"Location": "https://evil.example/x"}), UnavailableError, "not GitHub's API"),
@@ -192,5 +192,5 @@ def test_a_token_is_checked_without_changing_anything(server: GitHubServer, forg
     forge.check()
     assert [(request.method, request.path) for request in server.requests] == [("GET", "/meta")]
     server.token = "another"
-    with pytest.raises(AccessError, match="does not take the token"):
+    with pytest.raises(AccessError, match="rejected the token"):
         forge.check()

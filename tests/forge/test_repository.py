@@ -290,7 +290,7 @@ def test_linked_work_trees_submodules_and_subfolders(work: Work, tmp_path: Path)
         assert found.read(made, PATH) == "x"
     assert open_repository(top / "sub/deep").root == top / "sub"
     git(top, "commit", "-q", "-m", "sub")
-    with pytest.raises(UsageError, match="no regular file"):
+    with pytest.raises(UsageError, match="cannot be a regular file"):
         open_repository(top).commit({"sub": "x"}, parent="HEAD", branch="b", message="m")
 
 
@@ -376,7 +376,7 @@ def test_push_is_refused_not_forced(work: Work, found: GitRepository, tmp_path: 
 def test_a_server_that_says_nothing_is_not_waited_for_forever(work: Work) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         git(work.folder, "remote", "add", "silent", f"git://127.0.0.1:{silent.getsockname()[1]}/a/b")
-        with pytest.raises(UnavailableError, match="cannot reach silent: no answer within"):
+        with pytest.raises(UnavailableError, match="cannot reach silent: no response within"):
             Remotes(GitFolder(work.folder), answer_s=0.3).fetch("silent", None)
 
 

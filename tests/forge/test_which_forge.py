@@ -45,7 +45,7 @@ def test_without_a_token_it_is_said_where_one_would_help(tmp_path: Path) -> None
 
 def test_an_api_of_another_server_is_named(tmp_path: Path) -> None:
     settings = load(Options(api_url=ENTERPRISE), tmp_path, {"GITHUB_TOKEN": "t"})
-    assert f"{ENTERPRISE} is not that of git.example" in (advice(settings, "https://git.example/ada/evals") or "")
+    assert f"{ENTERPRISE} does not belong to git.example" in (advice(settings, "https://git.example/ada/evals") or "")
     assert advice(load(Options(), tmp_path, {"GITHUB_TOKEN": "t"}), "https://git.example/ada/evals") is None
 
 

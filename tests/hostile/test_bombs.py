@@ -64,7 +64,7 @@ CASES: dict[str, list[tuple[str, Bomb, str, int]]] = {
         ("target", FAILED, "answered 500", 1),
     ],
     "github": [
-        ("github", GZIP, "UnavailableError: cannot look whether the token is taken", 1),
+        ("github", GZIP, "UnavailableError: cannot check the token", 1),
         ("github", NESTED, "compressed more than once", 1),
     ],
 }

@@ -145,7 +145,7 @@ def test_refusals_leave_everything_as_it_was(work: Path, folder: ReportsFolder, 
 def test_no_repository(tmp_path: Path) -> None:
     folder = ReportsFolder(tmp_path / "reports")
     path = folder.write(NAME, "x")
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="not in a git repository"):
         folder.commit(path, "x")
     assert path.exists()
 

@@ -238,10 +238,10 @@ def test_a_ref_that_is_no_commit(work: Clone, ref: str) -> None:
 
 
 def test_without_a_repository_or_a_commit(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="not in a git repository"):
         ReportsFolder(tmp_path / "reports").merged()
     work = alone(tmp_path)
-    with pytest.raises(UsageError, match="no commit in this repository yet"):
+    with pytest.raises(UsageError, match="this repository has no commits yet"):
         ReportsFolder(work.reports).merged()
 
 

@@ -66,7 +66,7 @@ def test_lists_of_a_run_are_cut_and_counted() -> None:
         version=1,
         dataset_version_id="d",
         state="failed",
-        reason="interrupted: `evalscribe experiments runs resume r` goes on with it",
+        reason="interrupted: continue with `evalscribe experiments runs resume r`",
         created_at=NOW,
         items=1,
         repetitions=1,
@@ -81,5 +81,5 @@ def test_lists_of_a_run_are_cut_and_counted() -> None:
     )
     assert report.gate is not None
     assert len(report.summary.flaky) == len(report.gate.clauses[0].items) == MOST_NAMED
-    assert notes == ("flaky: 3 more are not named", "items of no_new_failures_vs: 3 more are not named")
-    assert report.summary.reason == "interrupted: resume_experiment_run goes on with it"
+    assert notes == ("flaky: 3 more are not listed", "items of no_new_failures_vs: 3 more are not listed")
+    assert report.summary.reason == "interrupted: continue with resume_experiment_run"

@@ -19,7 +19,7 @@ PATIENCE_S = 300
 """Seconds after which a server that does not answer fails the test."""
 DEEP = 5_000
 HOSTILE = {
-    "half a character": '"\\ud800"',
+    "an invalid character": '"\\ud800"',
     "NUL": '"a\\u0000b"',
     "huge number": "1" + "0" * 400,
     "endless number": "-1" + "0" * 5_000,

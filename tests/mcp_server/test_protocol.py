@@ -145,10 +145,10 @@ async def test_no_link_leads_an_import_out_of_the_workspace(place: ServerWorkspa
         done = await said(connected, "import_file", path="runs")
         assert [file["name"] for file in done["files"]] == ["runs/own.jsonl"]
         for path, words in (
-            ("shot", "leads out"),
-            ("shot/failed_evals.json", "outside of the workspace"),
-            ("runs/folder", "outside of the workspace"),
-            ("runs/folder/a.jsonl", "outside of the workspace"),
+            ("shot", "points outside the snapshot"),
+            ("shot/failed_evals.json", "outside the workspace"),
+            ("runs/folder", "outside the workspace"),
+            ("runs/folder/a.jsonl", "outside the workspace"),
         ):
             refused = await connected.call_tool("import_file", {"path": path})
             assert refused.is_error, path

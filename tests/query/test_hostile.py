@@ -353,20 +353,20 @@ def test_rows_and_cells_are_bounded(here: Tables, there: Tables) -> None:
 
 
 def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
-    with pytest.raises(UsageError, match="line 1, column 33: this cannot be read: something is missing here"):
+    with pytest.raises(UsageError, match="line 1, column 33: this cannot be parsed: something is missing here"):
         check_query("SELECT id FROM agent_runs WHERE drop table", "sqlite")
 
 
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SHOW TABLES", "only SELECT is run here, not SHOW"),
-        ("SELECT current_date", "current_date is not offered here"),
-        ("SELECT interval '1 day'", "an interval is no value here"),
+        ("SHOW TABLES", "only SELECT is allowed, not SHOW"),
+        ("SELECT current_date", "current_date is not available"),
+        ("SELECT interval '1 day'", "an interval cannot stand alone"),
         ("SELECT '2026-01-01'::date + interval '1 day 2 hours'", "one whole number and one unit"),
         ("SELECT '2026-01-01'::timestamp - '2026-01-01'::date", r"write extract\(epoch from a - b\)"),
-        ("SELECT '2026-01-01'::timestamp + 1", "timestamp and bigint do not go together here"),
-        ("SELECT metadata_json[0] FROM agent_runs", r"only JSON\['key'\] is read so"),
+        ("SELECT '2026-01-01'::timestamp + 1", "timestamp and bigint cannot be combined here"),
+        ("SELECT metadata_json[0] FROM agent_runs", r"subscripts support only JSON\['key'\]"),
     ],
 )
 def test_what_is_not_offered_is_said_once_and_with_a_way_out(

@@ -84,7 +84,7 @@ CASES = [
     pytest.param(failure(MALFORMED), NotFoundError, "copy the id from the run's address", id="malformed id"),
     pytest.param(failure(FOREIGN), NotFoundError, "copy the id from the run's address", id="id of another table"),
     pytest.param(
-        failure(NO_FUNCTION), UnavailableError, "is not deployed there, or the key is no admin key", id="none"
+        failure(NO_FUNCTION), UnavailableError, "is not deployed there, or the key is not an admin key", id="none"
     ),
     pytest.param(failure("\nUncaught Error: fetch failed"), UnavailableError, "could not list", id="function throws"),
     pytest.param(refusal(503, "Overloaded", "later"), UnavailableError, "Overloaded: later", id="overloaded"),

@@ -96,7 +96,7 @@ async def test_no_such_run(deployment: Deployment) -> None:
         pytest.param(refusal(403, "BadDeployKey", "invalid"), AccessError, "BadDeployKey", id="key of another"),
         pytest.param(refusal(400, "InvalidAdminKey", "no"), AccessError, "InvalidAdminKey", id="bare key"),
         pytest.param(refusal(400, "BadJsonBody", "no"), UnavailableError, "BadJsonBody", id="bad body"),
-        pytest.param(failure(NO_FUNCTION), UnavailableError, "not deployed there, or the key is no", id="no function"),
+        pytest.param(failure(NO_FUNCTION), UnavailableError, "not deployed there, or the key is not", id="no function"),
         pytest.param(failure(""), UnavailableError, "[Request ID: f43d00aa11bb22cc] Server Error", id="withheld"),
         pytest.param(
             failure('\nArgumentValidationError: Value does not match validator.\nPath: .runId\nValue: "nope"'),

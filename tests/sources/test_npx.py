@@ -132,5 +132,5 @@ async def test_npx_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_folder_must_have_a_package(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"package\.json"):
         open_npx(tmp_path, RUN_ID, Links())
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         open_npx(tmp_path / "none", RUN_ID, Links())

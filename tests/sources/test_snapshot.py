@@ -143,7 +143,7 @@ async def test_no_secret_is_written(tmp_path: Path) -> None:
 def test_a_folder_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
     folder = snapshot(tmp_path / "a")
     before = (folder / "failed_evals.json").read_bytes()
-    with pytest.raises(UsageError, match="holds run"):
+    with pytest.raises(UsageError, match="contains run"):
         SnapshotWriter(folder, "another")
     assert (folder / "failed_evals.json").read_bytes() == before
     SnapshotWriter(folder, RUN_ID)
@@ -161,7 +161,7 @@ def test_a_planted_link_does_not_lead_the_writer_elsewhere(tmp_path: Path) -> No
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "debug").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="leads elsewhere"):
+    with pytest.raises(UsageError, match="points outside the folder"):
         SnapshotWriter(tmp_path / "out", RUN_ID)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

@@ -76,7 +76,7 @@ def test_a_collection_shows_only_its_runs(archive: RunStore) -> None:
     assert archive.transcript(TALK.id, "c2") is None
     assert archive.transcript(TALK.id, "c1") is not None
     for asked in (lambda: archive.runs("c9"), lambda: archive.add("c9", [RUN], []), lambda: archive.remove("c9", "r1")):
-        with pytest.raises(NotFoundError, match="no collection 'c9'; there is: c1, c2"):
+        with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1, c2"):
             asked()
 
 
@@ -147,7 +147,7 @@ def test_a_batch_is_stored_whole_or_not_at_all(archive: RunStore) -> None:
     with pytest.raises(DataError, match="'r9' came without its run"):
         archive.add("c1", [RUN], [RICH, lost])
     half = record(3).model_copy(update={"documents": (Document(role="log", path="p", text="\ud800"),)})
-    with pytest.raises(DataError, match="half a character"):
+    with pytest.raises(DataError, match="an invalid character"):
         archive.add("c1", [RUN], [RICH, half])
     assert archive.runs("c1") == ()
     assert archive.record("e1") is None

@@ -121,7 +121,7 @@ def test_another_programs_database(folder: Path) -> None:
     folder.mkdir()
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
         raw.execute("CREATE TABLE runs (mine TEXT)")
-    with pytest.raises(DataError, match="is no store of evalscribe"):
+    with pytest.raises(DataError, match="is not a store of evalscribe"):
         open_store(folder)
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("runs",)]

@@ -103,7 +103,10 @@ def test_what_no_server_can_hold_is_replaced(sets: ResultSetStore) -> None:
 
 def test_one_at_a_time_works_on_a_set(sets: ResultSetStore, place: Path | str) -> None:
     with closing(open_result_sets(place)) as other, sets.lock("s1"):
-        with pytest.raises(UnavailableError, match="another process is asking for this result set"), other.lock("s1"):
+        with (
+            pytest.raises(UnavailableError, match="another process is already working on this result set"),
+            other.lock("s1"),
+        ):
             pass
         with other.lock("s2"):
             pass

@@ -44,7 +44,7 @@ def test_a_collection_goes_only_when_it_is_empty(shelf: CollectionStore) -> None
             shelf.remove_collection(collection_id)
     shelf.remove_collection("c1")
     assert [one.id for one in shelf.collections()] == ["c2", "c3"]
-    with pytest.raises(NotFoundError, match="no collection 'c1'; there is: c2, c3"):
+    with pytest.raises(NotFoundError, match="collection 'c1' not found; available: c2, c3"):
         shelf.remove_collection("c1")
     shelf.add_collection(HERE)
     assert shelf.rubrics("c1") == ()
@@ -79,14 +79,14 @@ def test_what_is_not_there(shelf: CollectionStore) -> None:
         lambda: shelf.add_label_set("c9", LABELS),
         lambda: shelf.label_sets("c9"),
     ):
-        with pytest.raises(NotFoundError, match="no collection 'c9'; there is: c1"):
+        with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1"):
             asked()
-    with pytest.raises(NotFoundError, match=r"no rubric 'rude'.*; there is: polite"):
+    with pytest.raises(NotFoundError, match=r"rubric 'rude'.* not found; available: polite"):
         shelf.rubric("c1", "rude")
     for version in (0, -1, 2, 2**70):
-        with pytest.raises(NotFoundError, match=rf"no version {version}\b.*; there is: 1 to 1"):
+        with pytest.raises(NotFoundError, match=rf"version {version}\b.* not found; available: 1 to 1"):
             shelf.rubric("c1", "polite", version)
-    with pytest.raises(NotFoundError, match="no label set 'l9'"):
+    with pytest.raises(NotFoundError, match="label set 'l9'"):
         shelf.label_set("c1", "l9")
 
 
@@ -96,7 +96,7 @@ def test_label_sets_are_immutable(shelf: CollectionStore) -> None:
         shelf.add_label_set("c1", labels)
     assert shelf.label_sets("c1") == (LABELS, second)
     assert shelf.label_set("c1", "a") == second
-    with pytest.raises(UsageError, match="'a' is there and differs"):
+    with pytest.raises(UsageError, match="'a' already exists with other content"):
         shelf.add_label_set("c1", LABELS.model_copy(update={"id": "a"}))
 
 

@@ -75,7 +75,9 @@ def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -
     ("listed", "options", "says"),
     [
         pytest.param(False, (), "does not list `convex`", id="not listed"),
-        pytest.param(True, ("--deployment", "http://127.0.0.1:9"), "--deployment is for HTTP", id="deployment"),
+        pytest.param(
+            True, ("--deployment", "http://127.0.0.1:9"), "--deployment works only over HTTP", id="deployment"
+        ),
     ],
 )
 def test_unsupported_npx_settings_are_refused_before_it_starts(

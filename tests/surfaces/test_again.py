@@ -145,7 +145,9 @@ def test_a_commit_holds_only_the_report(repository: Workspace, made: Path) -> No
     assert git(repository.folder, "rev-list", "--count", "HEAD") == "2", "nothing new, no second commit"
 
 
-@pytest.mark.parametrize("reason", ["HEAD is detached", "merge", "ignores", "who you are", "no git repository"])
+@pytest.mark.parametrize(
+    "reason", ["HEAD is detached", "merge", "ignores", "no author is configured", "not in a git repository"]
+)
 def test_a_commit_that_cannot_be_is_refused_and_the_report_stays(
     reason: str, repository: Workspace, made: Path, tmp_path: Path
 ) -> None:
@@ -157,7 +159,7 @@ def test_a_commit_that_cannot_be_is_refused_and_the_report_stays(
         (folder / ".git" / "MERGE_HEAD").write_text(git(folder, "rev-parse", "HEAD") + "\n")
     elif reason == "ignores":
         (folder / ".gitignore").write_text("reports/\n")
-    elif reason == "who you are":
+    elif reason == "no author is configured":
         git(folder, "config", "--unset", "user.name")
         git(folder, "config", "--unset", "user.email")
     else:

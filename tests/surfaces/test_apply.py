@@ -442,7 +442,7 @@ def test_no_such_recommendation(
 
 def test_no_such_repository(analyzed: Workspace, tmp_path: Path) -> None:
     said = analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path, code=64).err
-    assert said.startswith(f"evalscribe: {tmp_path} is in no git repository with a working tree.\n")
+    assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\n")
     assert said.endswith(" --repo DIR.\n")
     none = analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path / "none", code=64).err
     assert "none is no folder.\nThe eval suite's folder is named with --repo DIR.\n" in none

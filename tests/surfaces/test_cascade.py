@@ -180,7 +180,7 @@ def test_the_models_are_those_of_the_settings_and_the_command_line(workspace: Wo
         (["--cascade", "--judge", "rules"], "", "--cascade asks models"),
         (["--judge", "rules", "--rubric", "failure"], "", "--rubric needs a model"),
         (["--rubric", "helpfulness"], "", "judges no failures"),
-        (["--cascade"], "[cascade]\ncheap = 'x'\n", "line 2: `cascade.cheap` is no setting"),
+        (["--cascade"], "[cascade]\ncheap = 'x'\n", "line 2: `cascade.cheap` is not a setting"),
         (["--cascade"], "[cascade]\n\n[cascade.tags.a]\nabout = 'x'\n", "`cascade.tags.a.rubric` field required"),
         (["--cascade"], "[cascade.tags.'No Tag']\nabout = 'x'\nrubric = 'y'\n", "line 1: `cascade.tags.No Tag`"),
     ],

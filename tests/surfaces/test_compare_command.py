@@ -221,7 +221,7 @@ def test_a_model_of_a_collection_is_all_its_runs(workspace: Workspace, sides: tu
     assert "# p/old → p/new: 6 worse, 1 better of 8 evals" in ended.out
     assert workspace.report.parent == workspace.folder / "reports" / "p" / "new"
     unknown = workspace.run("compare", "p/other", "new", "--collection", "both", "--judge", "rules", code=66).err
-    assert "no stored run, file or model of a collection" in unknown
+    assert "not a stored run, file or model of a collection" in unknown
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_model_of_several_collections_asks_which_one(workspace: Workspace, sid
     for name, path in zip(("one", "two"), sides, strict=True):
         workspace.run("import", path, "--collection", name, "--model", f"openai/{name}")
     ended = workspace.run("compare", "openai/one", "openai/two", code=64)
-    assert "which collection? Name one with --collection: one, two" in ended.err
+    assert "there are several collections; choose one with --collection: one, two" in ended.err
 
 
 def dear(call: Call) -> Answer:

@@ -51,7 +51,7 @@ def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: Inside) ->
     (inside.folder / "f.jsonl").write_text(f'{LINES}{{"inptu": 1}}\n{{"input": "{secret}"}}\n')
     done = inside.run("datasets", "upload", "tickets", "f.jsonl")
     assert done.out == "tickets: 4 items of f.jsonl: 4 new; 1 line left out. 1 secret hidden.\n"
-    assert done.err.startswith("f.jsonl:4: `inptu` is unknown; there is: key, input, ")
+    assert done.err.startswith("f.jsonl:4: `inptu` is unknown; fields: key, input, ")
     assert secret not in inside.run("datasets", "examples", "list", "tickets", "--include-payload").out
     told = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
     assert (told["added"], told["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)
@@ -101,7 +101,7 @@ def test_lists_for_people_and_for_programs(tickets: Inside) -> None:
     assert len(_jsonl(tickets, "versions", "list", "tickets")) == 1
     assert [json.loads(one)["key"] for one in _jsonl(tickets, "examples", "list", "tickets", "--split", "dev")] == ["a"]
     other = tickets.run("datasets", "examples", "list", "tickets", "--split", "test", code=64)
-    assert "--split 'test': no item is in it; there is: dev" in other.err
+    assert "--split 'test': it has no items; splits: dev" in other.err
     assert "xml" in tickets.run("datasets", "list", "--format", "xml", code=64).err
 
 
@@ -136,7 +136,7 @@ def test_versions_are_compared_restored_and_exported(tickets: Inside) -> None:
 def test_items_are_dealt_out(tickets: Inside) -> None:
     done = tickets.run("datasets", "split", "tickets", "--train", "0.5", "--test", "0.5", "--seed", "3").out
     assert done.startswith("tickets: train ")
-    assert "make 1 together" in tickets.run("datasets", "split", "tickets", "--train", "0.5", code=64).err
+    assert "sum to 1" in tickets.run("datasets", "split", "tickets", "--train", "0.5", code=64).err
 
 
 def test_items_out_of_an_imported_run(inside: Inside) -> None:
@@ -160,8 +160,8 @@ def test_items_out_of_an_imported_run(inside: Inside) -> None:
     assert "1 changed" in inside.run(*one[:4], "--eval", "room-desk/book-small#2", *one[6:]).out
     assert json.loads(_payloads(inside)[0])["expected_output"] == "Fir"
     assert "has no eval 'nope'" in inside.run(*one[:4], "--eval", "nope", code=66).err
-    assert "name that one with --eval" in inside.run(*one[:4], *one[6:], code=64).err
-    assert "there is no run 'nowhere'" in inside.run("datasets", "add-run", "room", "nowhere", code=66).err
+    assert "name it with --eval" in inside.run(*one[:4], *one[6:], code=64).err
+    assert "run 'nowhere' not found" in inside.run("datasets", "add-run", "room", "nowhere", code=66).err
 
 
 def _payloads(inside: Inside) -> list[str]:
@@ -201,10 +201,10 @@ def test_items_out_of_a_run_of_an_experiment(inside: Inside) -> None:
 
 
 def test_what_is_not_there(tickets: Inside) -> None:
-    assert "there is: tickets" in tickets.run("datasets", "show", "nope", code=66).err
-    assert "there is: 1 (dsv-" in tickets.run("datasets", "versions", "export", "tickets", "7", code=66).err
-    assert "there is no file" in tickets.run("datasets", "upload", "tickets", "nope.jsonl", code=66).err
-    assert "taken" in tickets.run("datasets", "create", "--name", "tickets", code=64).err
+    assert "available: tickets" in tickets.run("datasets", "show", "nope", code=66).err
+    assert "versions: 1 (dsv-" in tickets.run("datasets", "versions", "export", "tickets", "7", code=66).err
+    assert "file nope.jsonl not found" in tickets.run("datasets", "upload", "tickets", "nope.jsonl", code=66).err
+    assert "already used" in tickets.run("datasets", "create", "--name", "tickets", code=64).err
     assert "--name" in tickets.run("datasets", "create", code=64).err
     tickets.run("datasets", "create", "--name", "empty")
     assert "no items" in tickets.run("datasets", "publish", "empty", code=64).err

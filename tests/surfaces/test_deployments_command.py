@@ -62,16 +62,16 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
     (workspace.folder / "agent.py").write_text(FUNCTION)
     for place, told, *more in (
         ("python:nowhere:fn", "No module named 'nowhere'"),
-        ("python:agent.py", "--component a=python:agent.py: a function is python:package.module:function"),
-        ("cmd:no-such-program", "there is no program 'no-such-program' on PATH"),
-        ("ftp://x", "write NAME=python:"),
+        ("python:agent.py", "--component a=python:agent.py: write a function as python:package.module:function"),
+        ("cmd:no-such-program", "no executable 'no-such-program' on PATH"),
+        ("ftp://x", "expected NAME=python:"),
         ("http://127.0.0.1:9/", "does not answer"),
         ("http://me:a-secret-word@127.0.0.1/", "holds what looks like a secret"),
-        (f"cmd:cat --key {KEY}", "a command from its environment"),
+        (f"cmd:cat --key {KEY}", "for a command its environment"),
         ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
         ("http://127.0.0.1:9/", "write NAME=ENV_VAR", "--header", "X-Key=the secret itself"),
-        ("cmd:cat", "--header is for components at an address", "--header", "X-Key=HOME"),
-        ("cmd:cat", "no valid JSON", "--smoke-input", "hello"),
+        ("cmd:cat", "--header applies to components at", "--header", "X-Key=HOME"),
+        ("cmd:cat", "invalid JSON", "--smoke-input", "hello"),
         ("cmd:cat", "PROVIDER/MODEL", "--model", "haiku"),
         ("cmd:cat", "is no folder", "--folder", "nowhere"),
         ("cmd:cat", "named twice", "--component", "a=cmd:cat"),
@@ -84,7 +84,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
     failed = workspace.run(
         "deployments", "create", "--component", "a=python:agent:support", "--smoke-input", "3", code=65
     )
-    assert "a fails at the smoke input: TypeError" in failed.err
+    assert "a fails on the smoke input: TypeError" in failed.err
     assert "--component is missing" in workspace.run("deployments", "create", code=64).err
     assert json.loads(workspace.run("deployments", "list", "--format", "json").out) == []
     assert "there is none yet" in workspace.run("deployments", "show", "x", code=66).err
@@ -110,8 +110,8 @@ def test_a_prompt_has_versions_by_content(workspace: Workspace) -> None:
     assert version["model"] == "anthropic/claude-haiku-5-5"
     assert workspace.run("prompts", "show", first.out.strip()).out == shown
     assert "ask" in workspace.run("prompts", "list").out
-    assert "has no version '7'; there is: 1 (pv-" in workspace.run("prompts", "show", "ask@7", code=66).err
-    assert "there is: ask" in workspace.run("prompts", "show", "other", code=66).err
+    assert "has no version '7'; versions: 1 (pv-" in workspace.run("prompts", "show", "ask@7", code=66).err
+    assert "available: ask" in workspace.run("prompts", "show", "other", code=66).err
 
 
 def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:
@@ -120,7 +120,7 @@ def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:
     assert "it names no model" in workspace.run("prompts", "create", file, "--name", "ask", code=64).err
     options = ("--name", "ask", "--model", "nobody/m")
     assert "model nobody/m is not known" in workspace.run("prompts", "create", file, *options, code=64).err
-    assert "there is no file" in workspace.run("prompts", "create", "none.md", "--name", "ask", code=66).err
+    assert "file none.md not found" in workspace.run("prompts", "create", "none.md", "--name", "ask", code=66).err
     assert "--name" in workspace.run("prompts", "create", file, "--name", "prompt-1", code=64).err
     file.write_text("Answer {{input.a|b}}")
     assert "{{input.a|b}} is no variable" in workspace.run("prompts", "create", file, "--name", "ask", code=65).err

@@ -41,7 +41,7 @@ def said(ended: Ended, *words: str) -> None:
         pytest.param(["analyze", "sample", "--budget", "nan"], "budget", id="budget-is-nan"),
         pytest.param(["analyze", "ftp://host/run/x"], "ftp", id="no-web-address"),
         pytest.param(["analyze", "https://host/nothing"], "run", id="url-without-run"),
-        pytest.param(["analyze", "what is this"], "names no run", id="no-run-at-all"),
+        pytest.param(["analyze", "what is this"], "is not a run", id="no-run-at-all"),
         pytest.param(["analyze", "jn7em9ag4xxa9s37nhh83rxw913phxtt", "--via", "pigeon"], "pigeon", id="unknown-way"),
         pytest.param(["analyze", "jn7em9ag4xxa9s37nhh83rxw913phxtt", "--via", "npx"], "--convex-dir", id="npx-where"),
         pytest.param(["explain", "sample"], "which eval", id="no-eval"),
@@ -229,4 +229,4 @@ def test_a_folder_that_was_removed_is_told(
     monkeypatch.chdir(folder)
     folder.rmdir()
     assert run(["collections", "list"]) == 66
-    assert "the working folder is not there any more" in capsys.readouterr().err
+    assert "the working folder no longer exists" in capsys.readouterr().err

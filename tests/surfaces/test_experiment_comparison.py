@@ -28,7 +28,7 @@ def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(inside: In
     made.run("f" * 8 + "p" * 11 + "e", name="candidate", outputs={"q00": "no\nidea"})
     lines = compare(inside).splitlines()
     assert lines[0].startswith("Regressed: the pass rate fell from 100.0 % to 57.9 % (-42.1 points, 95 %: ")
-    assert lines[1] == "! 1 item gave no answer in the candidate and did in the base: q19."
+    assert lines[1] == "! 1 item gave no answer in the candidate but did in the base: q19."
     assert lines[4].split() == ["base", "base", "quality", "20", "0", "0", "0", "0", "100.0", "%", "100.0", "%"]
     assert "19 of 20 items judged in both (95.0 % of the tries)" in lines
     scorers = lines.index("scorers (p corrected for 2)")
@@ -68,14 +68,14 @@ def test_other_scorers_are_refused_with_the_reason(inside: Inside, made: Made) -
     assert "%" not in said
     shown = json.loads(compare(inside, "--format", "json", code=65))
     assert (shown["verdict"], shown["passes"], shown["base"]["rate"]) == ("not-comparable", None, None)
-    assert "They share no scorer that an item has to pass." in compare(inside, "--allow-mismatch", code=65)
+    assert "They share no required scorer." in compare(inside, "--allow-mismatch", code=65)
 
 
 def test_repetitions_tell_flaky_items_and_k_tries(inside: Inside, made: Made) -> None:
     made.run(dict.fromkeys(KEYS, "ppp"), name="base")
     made.run(dict.fromkeys(KEYS, "ppp") | {"q03": "pfp"}, name="candidate")
     lines = compare(inside).splitlines()
-    assert lines[0].startswith("Inconclusive: too few flips to tell; 1 item moved, for the worse")
+    assert lines[0].startswith("Inconclusive: too few changed results to tell; 1 item got worse")
     assert "  q03: passed 3 of 3, now 2 of 3" in lines
     assert "  k = 3      100.0 % to 100.0 %   100.0 % to 95.0 %" in lines
     assert "A/A: flip rate 1.7 % is this experiment's noise floor." in lines
@@ -85,7 +85,7 @@ def test_what_cannot_be_compared_yet_or_at_all_is_said(inside: Inside, made: Mad
     made.run("p" * 20, name="base")
     made.run("p", name="candidate", state="running")
     assert (
-        "is running: it can be compared when it has ended"
+        "is running: runs can be compared once they have ended"
         in inside.run("experiments", "runs", "compare", "base", "candidate", code=64).err
     )
     assert "are the same run" in inside.run("experiments", "runs", "compare", "base", "base", code=64).err

@@ -75,7 +75,7 @@ def test_experiments_are_made_changed_listed_and_shown(ready: Workspace) -> None
     assert json.loads(ready.run("experiments", "show", id, "--version", "1", "--format", "json").out)["number"] == 1
     ready.run("experiments", "archive", id)
     assert json.loads(ready.run("experiments", "list", "--status", "active", "--format", "json").out) == []
-    assert "is none of active" in ready.run("experiments", "list", "--status", "old", code=64).err
+    assert "is unknown; use one of active" in ready.run("experiments", "list", "--status", "old", code=64).err
     _refused(ready)
 
 

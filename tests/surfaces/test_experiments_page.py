@@ -45,11 +45,11 @@ def test_the_walk_through_is_as_the_page_says(workspace: Workspace) -> None:
     printed = walked(workspace, "The first one")
     for pattern in shown("The first one"):
         assert pattern.search(printed), f"not printed: {pattern.pattern}"
-    own, own_scorer = blocks("One of your own", "python")[0], blocks("Your own", "python")[0]
+    own, own_scorer = blocks("Your own experiment", "python")[0], blocks("Your own", "python")[0]
     (workspace.folder / "support_agent.py").write_text(own)
     (workspace.folder / "own_scorers.py").write_text(own_scorer)
-    (workspace.folder / "tickets.jsonl").write_text(blocks("One of your own", "json")[0])
-    printed = walked(workspace, "One of your own")
+    (workspace.folder / "tickets.jsonl").write_text(blocks("Your own experiment", "json")[0])
+    printed = walked(workspace, "Your own experiment")
     assert "gate failed: pass rate 1/2" in printed
     assert "FAILED  t2" in printed
     (workspace.folder / "table.csv").write_text(CSV)

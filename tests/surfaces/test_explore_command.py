@@ -118,7 +118,7 @@ def test_a_model_observes_batch_by_batch_puts_together_and_answers(orders: Works
     with MessagesServer(reads) as server:
         ended = orders.run("explore", QUESTION, "--where", "status = 'failed'", **access(server))
         assert [step(call) for call in server.calls] == ["observe", "observe", "cluster", "answer"]
-        assert "anthropic/claude-opus-5-5 in 4 calls or so: about" in ended.err
+        assert "anthropic/claude-opus-5-5 in about 4 calls: about" in ended.err
     page = orders.report.read_text()
     assert orders.report.parent == orders.folder / "reports" / "p" / "m"
     assert re.fullmatch(r"explore_what-do-the-failures-have-in-common_[0-9a-f]{8}\.md", orders.report.name)
@@ -163,7 +163,7 @@ def test_what_a_model_invents_is_in_no_cluster_and_nothing_that_was_seen_vanishe
     page = orders.report.read_text()
     assert page.count("- (unverified) ") == 6
     assert "It hands over (1), and pays twice." in page
-    assert "2 citations of the answer led nowhere" in page
+    assert "2 citations of the answer could not be resolved" in page
 
 
 def test_a_transcript_that_speaks_for_another_run_is_only_its_own_witness(workspace: Workspace) -> None:
@@ -280,7 +280,7 @@ def test_without_a_model_failures_are_put_together_by_cause(orders: Workspace) -
     assert "- Nothing said of 10 agent runs that passed." in page
     assert re.search(r"### 1\. [\w-]+: \d+ agent runs", page)
     assert re.search(r"`expected actions:\d", page), "what was expected is cited by its lines"
-    assert "The rules do not read the question" in page
+    assert "The rules ignore the question" in page
     assert "(unchanged)" in orders.run("explore", QUESTION, "--judge", "rules").out
     assert "Report:" in ended.out
 
@@ -313,11 +313,11 @@ def test_a_key_in_the_condition_is_in_no_page(orders: Workspace) -> None:
 def test_a_finding_that_cannot_be_read_is_judged_anew(orders: Workspace, kept: str) -> None:
     run_id = explored(orders, "--judge", "rules", "--no-report").members[0].run_id
     orders.run("analyze", run_id, "--judge", "rules")
-    assert any("as the report" in note for note in explored(orders, "--judge", "rules", "--no-report").notes)
+    assert any("taken from the report" in note for note in explored(orders, "--judge", "rules", "--no-report").notes)
     with closing(sqlite3.connect(orders.folder / ".evalscribe" / "store.db")) as store, store:
         store.execute("UPDATE findings SET finding_json = ?", (kept,))
     found = explored(orders, "--judge", "rules", "--no-report")
-    assert not any("as the report" in note for note in found.notes)
+    assert not any("taken from the report" in note for note in found.notes)
     assert len(found.observations) > 0
 
 
@@ -342,8 +342,8 @@ def test_what_people_edited_is_kept(orders: Workspace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        pytest.param([" "], 64, "ask something", id="no question"),
-        pytest.param(["x" * 5000], 64, "4000 are the most", id="a book"),
+        pytest.param([" "], 64, "missing question", id="no question"),
+        pytest.param(["x" * 5000], 64, "the maximum is 4000", id="a book"),
         pytest.param([QUESTION, "--where", "nonsense ="], 64, "--where", id="no SQL"),
         pytest.param([QUESTION, "--where", "DELETE FROM runs"], 64, "--where", id="a write"),
         pytest.param([QUESTION, "--where", "SELECT name FROM agent_runs"], 64, "column `id`", id="no id"),

@@ -135,7 +135,7 @@ def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_la
     assert len(judged) == len(items) - 1
     assert {one["source"]["judge"] for one in judged} == {"rules@1"}
     assert {one["split"] for one in items} <= {"train", "test"}
-    assert "make 1 together" in reviewed.take("--train", "0.5", code=64).err
+    assert "sum to 1" in reviewed.take("--train", "0.5", code=64).err
 
 
 def test_labels_whose_evidence_is_not_at_hand_are_counted_with_what_to_do(reviewed: Reviewed) -> None:
@@ -187,10 +187,14 @@ def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> No
     scorer = ("--builtin-scorer", "json_valid")
     create = ("experiments", "create", "--name", "c", "--dataset-id", "d", "--target-type", "judge", *scorer)
     for options, said, code in (
-        (("--judge", "nobody"), "--judge 'nobody' is none of rules, cascade, or PROVIDER/MODEL of anthropic", 64),
-        (("--judge", "rules", "--prompt-id", "p"), "--prompt-id has no meaning for --target-type judge", 64),
+        (
+            ("--judge", "nobody"),
+            "--judge 'nobody' is unknown; use rules, cascade, or PROVIDER/MODEL with a provider of",
+            64,
+        ),
+        (("--judge", "rules", "--prompt-id", "p"), "--prompt-id does not apply to --target-type judge", 64),
         (("--judge", "rules", "--rubric", "nothing"), "nothing", 66),
-        ((), "which judge? --judge rules, cascade or PROVIDER/MODEL", 64),
+        ((), "missing judge: --judge rules, cascade or PROVIDER/MODEL", 64),
     ):
         assert said in workspace.run(*create, *options, code=code).err
     assert workspace.run("experiments", "list", "--format", "json").out.strip() == "[]"

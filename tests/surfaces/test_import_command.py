@@ -43,7 +43,7 @@ def test_a_file_becomes_a_collection(inside: Inside, file: Path) -> None:
         f"{file.name} (tau-bench)\n"
         f"  {run_id} unknown/unknown, tau-bench: 2 of 4 evals passed, 2 failed\n"
         "  4 new (2 failed, 2 passed)\n"
-        "  left out: 1 x an entry that is no object with a `task_id` (first: [4])\n"
+        "  left out: 1 x an entry that is not an object with a `task_id` (first: [4])\n"
         f"{UNSAID}"
         "Collection: airline run (id airline-run)\n"
         f"Next: evalscribe analyze {run_id}\n"
@@ -69,7 +69,7 @@ def test_where_it_goes(inside: Inside, file: Path) -> None:
     ]
     ended = inside.run("import", file.name, "--collection", "other", "--collection-id", "c-1", code=64)
     assert "c-1" in ended.err
-    assert "which collection? Name one" in inside.run("collections", "show", code=64).err
+    assert "there are several collections; choose one" in inside.run("collections", "show", code=64).err
     assert inside.run("collections", "show", EVALSCRIBE_COLLECTION_ID="mine").out.startswith("airline run (id mine)\n")
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert inside.run("collections", "remove", run_id[:6], "--collection", "mine").out == (
@@ -84,7 +84,7 @@ def test_an_empty_collection_is_deleted(inside: Inside, file: Path) -> None:
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
     said = inside.run("collections", "delete", "first", code=64).err
-    assert "collection 'first' is not empty, it has 1 run.\n" in said
+    assert "collection 'first' is not empty: it has 1 run.\n" in said
     assert "name the runs to take out" in inside.run("collections", "remove", code=64).err
     assert inside.run("collections", "remove", "--all", "--collection", "first").out.startswith("Run ")
     assert inside.run("collections", "delete", "first").out == "There is no collection first any more.\n"
@@ -113,28 +113,28 @@ def test_a_folder(inside: Inside, file: Path, made: Path) -> None:
     assert done["imports"][str(made)]["added"] == {"new": 8, "changed": 0, "same": 0}
     assert list(done["passed_over"]) == ["runs/notes.md"]
     text = inside.run("import", "runs").out
-    assert "Passed over: runs/notes.md holds no runs. Understood are tau-bench" in text
+    assert "Passed over: runs/notes.md contains no runs. Supported formats: tau-bench" in text
 
 
 def test_what_was_named_and_holds_nothing_ends_it(inside: Inside, file: Path) -> None:
     (inside.folder / "notes.md").write_text("# notes")
     ended = inside.run("import", file.name, "notes.md", code=65)
-    assert ended.err.startswith("evalscribe: notes.md holds no runs. Understood are tau-bench trajectories")
+    assert ended.err.startswith("evalscribe: notes.md contains no runs. Supported formats: tau-bench trajectories")
     assert collections(inside) == []
-    assert "there is no file nothing.json" in inside.run("import", "nothing.json", code=66).err
+    assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")
-    assert "no file there holds runs" in inside.run("import", "only", code=65).err
+    assert "no file there contains runs" in inside.run("import", "only", code=65).err
 
 
 def test_what_stands_before_an_error_is_kept(inside: Inside) -> None:
     (inside.folder / "torn.json").write_text(json.dumps(trials(4))[:-30])
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
-    assert "torn.json: no valid JSON: Expecting value at character 383" in ended.err
+    assert "torn.json: invalid JSON: Expecting value at character 383" in ended.err
     assert ended.err.endswith("What stands before it is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
-    assert "none.xml: no valid XML at line 1" in inside.run("import", "none.xml", code=65).err
+    assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
 
 

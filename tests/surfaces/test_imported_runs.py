@@ -36,20 +36,20 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
 @pytest.mark.parametrize("words", ["analyze nope", "explain nope an-eval", "import nope", "compare nope room-desk-c1"])
 def test_a_name_that_nothing_has_is_told_before_the_key_that_is_missing(workspace: Workspace, words: str) -> None:
     said = workspace.run(*words.split(), code=77).err.removeprefix("Reading nope\n")
-    assert "no imported run and no file is called 'nope', and none can be fetched: no Convex deployment is set" in said
-    assert said.startswith("evalscribe: 'nope' is no model of a collection, and") == words.startswith("compare")
+    assert "no imported run or file 'nope' found, and it cannot be fetched: no Convex deployment is set" in said
+    assert said.startswith("evalscribe: 'nope' is not a model of a collection, and") == words.startswith("compare")
     assert len(said.splitlines()) == 2
 
 
 def test_a_run_that_is_imported_is_not_called_unknown_where_it_cannot_be_fetched(workspace: Workspace) -> None:
     workspace.run("import", checkpoints_file())
     said = workspace.run("fetch", "room-desk-c1", "-o", "kept", code=77).err
-    assert "run room-desk-c1 is imported, analyses need no network for it, and it cannot be fetched: no Convex" in said
+    assert "room-desk-c1 is already imported and cannot be fetched; analyses of it need no network: no Convex" in said
 
 
 def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:
     ended = workspace.run("analyze", checkpoints_file(), "--judge", "rules", code=64)
-    assert "holds 2 runs; name one by its id:\n  room-desk-c1 (" in ended.err
+    assert "contains 2 runs; choose one by its id:\n  room-desk-c1 (" in ended.err
     assert "  room-desk-c2 (" in ended.err
     assert "room-desk-c2" in workspace.run("analyze", "room-desk-c2", "--judge", "rules").out
 
@@ -61,10 +61,11 @@ def test_a_folder_of_files_is_analysed_like_a_file(workspace: Workspace) -> None
     (folder / "notes.txt").write_text("nothing of the kind")
     assert ": 12 of 36 evals failed" in workspace.run("analyze", folder, "--judge", "rules").out
     (folder / "all.jsonl").write_bytes(checkpoints_file().read_bytes())
-    assert "logs holds 2 runs; name one by its id:" in workspace.run("analyze", folder, "--judge", "rules", code=64).err
+    said = workspace.run("analyze", folder, "--judge", "rules", code=64).err
+    assert "logs contains 2 runs; choose one by its id:" in said
     for file in folder.glob("*.jsonl"):
         file.unlink()
-    assert "no file in it holds runs" in workspace.run("analyze", folder, "--judge", "rules", code=66).err
+    assert "no file in it contains runs" in workspace.run("analyze", folder, "--judge", "rules", code=66).err
 
 
 TESTS = """<testsuite name="shop"><testcase classname="t" name="a"/><testcase classname="t" name="b">
@@ -119,7 +120,7 @@ def test_a_log_is_imported_before_it_is_judged(workspace: Workspace) -> None:
 def test_a_file_that_holds_no_run_is_65(workspace: Workspace) -> None:
     file = workspace.folder / "notes.txt"
     file.write_text("nothing of the kind")
-    assert "Understood are" in workspace.run("analyze", file, "--judge", "rules", code=65).err
+    assert "Supported formats:" in workspace.run("analyze", file, "--judge", "rules", code=65).err
 
 
 def test_real_trajectories_are_analysed(workspace: Workspace, real_data: Path) -> None:

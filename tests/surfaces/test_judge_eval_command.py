@@ -72,8 +72,8 @@ def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: Inside) 
     assert (part["dataset"], [row["line"] for row in part["judges"][0]["rows"]]) == ("reviewed@1:test", [1, 2, 3])
     for named, said in (
         ("reviewed@7", "has no version '7'"),
-        ("reviewed:dev", "reviewed@1 has no item of the split 'dev'"),
-        ("other", "there is no file other, and there is no dataset 'other'; there is: reviewed"),
+        ("reviewed:dev", "reviewed@1 has no items in split 'dev'"),
+        ("other", "file other not found, and dataset 'other' not found; available: reviewed"),
     ):
         assert said in judging.run("judge-eval", "failure", named, *rules, code=66).err
     judging.run("datasets", "add-example", "reviewed", "--input", '"x"', "--expected-output", '{"label": "YES"}')
@@ -165,16 +165,18 @@ def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        pytest.param("{", "no JSON object", id="no JSON"),
+        pytest.param("{", "not a JSON object", id="no JSON"),
         pytest.param({"subject": {}, "label": "polite"}, "give one of run", id="no subject"),
-        pytest.param({"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is none of", id="unknown label"),
+        pytest.param(
+            {"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is unknown; use one of", id="unknown label"
+        ),
         pytest.param({"subject": {"agent_run": run("x")}, "label": "rude", "x": 1}, "x: Extra", id="unknown field"),
         pytest.param({"subject": {"agent_run": run("x")}}, "label: Field required", id="no label"),
         pytest.param({"subject": {"agent_run": {}}, "label": "rude"}, "agent_run", id="no agent run"),
         pytest.param({"subject": {"file": "none.json"}, "label": "rude"}, "none.json", id="no such file"),
         pytest.param({"subject": {"run": "sample", "eval": "a/b"}, "label": "rude"}, "'a/b'", id="no such eval"),
-        pytest.param({"subject": {"run": "sample"}, "label": "rude"}, "eval: is missing", id="which eval"),
-        pytest.param(labelled("first", "rude"), "the same subject as in line 1", id="twice"),
+        pytest.param({"subject": {"run": "sample"}, "label": "rude"}, "eval: missing", id="which eval"),
+        pytest.param(labelled("first", "rude"), "same subject as in line 1", id="twice"),
     ],
 )
 def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judging: Inside) -> None:

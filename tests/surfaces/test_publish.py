@@ -329,7 +329,7 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     outside = tmp_path / "outside.md"
     outside.write_text(desk.report.read_text())
     said = desk.workspace.run("publish", str(outside), code=64).err
-    assert said.startswith(f"evalscribe: {tmp_path} is in no git repository with a working tree.\nWork in a clone")
+    assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\nWork in a clone")
     desk.workspace.run("publish", "nothing-like-it", code=66)
     assert "no remote 'up'" in desk.publish("--remote", "up", code=64).err
     git(desk.work.folder, "remote", "remove", "origin")

@@ -92,7 +92,7 @@ def test_ids_are_printed_for_people_too(inside: Inside, made: Made) -> None:
 def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: Inside, made: Made) -> None:
     run = made.run("pfeu", name="pr-1")
     ids = {key: RunItem.id_of(run.id, key, 1) for key in "abcd"}
-    assert "a passed in this try" in refused(inside, "pr-1", "--run-item-id", ids["a"])
+    assert "a passed in this trial" in refused(inside, "pr-1", "--run-item-id", ids["a"])
     assert "has no run item 'item-0'" in refused(inside, "pr-1", "--run-item-id", "item-0", code=66)
     assert made.datasets.find("refunds") is None
     done = dataset(inside, "pr-1", "--run-item-id", ids["c"], "--run-item-id", ids["d"], "--run-item-id", ids["c"])
@@ -109,20 +109,20 @@ def test_without_a_failure_nothing_is_made(inside: Inside, made: Made) -> None:
 
 def test_a_name_that_is_taken_is_refused_before_anything_is_made(inside: Inside, made: Made) -> None:
     made.run("pfff", name="pr-1")
-    assert "there is a dataset of this name already" in refused(inside, "pr-1", name="tickets")
-    assert "there is an experiment of this name already" in refused(inside, "pr-1", name="quality")
+    assert "a dataset with this name already exists" in refused(inside, "pr-1", name="tickets")
+    assert "an experiment with this name already exists" in refused(inside, "pr-1", name="quality")
     assert made.datasets.find("quality") is None
 
 
 def test_what_does_not_fit_together_is_refused(inside: Inside, made: Made) -> None:
     made.run("pfff", name="pr-1")
-    assert "--reviewed-only is about labels" in refused(inside, "pr-1", "--reviewed-only")
+    assert "--reviewed-only needs --classification" in refused(inside, "pr-1", "--reviewed-only")
     assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
-    assert "give --start-run as well" in refused(inside, "pr-1", "--deployment-id", "dep-1")
+    assert "--deployment-id needs --start-run" in refused(inside, "pr-1", "--deployment-id", "dep-1")
     assert "is none of MODEL_FAULT" in refused(inside, "pr-1", "--classification", "MODEL_FAULTS")
     assert "evalscribe analyze" in refused(inside, "pr-1", "--classification", "MODEL_FAULT", code=66)
-    assert "there is no deployment 'x'" in refused(inside, "pr-1", "--start-run", "--deployment-id", "x", code=66)
-    assert "there is no run 'nobody'" in refused(inside, "nobody", code=66)
+    assert "deployment 'x'" in refused(inside, "pr-1", "--start-run", "--deployment-id", "x", code=66)
+    assert "run 'nobody' not found" in refused(inside, "nobody", code=66)
     made.run("f", name="pr-2", state="running")
     assert "pr-2 is running" in refused(inside, "pr-2")
     assert [one.name for one in made.datasets.all()] == ["tickets"]
@@ -177,7 +177,7 @@ def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, ma
     assert "--start-run needs a run of an experiment" in refused(inside, run.id, "--start-run")
     done = dataset(inside, run.id)
     assert (done.items, done.experiment_id) == (2, None)
-    assert "binds a target" in done.notes[-1]
+    assert "give the dataset a target" in done.notes[-1]
     first, second = made.datasets.items(done.dataset_version_id or "")
     assert first.source["eval"] == f"{first.key}#2"
     assert (first.cluster, second.source["status"]) == (None, "failed")

@@ -68,9 +68,9 @@ def test_results_are_shown_with_whether_citations_hold(filled: Inside) -> None:
 
 def test_what_is_not_there_is_told(filled: Inside) -> None:
     missing = filled.run("results", "show", "why/v2", code=66).err
-    assert "no result set 'why/v2' in collection 'airline'; there is: why/v1" in missing
-    assert "no collection 'nowhere'" in filled.run("results", "list", "--collection", "nowhere", code=66).err
+    assert "result set 'why/v2' not found in collection 'airline'; result sets: why/v1" in missing
+    assert "collection 'nowhere' not found" in filled.run("results", "list", "--collection", "nowhere", code=66).err
 
 
 def test_without_any_collection(inside: Inside) -> None:
-    assert "there is no collection yet" in inside.run("results", "list", code=66).err
+    assert "collection yet" in inside.run("results", "list", code=66).err

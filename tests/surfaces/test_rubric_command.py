@@ -60,18 +60,18 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
     out = workspace.run("rubric", "validate", "bad.yaml", "polite", "worse.yaml", "none.yaml", code=65).out.splitlines()
     assert out[0].startswith("bad.yaml:5: output_schema.properties.label")
     assert out[1].startswith("worse.yaml:")
-    assert out[2:] == ["there is no file none.yaml", "4 rubrics checked, 3 with problems"]
+    assert out[2:] == ["file none.yaml not found", "4 rubrics checked, 3 with problems"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("show", "rude"), 66, "there is no rubric 'rude'"),
-        (("show", "polite@7"), 66, "there is no rubric 'polite'"),
-        (("create", "none.yaml"), 66, "there is no file none.yaml"),
-        (("create", "polite", "--collection", "c9"), 66, "there is no collection 'c9'"),
-        (("list", "--collection", "c9"), 66, "there is no collection 'c9'; there is: default"),
-        (("diff", "polite", "rude"), 66, "there is no rubric 'rude'"),
+        (("show", "rude"), 66, "rubric 'rude' not found"),
+        (("show", "polite@7"), 66, "rubric 'polite' in collection 'default' not found"),
+        (("create", "none.yaml"), 66, "file none.yaml not found"),
+        (("create", "polite", "--collection", "c9"), 66, "collection 'c9'"),
+        (("list", "--collection", "c9"), 66, "collection 'c9' not found; available: default"),
+        (("diff", "polite", "rude"), 66, "rubric 'rude' not found"),
         (("create", "bad.yaml"), 65, "bad.yaml:1: rubric_text"),
         (("shew",), 64, "No such command"),
     ],

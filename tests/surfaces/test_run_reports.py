@@ -96,7 +96,7 @@ def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: Made) -> None
 
 @pytest.mark.parametrize(
     ("baseline", "said"),
-    [("nobody", "no experiment has a run"), ("pr-1", "this run itself"), ("stopped", "is cancelled")],
+    [("nobody", "run"), ("pr-1", "this run itself"), ("stopped", "is cancelled")],
 )
 def test_a_baseline_that_cannot_be_compared_fails_the_gate(
     workspace: Workspace, made: Made, baseline: str, said: str
@@ -112,7 +112,7 @@ def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspac
     other = BINDINGS[0].model_copy(update={"threshold": 0.5})
     made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
     made.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
-    assert "scored otherwise: exact_match" in workspace.run("reports", "ci", "pr-1", code=2).out
+    assert "its scorers differ: exact_match" in workspace.run("reports", "ci", "pr-1", code=2).out
 
 
 def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: Made) -> None:
@@ -288,18 +288,21 @@ def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, ma
     made.run("ppppf", name="pr-1")
     made.run("ppppp", name="pr-2")
     item = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--format", "json").out)[0]["run_item_id"]
-    there = "is no scorer of run pr-1; there is: exact_match, json_valid"
+    there = "is not a scorer of run pr-1; scorers: exact_match, json_valid"
     assert there in workspace.run("scores", "list", "--run-id", "pr-1", "--scorer-id", "regex", code=64).err
-    assert "'regex' is no scorer of any run" in workspace.run("scores", "list", "--scorer-id", "regex", code=64).err
+    assert "'regex' is not a scorer of any run" in workspace.run("scores", "list", "--scorer-id", "regex", code=64).err
     versions = workspace.run("scores", "list", "--run-id", "pr-1", "--scorer-version-id", "scv-1", code=64).err
-    assert f"'scv-1' is none of run pr-1; there is: {BINDINGS[0].spec.id} (exact_match)" in versions
+    assert f"'scv-1' is not a scorer version of run pr-1; scorers: {BINDINGS[0].spec.id} (exact_match)" in versions
     other = workspace.run("scores", "list", "--run-id", "pr-2", "--run-item-id", item, code=64).err
-    assert f"run item {item} is one of run " in other
+    assert f"run item {item} belongs to run " in other
     turned = workspace.run("scores", "list", "--since", "2026-02-01", "--until", "2026-01-01", code=64).err
-    assert "--since has to be before --until" in turned
+    assert "--since must be before --until" in turned
     assert "No score is like that" in workspace.run("scores", "list", "--run-id", "pr-2", "--failed").out
     assert "so none can be flaky" in workspace.run("reports", "failures", "pr-1", "--flaky").err
-    assert "--page 2: 1 experiment of 50 a page" in workspace.run("experiments", "list", "--page", "2", code=64).err
+    assert (
+        "--page 2: 1 experiment in total, 50 per page"
+        in workspace.run("experiments", "list", "--page", "2", code=64).err
+    )
 
 
 @pytest.mark.parametrize(
@@ -310,7 +313,7 @@ def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, ma
         ("ds-1", "a dataset, tickets"),
         ("dsv-", "a version of a dataset (1)"),
         ("exv-", "version 1 of experiment quality"),
-        ("item-", "a try at item a"),
+        ("item-", "a trial of item a"),
         ("score-", "a score of item a"),
     ],
 )
@@ -324,12 +327,12 @@ def test_what_is_analysed_is_a_run_and_the_latest_is_named(
     whole = next((id for id in ids if named.endswith("-") and id.startswith(named)), named)
     said = workspace.run("analyze", whole, "--judge", "rules", code=66).err
     its = "its run" if named in ("item-", "score-") else "the latest of its 2 runs"
-    assert f"evalscribe: {whole} is {what}, and no run: name pr-2 ({run.id}), {its}" in said
+    assert f"evalscribe: {whole} is {what}, not a run: use pr-2 ({run.id}), {its}" in said
 
 
 def test_an_id_that_is_not_stored_is_told_by_its_kind(workspace: Workspace) -> None:
     said = workspace.run("analyze", "exp-0a1b2c3d", "--judge", "rules", code=66).err
-    assert "exp-0a1b2c3d looks like the id of an experiment, and nothing is stored here" in said
+    assert "exp-0a1b2c3d looks like the id of an experiment, but there is no store here" in said
 
 
 def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: Made) -> None:
@@ -501,10 +504,10 @@ def test_a_summary_that_cannot_be_written_changes_nothing(workspace: Workspace, 
 
 def test_a_run_that_there_is_not(workspace: Workspace, made: Made) -> None:
     for command in ("summary", "failures", "wait", "ci"):
-        assert "no experiment has a run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
+        assert "run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
     assert "nothing has run yet" in workspace.run("reports", "ci", "nobody", code=66).err
     made.run("ppppp", name="pr-1")
-    assert "there is: pr-1; `evalscribe" in workspace.run("reports", "ci", "nobody", code=66).err
+    assert "recent runs: pr-1; `evalscribe" in workspace.run("reports", "ci", "nobody", code=66).err
 
 
 def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: Made) -> None:

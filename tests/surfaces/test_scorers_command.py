@@ -55,10 +55,10 @@ def plain(request):
 """.replace("SECRET", SECRET)
 POLITE = ("--function", "python:own_scorers:polite")
 REFUSED = (
-    (("--function", "own_scorers:polite"), "write python:package.module:function"),
+    (("--function", "own_scorers:polite"), "expected python:package.module:function"),
     (("--function", "python:no_such_module:f"), "No module named 'no_such_module'"),
     (("--function", "python:own_scorers:plain"), "put `@evalscribe.scorer` above it"),
-    ((*POLITE, "--config", '{"wort": 1}'), "knows no 'wort'; its config has"),
+    ((*POLITE, "--config", '{"wort": 1}'), "unknown key 'wort'; its config has"),
     ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
     ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is no JSON"),
     ((*POLITE, "--name", "llm_judge"), "the name of a built-in one"),
@@ -67,7 +67,7 @@ REFUSED = (
     (("--builtin", "contains"), "needs that name: --name N"),
     (("--builtin", "contains", "--name", "c"), "pattern is missing"),
     (("--builtin", "llm_judge", "--name", "c"), "needs exactly one of criteria"),
-    (("--builtin", "nothing", "--name", "c"), "there is no scorer 'nothing'"),
+    (("--builtin", "nothing", "--name", "c"), "scorer 'nothing' not found"),
     ((), "--function python:package.module:function, or of --builtin NAME"),
 )
 ITEM = ScorerRequest(input="Ask for salt.", output="The salt, please.")
@@ -179,9 +179,11 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
             bind(ids=("after",))
         with pytest.raises(UsageError, match="two scorers are called polite"):
             bind(ids=("polite", "polite"))
-        with pytest.raises(NotFoundError, match="json_valid is a built-in one: --builtin-scorer json_valid"):
+        with pytest.raises(
+            NotFoundError, match=r"json_valid' is a built-in scorer, .* use --builtin-scorer 'json_valid'"
+        ):
             bind(ids=("json_valid",))
-        with pytest.raises(NotFoundError, match="there is: after, polite"):
+        with pytest.raises(NotFoundError, match="available: after, polite"):
             bind(ids=("scorer-0000",))
 
 
@@ -219,7 +221,7 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
 
 
 async def _changed_is_refused(folder: Path, id: str) -> None:
-    with pytest.raises(UsageError, match=r"has changed since .*\nMake its next version, evalscribe scorers create"):
+    with pytest.raises(UsageError, match=r"has changed since .*\nCreate its next version with evalscribe scorers"):
         async with opened(folder, ids=(id,)):
             pass
 

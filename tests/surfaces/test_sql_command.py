@@ -89,19 +89,19 @@ def test_the_sdk_gives_the_same(imported: Inside) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["SELECT nam FROM agent_runs"], 64, "line 1, column 8: there is no column nam; did you mean name?"),
+        (["SELECT nam FROM agent_runs"], 64, "line 1, column 8: column nam does not exist; did you mean name?"),
         (
             ["SELECT *\n FROM agent_rans"],
             64,
-            "line 2, column 7: there is no table agent_rans; did you mean agent_runs?",
+            "line 2, column 7: table agent_rans does not exist; did you mean agent_runs?",
         ),
         (["SELECT lenght(name) FROM agent_runs"], 64, "did you mean length"),
-        (["DROP TABLE runs"], 64, "only SELECT is run here"),
+        (["DROP TABLE runs"], 64, "only SELECT is allowed"),
         (["SELECT '{'::jsonb FROM runs"], 64, "the query failed: malformed JSON"),
         (["SELECT 'x"], 64, "not closed"),
         ([], 64, "--tables"),
         (["SELECT 1", "--format", "xml"], 64, "table, csv, json"),
-        (["SELECT 1", "--collection", "nope"], 66, "there is: trip"),
+        (["SELECT 1", "--collection", "nope"], 66, "collections: trip"),
         (["-f", "missing.sql"], 66, "missing.sql"),
         (["SELECT count(*) FROM " + ", ".join(f"messages m{n}" for n in range(14)), "--timeout", "0.3"], 69, "0.3 s"),
     ],

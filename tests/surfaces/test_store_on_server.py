@@ -57,14 +57,14 @@ def test_doctor(on_server: Workspace, postgres_url: str) -> None:
 def test_a_database_that_is_gone(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALSCRIBE_STORE_URL", "postgresql://u:hidden@127.0.0.1:1/d")
     said = on_server.run(*ANALYZE, code=69).err
-    assert "the store postgresql://u@127.0.0.1:1/d does not answer" in said
+    assert "the store postgresql://u@127.0.0.1:1/d did not respond" in said
     assert on_server.reports == []
 
 
 def test_a_wrong_password(on_server: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALSCRIBE_STORE_URL", postgres_url.replace(PASSWORD, "hidden"))
     said = on_server.run(*ANALYZE, code=77).err
-    assert "refuses: password authentication failed" in said
+    assert "refused access: password authentication failed" in said
     assert "hidden" not in said
 
 
@@ -81,6 +81,8 @@ def test_the_users_password_goes_to_no_address_of_the_folders(
             assert "can be written" in workspace.run("doctor", EVALSCRIBE_STORE_URL=bare).out
             (workspace.folder / "evalscribe.toml").write_text(f'store_url = "{bare}"\n')
             said = workspace.run(*ANALYZE, code=77).err
-            assert "refuses: " in said
-            assert "PGPASSWORD and ~/.pgpass are for an address of the environment's" in " ".join(said.split())
+            assert "refused access: " in said
+            assert "PGPASSWORD and ~/.pgpass are used only if the address comes from the environment" in " ".join(
+                said.split()
+            )
             (workspace.folder / "evalscribe.toml").unlink()

@@ -251,7 +251,7 @@ def test_query_of_a_damaged_store_is_not_reported_as_a_bug(damage: str, wreck: C
         ("newer version", "written by a newer evalscribe"),
         ("no version", "its version table alembic_version is empty"),
         ("empty version", "its version table alembic_version has no readable revision"),
-        ("no version table", "is no store of evalscribe"),
+        ("no version table", "is not a store of evalscribe"),
         ("no tables", "no such table"),
         ("a folder", "is a folder"),
     ],

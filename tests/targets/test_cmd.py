@@ -79,6 +79,6 @@ async def test_closing_ends_what_runs(tmp_path: Path, calling: Calling) -> None:
 
 def test_a_command_that_is_none_is_refused_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no program")
-    for line, told in (("nowhere-at-all x", "no program"), ("./text", "no program"), ("'", "no command line")):
+    for line, told in (("nowhere-at-all x", "no executable"), ("./text", "no executable"), ("'", "not a command line")):
         with pytest.raises(UsageError, match=told):
             CommandTarget(line, tmp_path)

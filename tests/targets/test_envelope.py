@@ -44,15 +44,15 @@ def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ({"output": 1, "messages": "hi"}, "`messages` is no list"),
+        ({"output": 1, "messages": "hi"}, "`messages` is not a list"),
         ({"output": 1, "messages": [{"role": "robot"}]}, "unknown role"),
-        ({"output": 1, "state": []}, "`state` is no object"),
+        ({"output": 1, "state": []}, "`state` is not an object"),
         ({"output": 1, "usage": {"input_tokens": "many"}}, "`usage.input_tokens`"),
         ({"output": 1, "usage": {"tokens": 1}}, "`usage.tokens`"),
         ({"output": 1, "usage": {"cost_usd": -0.01}}, "`usage.cost_usd` is not between 0 and"),
         ({"output": 1, "usage": {"cost_usd": 1e308}}, "`usage.cost_usd` is not between 0 and"),
         ({"output": 1, "usage": {"input_tokens": 2**63}}, "`usage.input_tokens` is not between 0 and"),
-        ({"output": 1, "model": 3}, "`model` is no text"),
+        ({"output": 1, "model": 3}, "`model` is not text"),
     ],
 )
 def test_an_envelope_that_cannot_be_read_fails_the_try(value: object, told: str) -> None:

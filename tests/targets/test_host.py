@@ -83,8 +83,8 @@ async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: H
     wrong = [called(host, "says", f"{line}\n") for line in NO_REPLIES]
     slow, patched, *said = await asyncio.gather(called(host, "slow"), called(host, "patches"), *wrong)
     assert (slow.error, slow.value) == (None, "mine")
-    assert patched.error == "what came from its process is no reply of ours"
-    assert {one.error for one in said} == {"what came from its process is no reply of ours"}
+    assert patched.error == "its process sent an invalid reply"
+    assert {one.error for one in said} == {"its process sent an invalid reply"}
 
 
 async def test_no_call_can_guess_how_another_is_numbered(hosted: Hosted) -> None:

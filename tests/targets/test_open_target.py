@@ -92,9 +92,9 @@ async def test_a_prompt_is_asked_of_its_model() -> None:
 @pytest.mark.parametrize(
     ("there", "error", "told"),
     [
-        (None, NotFoundError, "there is no deployment dep-0"),
-        (("other",), UsageError, "has no component echo; it has other"),
-        (("echo", "gone"), NotFoundError, "is not there any more"),
+        (None, NotFoundError, "deployment dep-0"),
+        (("other",), UsageError, "has no component echo; its components: other"),
+        (("echo", "gone"), NotFoundError, "no longer exists"),
     ],
 )
 async def test_what_cannot_be_run_ends_the_run_before_it_begins(

@@ -106,7 +106,7 @@ async def test_what_is_no_json_fails_the_item_and_says_what_it_was(hosted: Hoste
         "nan": "nan",
         "circle": "Circular",
         "huge": "has 17.0 MB as JSON; at most 16.8 MB",
-        "endless": "has no end",
+        "endless": "yields too much",
     }
     host = hosted(KINDS)
     for name, word in expected.items():
@@ -167,10 +167,10 @@ async def test_a_secret_is_in_no_reason_and_no_log(function: Function, calling: 
     ("source", "name", "told"),
     [
         ("def fn(input): pass", "other", "`user` has no `other`; it has fn"),
-        ("fn = 3", "fn", "is no function but a `int`"),
-        ("def fn(): pass", "fn", "takes no input"),
-        ("def fn(a, b, c): pass", "fn", "wants more than fn(input, context): c"),
-        ("def fn(a, *, key): pass", "fn", "wants more than fn(input, context): key"),
+        ("fn = 3", "fn", "is not a function but a `int`"),
+        ("def fn(): pass", "fn", "must take (input)"),
+        ("def fn(a, b, c): pass", "fn", "must take (input) or (input, context); unexpected parameters: c"),
+        ("def fn(a, *, key): pass", "fn", "must take (input) or (input, context); unexpected parameters: key"),
         ("import nowhere", "fn", "No module named 'nowhere'"),
         ("import sys\nsys.exit(3)", "fn", "SystemExit: 3"),
         ("import os\nos._exit(3)", "fn", "exit code 3"),

@@ -51,7 +51,7 @@ def publish(
     description: Annotated[str, typer.Option(metavar="TEXT", help="What is new in it.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
-    """Freeze the draft as the next version. Its id is printed; where a version has this content already, that one's."""
+    """Freeze the draft as the next version. Prints its id, or that of an existing version with the same content."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)

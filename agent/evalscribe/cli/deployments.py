@@ -21,7 +21,7 @@ from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 500
-"""Most characters of a reply to the smoke input."""
+"""Maximum characters of a reply to the smoke input."""
 
 
 @app.command(short_help="Record a build of components that work; its id is printed.")

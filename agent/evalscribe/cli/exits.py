@@ -11,7 +11,7 @@ import typer
 
 from evalscribe.errors import DISK_FULL, EvalscribeError, InterruptError, NotFoundError, UnavailableError, UsageError
 
-NOWHERE = "the working folder is not there any more: change into one that is"
+NOWHERE = "the working folder no longer exists: change to another one"
 
 
 def exit_code(command: Callable[[], object]) -> int:

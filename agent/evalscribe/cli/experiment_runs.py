@@ -55,7 +55,7 @@ EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
-"""Most bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
+"""Maximum bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
 LEAST = 20_000
 """Bytes reserved for a run, whatever else is in the file, within GitHub's own limit."""
 

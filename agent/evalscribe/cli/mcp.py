@@ -25,7 +25,7 @@ def mcp(
         try:
             os.chdir(folder)
         except OSError as error:
-            raise NotFoundError(f"--folder {folder} is no folder to work in: {error.strerror}") from None
+            raise NotFoundError(f"--folder {folder} is not a folder to work in: {error.strerror}") from None
     if sys.stdin.isatty():
         print(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.", file=sys.stderr)
     serve(ServerWorkspace(collection))

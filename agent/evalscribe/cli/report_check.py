@@ -29,7 +29,7 @@ _PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST = 32 * 1024 * 1024
-"""Most bytes of an event file; a larger one is not read."""
+"""Maximum bytes of an event file; a larger one is not read."""
 
 
 class Actions(Frozen):

@@ -106,7 +106,7 @@ def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
 
 
 MOST = 20
-"""Most items of one kind that are printed."""
+"""Maximum items of one kind that are printed."""
 HEADS = ("refs/remotes/", "refs/heads/")
 
 

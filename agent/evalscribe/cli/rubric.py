@@ -48,7 +48,7 @@ def list_all(collection: Collection = "default", as_json: options.Json = False) 
 
 @app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
-    """Show a rubric as YAML: the version, the latest, or the file where none is stored."""
+    """Show a rubric as YAML: the given version, the latest, or the file if none is stored."""
     with Workspace() as workspace:
         shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     output.print_json(shown) if as_json else output.say(to_yaml(shown).rstrip("\n"))

@@ -26,7 +26,7 @@ from evalscribe.workspace import Workspace
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
-"""Most characters of a config in a table."""
+"""Maximum characters of a config in a table."""
 
 
 @app.command(short_help="Make a scorer or its next version; its id is printed.")

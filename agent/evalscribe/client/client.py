@@ -45,14 +45,21 @@ def of_import(done: ImportedAll) -> dict[str, Any]:
 
 
 class Client:
-    """What the workspace's store holds. Usable from any thread, and beside an event loop that runs already."""
+    """Access to a workspace's store. Usable from any thread, also while an event loop is running."""
 
     def __init__(
         self, folder: Path | None = None, *, budget_usd: float | None = None, max_tokens: int | None = None
     ) -> None:
-        """`folder`: in the workspace, by default the working folder. Without bounds, those of the workspace hold.
+        """Open a workspace.
 
-        Raises `UsageError` for settings that cannot be read, `AccessError` or `DataError` for a store that cannot.
+        Args:
+            folder: A folder in the workspace; the working folder by default.
+            budget_usd: Budget in US dollars; by default the workspace's.
+            max_tokens: Maximum tokens; by default the workspace's.
+
+        Raises:
+            UsageError: The settings cannot be read.
+            AccessError, DataError: The store cannot be read.
         """
         self._workspace = Workspace(Options(budget=budget_usd, max_tokens=max_tokens, engine=LOCAL), folder=folder)
         settings = self._workspace.settings
@@ -65,35 +72,40 @@ class Client:
         self._shelf = self._workspace.store.collections
 
     def create_collection(self, name: str, id: str | None = None) -> str:
-        """Its id: a new one each time, unless you give one. One that is there under this name is given back;
-        `UsageError` where it is taken by a collection of another name."""
+        """Create a collection and return its id.
+
+        The id is new unless you give one. If a collection with this id and name exists, its id is returned. Raises
+        `UsageError` if the id belongs to a collection with another name.
+        """
         collection = Collection(id=id or str(uuid4()), name=name)
         self._shelf.add_collection(collection)
         return collection.id
 
     def list_collections(self) -> list[dict[str, Any]]:
-        """`id` and `name` of each, in the order they were made."""
+        """Return `id` and `name` of each collection, in order of creation."""
         return [collection.model_dump(mode="json") for collection in self._shelf.collections()]
 
     def create_rubric(self, collection_id: str, rubric: Rubric) -> str:
-        """Its id. A rubric of an id that is there becomes the next version, or none where it says the same.
+        """Store a rubric and return its id.
 
-        Raises `NotFoundError` for an unknown collection.
+        If the id exists, the rubric becomes its next version, unless the content is the same. Raises `NotFoundError`
+        for an unknown collection.
         """
         return self._shelf.add_rubric(collection_id, rubric).id
 
     def get_rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
-        """This version, or the latest. Raises `NotFoundError`, which names what there is."""
+        """Return this version of a rubric, or the latest. Raises `NotFoundError` listing the known ones."""
         return self._shelf.rubric(collection_id, rubric_id, version)
 
     def list_rubrics(self, collection_id: str) -> list[dict[str, Any]]:
-        """The latest version of each rubric with all its fields, by id. Raises `NotFoundError`."""
+        """Return the latest version of each rubric with all its fields, by id. Raises `NotFoundError`."""
         return [rubric.model_dump(mode="json") for rubric in self._shelf.rubrics(collection_id)]
 
     def get_judge(self, collection_id: str, rubric_id: str, version: int | None = None) -> "RubricJudge":
-        """A judge to call on any `AgentRun`, with the workspace's keys and budget: `result = await judge(agent_run)`.
+        """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
 
-        What it found once it does not ask again. Raises `NotFoundError`, `AccessError` for a missing key.
+        It uses the workspace's keys and budget, and reuses stored results. Raises `NotFoundError`, or `AccessError`
+        for a missing key.
         """
         rubric = self.get_rubric(collection_id, rubric_id, version)
         return JudgeMaker(self._service, self._service.prompts, self._shelf).by_model(rubric)
@@ -101,17 +113,20 @@ class Client:
     def create_label_set(
         self, collection_id: str, name: str, label_schema: dict[str, Any], description: str | None = None
     ) -> str:
-        """Its id. Raises `RubricError` for a schema outside the meta-schema, `NotFoundError`."""
+        """Create a label set and return its id.
+
+        Raises `RubricError` for a schema outside the meta-schema, `NotFoundError`.
+        """
         labels = LabelSet(name=name, description=description, label_schema=label_schema)
         self._shelf.add_label_set(collection_id, labels)
         return labels.id
 
     def get_label_set(self, collection_id: str, label_set_id: str) -> dict[str, Any]:
-        """`id`, `name`, `description`, `label_schema`. Raises `NotFoundError`."""
+        """Return `id`, `name`, `description` and `label_schema`. Raises `NotFoundError`."""
         return self._shelf.label_set(collection_id, label_set_id).model_dump(mode="json")
 
     def list_label_sets(self, collection_id: str) -> list[dict[str, Any]]:
-        """All of a collection, in the order they were made. Raises `NotFoundError`."""
+        """Return all label sets of a collection, in order of creation. Raises `NotFoundError`."""
         return [labels.model_dump(mode="json") for labels in self._shelf.label_sets(collection_id)]
 
     def import_file(
@@ -124,11 +139,17 @@ class Client:
         model: str | None = None,
         experiment: str | None = None,
     ) -> dict[str, Any]:
-        """Bring the runs of a file or folder into a collection, which is made where it is not there.
+        """Import the runs of a file or folder into a collection, which is created if missing.
 
-        `collection` is its name, by default the file's; `collection_id` its id, by default made of the name. Gives
-        `collection_id`, `run_ids`, counts `new`, `changed`, `same`, and `left_out`. Importing twice adds nothing.
-        Raises `DataError` for what holds no runs, `NotFoundError`.
+        `collection` is its name, by default the file's; `collection_id` is its id, by default derived from the name.
+        Importing twice adds nothing.
+
+        Returns:
+            `collection_id`, `run_ids`, the counts `new`, `changed` and `same`, and `left_out`.
+
+        Raises:
+            DataError: The file contains no runs.
+            NotFoundError: The file or the collection does not exist.
         """
         done = self._service.wait(
             lambda _: import_all(
@@ -145,16 +166,16 @@ class Client:
         return of_import(done)
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
-        """Of every agent run of a collection, run by run, in the order of the files."""
+        """Return the ids of every agent run of a collection, run by run, in the order of the files."""
         archive, collection = self._workspace.store.runs, self._collection(collection_id)
         return [one.eval.id for run in archive.runs(collection.id) for one in archive.graded(run.id)]
 
     def get_agent_run(self, collection_id: str | None, agent_run_id: str) -> AgentRun:
-        """With its transcripts and metadata. Raises `NotFoundError`."""
+        """Return an agent run with its transcripts and metadata. Raises `NotFoundError`."""
         collection = self._collection(collection_id)
         record = self._workspace.store.runs.record(agent_run_id, collection.id)
         if record is None:
-            raise NotFoundError(f"no agent run {agent_run_id!r} in collection {collection.name!r}")
+            raise NotFoundError(f"agent run {agent_run_id!r} not found in collection {collection.name!r}")
         return record.agent_run
 
     def submit_llm_requests(
@@ -168,30 +189,42 @@ class Client:
         reasoning_effort: Effort | None = None,
         max_concurrency: int | None = None,
     ) -> dict[str, Any]:
-        """Ask a model (`provider/name`) every request, and give back when the results are stored.
+        """Ask a model (`provider/name`) every request, and return when the results are stored.
 
-        Each result is stored at once: interrupted, the same call goes on where it was, and what was ever answered is
-        not asked again. What goes wrong with one request is an error in its result, which the same call tries again.
-        Other requests under a taken name are refused, or with `exists_ok` added. Answers are free text with citations,
-        or fit `output_schema`. Gives `result_set_id`, `name`, `collection_id`, `counts`, `citations`, `spent`.
+        Each result is stored at once: after an interruption, the same call continues, and answered requests are not
+        asked again. An error of one request is stored in its result, and the same call retries it. If the name is taken
+        by a set with other requests, the call is refused; with `exists_ok` they are added. Answers are free text with
+        citations, or match `output_schema`.
 
-        Raises `UsageError` for no requests, no model, a taken name or an agent run of another collection;
-        `NotFoundError` naming what prompts refer to in vain; `EvalscribeError` for what concerns all requests.
+        Returns:
+            `result_set_id`, `name`, `collection_id`, `counts`, `citations`, `spent`.
+
+        Raises:
+            UsageError: There are no requests or no model, the name is taken, or an agent run is of another collection.
+            NotFoundError: A prompt refers to something that does not exist.
+            EvalscribeError: An error concerns all requests.
         """
         asked = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
         fields = {**asked, "output_schema": output_schema, "reasoning_effort": reasoning_effort}
         return submit_requests(self._service, self._workspace, collection_id, fields, max_concurrency)
 
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
-        """By name. Names are paths: the prefix `failures` has `failures/causes/v1` too. Counts are of the requests."""
+        """Return result sets by name.
+
+        Names are paths: the prefix `failures` also matches `failures/causes/v1`. Counts are of the requests.
+        """
         sets = list_result_sets(self._workspace.store.results, self._collection(collection_id), prefix)
         return [results.result_set_dict(made, counts) for made, counts in sets]
 
     def get_result_set(self, collection_id: str | None, name_or_id: str) -> dict[str, Any]:
-        """`id`, `name`, `collection_id`, `output_schema`, `created_at`, and how many requests it has (`request_count`),
-        how many with an answer (`result_count`), an error (`error_count`) or neither yet (`pending_count`).
+        """Return a result set with its counts of requests.
 
-        Raises `NotFoundError` naming the sets that are called most like it.
+        Returns:
+            `id`, `name`, `collection_id`, `output_schema`, `created_at`, and the number of requests (`request_count`)
+            and of those with an answer (`result_count`), an error (`error_count`) or neither yet (`pending_count`).
+
+        Raises:
+            NotFoundError: The set does not exist; the message lists sets with similar names.
         """
         made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return results.result_set_dict(made, count_results(self._workspace.store.results, made))
@@ -199,9 +232,9 @@ class Client:
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> list[dict[str, Any]]:
-        """The results of a set with `user_metadata` and `output`, in the order of the requests.
+        """Return the results of a set with `user_metadata` and `output`, in the order of the requests.
 
-        `include_incomplete`: also those without an answer, with their `error`. Raises `NotFoundError`.
+        `include_incomplete` adds requests without an answer, with their `error`. Raises `NotFoundError`.
         """
         made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
@@ -212,16 +245,19 @@ class Client:
     def get_result_set_dataframe(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> "DataFrame":
-        """As `get_results`, with columns `id`, `user_metadata.<name>` and `output.<name>`. Needs pandas."""
+        """Return the same as `get_results` as a data frame with the columns `id`, `user_metadata.<name>` and
+        `output.<name>`. Needs pandas.
+        """
         made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         shown = complete_results(self._workspace.store.results, made, include_incomplete=include_incomplete)
         return results.to_data_frame(shown, include_incomplete=include_incomplete)
 
     def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
-        """What one SELECT gives: `columns`, `rows`, `truncated`, `row_count`, `applied_limit`, `execution_time_ms`.
+        """Run one SELECT and return `columns`, `rows`, `truncated`, `row_count`, `applied_limit` and
+        `execution_time_ms`.
 
-        Tables and spelling are told in agent/docs/sql.md. Raises `UsageError` with line and column, `NotFoundError`,
-        `UnavailableError` when the time is up.
+        agent/docs/sql.md describes tables and syntax. Raises `UsageError` with line and column, `NotFoundError`, or
+        `UnavailableError` after the time limit.
         """
         from evalscribe.collections.query import MOST_ROWS, run_query
 
@@ -231,11 +267,11 @@ class Client:
 
     @staticmethod
     def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Each row by its columns' names; of equal names the last one counts."""
+        """Return each row by column name; of equal names the last one is used."""
         return [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
 
     def close(self) -> None:
-        """Judges of this client can no longer be called."""
+        """Close the client. Its judges can no longer be called."""
         self._service.stop()
         self._workspace.close()
 

@@ -54,7 +54,7 @@ class Background:
             raise
 
     def wait(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
-        """Run `work` like `run`, but blocking; an event loop in the calling thread stands still meanwhile.
+        """Run `work` like `run`, but blocking; an event loop in the calling thread is blocked meanwhile.
 
         An interruption cancels the work before it is raised.
         """
@@ -126,9 +126,8 @@ MAX_TOKENS = 2_000_000
 class BaseLLMService:
     """The models of every provider whose key is in the environment, `.env.local` or `.env`; a `Models`.
 
-    All that is asked through it together stays within `max_tokens`, and within `budget_usd` where that is given.
-    Any thread and any event loop may use it, several one after the other too. Closing it is good manners: a program
-    that ends without is fine.
+    All calls together stay within `max_tokens`, and within `budget_usd` if given. Any thread and any event loop may use
+    it, also one after the other. Closing it is optional: a program may end without.
     """
 
     def __init__(
@@ -139,15 +138,20 @@ class BaseLLMService:
         budget_usd: float | None = None,
         folder: Path | None = None,
     ) -> None:
-        """`max_concurrency`: calls at a time; `folder`: where settings are looked up, by default the working folder.
+        """Read the settings.
 
-        Raises `UsageError` for settings that cannot be read. A missing key is told when a model is opened.
+        Args:
+            max_concurrency: Maximum concurrent calls.
+            folder: Folder to look up settings in; the working folder by default.
+
+        Raises:
+            UsageError: The settings cannot be read. A missing key is reported when a model is opened.
         """
         if max_concurrency < 1 or max_tokens < 1:
             raise UsageError("max_concurrency and max_tokens must be at least 1")
         workspace = Workspace(folder=folder)
         self.prompts = workspace.prompts
-        """The workspace's own templates before the shipped ones."""
+        """The workspace's own templates come before the built-in ones."""
         self._models = workspace.open_models(Budget(usd=budget_usd, tokens=max_tokens))
         self._background = Background()
         self._free = asyncio.Semaphore(max_concurrency)
@@ -155,28 +159,31 @@ class BaseLLMService:
         self._end = weakref.finalize(self, self._background.stop, self._models.close)
 
     def open(self, name: str, stage: str) -> Model:
-        """Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key."""
+        """Open a model.
+
+        Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key.
+        """
         with self._opening:
             return _Served(self, self._models.open(name, stage))
 
     async def answer(self, model: Model, request: Request, on_text: OnText | None = None) -> Reply:
-        """One answer of a model of this service, when it is its turn; `on_text` is called in the service's thread."""
+        """Return one answer of a model of this service, in its turn; `on_text` is called in the service's thread."""
         return await self._background.run(self._in_turn(model, request, on_text))
 
     def wait(self, work: Callable[[Models], Coroutine[Any, Any, T]]) -> T:
-        """Work that asks these models in the service's own loop, and bounds itself how many at a time."""
+        """Run work that asks these models in the service's own loop; the work limits its own concurrency."""
         return self._background.wait(work(self._models))
 
     def spent(self) -> Mapping[str, Usage]:
-        """What each stage consumed so far."""
+        """Return what each stage has used so far."""
         return self._models.spent()
 
     async def close(self) -> None:
-        """Calls under way are cancelled."""
+        """Close the service and cancel calls in progress."""
         await asyncio.to_thread(self.stop)
 
     def stop(self) -> None:
-        """As `close`, where no loop runs."""
+        """Close the service like `close`, if no event loop is running."""
         self._end()
 
     async def __aenter__(self) -> Self:
@@ -212,8 +219,9 @@ class _Served:
 
 
 def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
-    """A judge to call on any `AgentRun`: `result = await judge(agent_run)`. Nothing is stored.
+    """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
 
-    Raises as `BaseLLMService.open` does, so that what concerns every run is told before the first.
+    Nothing is stored. Raises the errors of `BaseLLMService.open`, so that errors concerning all runs appear before the
+    first.
     """
     return JudgeMaker(llm_svc, llm_svc.prompts).by_model(rubric)

@@ -21,7 +21,7 @@ FOREMOST = 5
 
 
 class CausedFailure(Frozen):
-    """What is said of one failed eval."""
+    """An observation about one failed eval."""
 
     member: Member
     cause: str
@@ -29,7 +29,7 @@ class CausedFailure(Frozen):
     why: str
     error: str
     signature: str | None = None
-    """Equal for failures that end in the same error; None where the error was not located."""
+    """Equal for failures that end in the same error; None if the error was not located."""
     uncertain: bool = False
     passages: tuple[Passage, ...] = ()
 
@@ -45,7 +45,7 @@ def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, 
 def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[Observation]) -> tuple[ClusterNode, ...]:
     """Cluster failures with equal causes.
 
-    A cause that nobody shares makes no cluster, except that an uncertain failure joins the cluster of a certain one
+    A cause that occurs once makes no cluster, except that an uncertain failure joins the cluster of a certain one
     with the same error signature.
     """
     causes = _causes(failures)
@@ -65,9 +65,10 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 
 
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
-    """Return the cause of each failure, taking over the commonest cause of the same error where one is uncertain.
+    """Return the cause of each failure.
 
-    A text that several failures share is kept: one symptom (a limit, say) may have many causes.
+    An uncertain failure takes over the most common cause of the same error. A text that several failures share is kept,
+    because one symptom (such as a limit) may have many causes.
     """
     shared = Counter(one.cause for one in failures)
     sure: dict[str, Counter[str]] = defaultdict(Counter)
@@ -92,7 +93,7 @@ def _told(kind: str, members: Sequence[CausedFailure]) -> str:
     told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
     more = [f"and {len(said) - len(most)} more"] if len(said) > len(most) else []
     unsure = sum(one.uncertain for one in members)
-    sure = [] if not unsure else ["no rule is sure of it" if unsure == len(members) else f"{unsure} of them uncertain"]
+    sure = [] if not unsure else ["no rule is certain" if unsure == len(members) else f"{unsure} of them uncertain"]
     return "; ".join([kind, *sure, *told, *more])
 
 
@@ -103,7 +104,7 @@ def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) ->
         return said
     most = [f"{one.name} in {len(one.agent_runs)} ({number})" for number, one in enumerate(clusters[:FOREMOST], 1)]
     more = f", and {pluralise(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
-    return f"{said} Causes that several share: {', '.join(most)}{more}."
+    return f"{said} Causes shared by several: {', '.join(most)}{more}."
 
 
 MOST_SHOWN = 15
@@ -127,7 +128,10 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """Parse the answer into one line with clusters as `(1)`. Also returns how many of its citations do not hold."""
+    """Parse the answer into one line with clusters as `(1)`.
+
+    Also returns the number of its citations that cannot be resolved.
+    """
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, wrong = cited["text"], sum(one["status"] == "unverified" for one in cited["citations"])
     parts, at = list[str](), 0

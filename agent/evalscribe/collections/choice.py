@@ -28,8 +28,8 @@ class CollectionName(NamedTuple):
     made: str
 
 
-OPTION = CollectionName("--collection", "`evalscribe import FILE` makes one")
-ARGUMENT = CollectionName("collection_id", "Client.import_file makes one")
+OPTION = CollectionName("--collection", "`evalscribe import FILE` creates one")
+ARGUMENT = CollectionName("collection_id", "Client.import_file creates one")
 
 
 class CollectionSummary(BaseModel):
@@ -59,7 +59,7 @@ def choose_collection(workspace: Workspace, named: str | None, naming: Collectio
         return own[0]
     if not own:
         raise NotFoundError(f"there is no collection yet: {naming.made}")
-    raise UsageError(f"which collection? Name one with {naming.named}: {_told(own)}")
+    raise UsageError(f"there are several collections; choose one with {naming.named}: {_told(own)}")
 
 
 def plan_collection(
@@ -74,7 +74,7 @@ def plan_collection(
 
 
 def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
-    """Find a collection. An id takes precedence over a name, and the oldest wins among equal names."""
+    """Find a collection. An id takes precedence over a name, and among equal names the oldest takes precedence."""
     known = sorted(there, key=lambda one: one.id != wanted)
     return next((one for one in known if wanted in (one.id, one.name)), None)
 
@@ -82,12 +82,12 @@ def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
 def _found(there: tuple[Collection, ...], wanted: str, naming: CollectionName) -> Collection:
     if found := _any_of(there, wanted):
         return found
-    known = f"there is: {_told(there)}" if there else f"there is none yet: {naming.made}"
-    raise NotFoundError(f"there is no collection {wanted!r}; {known}")
+    known = f"collections: {_told(there)}" if there else f"there is none yet: {naming.made}"
+    raise NotFoundError(f"collection {wanted!r} not found; {known}")
 
 
 def _free_id(there: Iterable[Collection], name: str) -> str:
-    """Turn the name into an id that no collection has."""
+    """Derive an unused collection id from the name."""
     taken = {one.id for one in there}
     base, number = path_part(name), 1
     while (one := base if number == 1 else f"{base}-{number}") in taken:
@@ -133,13 +133,13 @@ def _lines(archive: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
 
 
 class DeletedCounts(Frozen):
-    """What was forgotten, or would have been."""
+    """What was deleted, or would be."""
 
     dry_run: bool
     forgotten: tuple[SweptRows, ...]
-    """Every kind, those without a row too."""
+    """Every kind, including those without rows."""
     given_back: int = 0
-    """Bytes by which the files on disk are smaller."""
+    """Bytes by which the files on disk shrank."""
 
 
 def collect_garbage(archive: "RunStore", *, dry_run: bool) -> DeletedCounts:

@@ -18,7 +18,7 @@ from evalscribe.text import one_line as on_one_line
 MOST_CLUSTERS = 15
 """Maximum clusters; more are merged."""
 MOST_TOGETHER = 300
-"""Maximum lines in one question: the answer has to repeat their ids correctly."""
+"""Maximum lines in one question, because the answer has to repeat their ids correctly."""
 ROUNDS = 6
 PROGRESS = 0.9
 """Clustering stops after a round that leaves more than this share of the lines."""
@@ -63,7 +63,7 @@ class Clustering:
 async def cluster_observations(ask: Ask, observations: Sequence[Observation], room: int, lanes: int) -> Clustering:
     """Put every observation into one cluster or into `other`.
 
-    A question that cannot be answered leaves its lines unclustered, with a note. Raises `EvalscribeError` for errors
+    If a question cannot be answered, its lines stay unclustered, with a note. Raises `EvalscribeError` for errors
     that concern all questions.
 
     Args:
@@ -97,7 +97,7 @@ async def _round(ask: Ask, chunks: Sequence[Sequence[ClusterNode]], before: Clus
         result = found[number]
         usage += result.usage
         if result.result_type is ResultType.FAILURE:
-            notes.append(f"{pluralise(len(chunk), 'line')} of observations could not be put together: {result.reason}")
+            notes.append(f"{pluralise(len(chunk), 'line')} of observations could not be clustered: {result.reason}")
             nodes += chunk
         else:
             nodes += apply_groups(chunk, result.output["clusters"])

@@ -63,7 +63,7 @@ class EvalTrials:
     category: str = ""
     judged: list[Trial] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """Reasons why the other trials say nothing about the model."""
+    """Reasons why the other trials are no evidence about the model."""
     tasks: set[str] = field(default_factory=set)
     graders: set[str] = field(default_factory=set)
 
@@ -105,7 +105,7 @@ def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
 
 
 def same_suite(one: RunEvals, other: RunEvals) -> bool:
-    """Tell whether both runs are of one suite: the same experiment, as many evals, or a named eval in common."""
+    """Return whether both runs are of one suite: the same experiment, equally many evals, or a named eval in common."""
     if one is other or same_experiment(one.run.experiment, other.run.experiment) or one.run.total == other.run.total:
         return True
     return not {bare_path(mine.eval) for mine in one.graded}.isdisjoint(bare_path(its.eval) for its in other.graded)
@@ -172,13 +172,15 @@ LARGEST = 1e100
 
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
-    """Compare pass rates; `unnamed` is the number of evals that both sides passed."""
+    """Compare pass rates; `unnamed` is the number of evals that passed on both sides without being named."""
     one = (Fraction(1),)
     return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
 
 
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
-    """Return the p-value that both sides are equally good at each eval; None without repeated trials."""
+    """Return the p-value for the hypothesis that both sides are equally good at each eval; None without repeated
+    trials.
+    """
     found = stratified_permutation_test(list(map(_task, pairs)))
     return found and found.p_value
 
@@ -320,7 +322,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """Return how many evals no run names. They exist only if every run names just its failures; all of them passed."""
+    """Return how many evals no run names. They exist only if every run names only its failures; all of them passed."""
     if any(played.names_all or played.run.evals is not None or not same_suite(runs[0], played) for played in runs):
         return 0
     tried = min(played.run.total - played.run.incomplete for played in runs)
@@ -355,13 +357,13 @@ def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[s
     first = base[0].run.experiment
     if not all(same_experiment(first, played.run.experiment) for played in (*base, *candidate)):
         told = " and ".join(", ".join(names) for names in experiments)
-        yield f"The experiments differ ({told}): what changed may be the experiment, not the model."
+        yield f"The experiments differ ({told}): the change may come from the experiment rather than the model."
     for name, side in (("base", base), ("candidate", candidate)):
         partly = [played.run for played in side if not played.names_all]
         if partly:
             never = sum(run.incomplete for run in partly)
             but = f", or are among the {never} that never completed" if never else ""
-            yield f"The {name}'s source names only what failed; its other evals passed{but}."
+            yield f"The source of the {name} names only failed evals; its other evals passed{but}."
         for run in (played.run for played in side if played.run.status in STATES):
             yield f"Run {run_id_prefix(run.id)} of the {name} {STATES[run.status]}."
 
@@ -441,9 +443,9 @@ def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]
     partly = [played.run for side in sides for played in side if not played.names_all]
     if partly:
         told = ", ".join(run_id_prefix(run.id) for run in partly)
-        notes.append(f"Of {told} only failures are named: an eval that another run names is taken as passed there.")
+        notes.append(f"{told} name only failures: evals that only other runs name count as passed there.")
     if short := [run_id_prefix(run.id) for run in partly if run.total - run.incomplete > counted]:
         notes.append(
-            f"What no run names counts nowhere, so that {', '.join(short)} passed more often than is said here."
+            f"Evals that no run names are not counted, so {', '.join(short)} passed more often than shown here."
         )
     return tuple(notes)

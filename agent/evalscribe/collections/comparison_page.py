@@ -33,12 +33,12 @@ def document(base: Sequence[str], candidate: Sequence[str], judge: str | None, l
 
 
 def same_runs(text: str, other: str) -> bool:
-    """Tell whether two documents compare the same runs, according to their front matter."""
+    """Return whether two documents compare the same runs, according to their front matter."""
     return documents.same_facts(text, other, ("base", "candidate"))
 
 
 SURELY = 0.01
-"""So that a second question about the same evals seldom raises a false alarm."""
+"""Low, so that a second question about the same evals rarely raises a false alarm."""
 
 
 def title(found: Comparison) -> str:

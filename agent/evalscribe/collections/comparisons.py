@@ -8,9 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evalscribe.collections import compare as compare_matrix
-from evalscribe.collections import compare as compare_sides
-from evalscribe.collections import compare as within
+from evalscribe.collections import compare as comparing
 from evalscribe.collections import regressions
 from evalscribe.collections.choice import choose_collection, plan_collection
 from evalscribe.collections.compare import RunEvals
@@ -51,7 +49,7 @@ MOST_READ = 2_000
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reader of the runs that a side of a comparison names."""
+    """Reads the runs that one side of a comparison names."""
 
     workspace: Workspace
     finder: SubjectFinder
@@ -68,7 +66,7 @@ class SideReader:
             workspace.store.runs, workspace.store.collections, records, collection, self.watcher.imported
         )
         if done.stopped:
-            self.watcher.say(f"{path} was not read to its end: {done.stopped}")
+            self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs
 
 
@@ -80,7 +78,7 @@ async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
     runs = await _runs(reader, name)
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
         told = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
-        raise UsageError(f"{name} has runs of several models ({told}): name one of them in place of it")
+        raise UsageError(f"{name} has runs of several models ({told}): name one model instead")
     return tuple(runs_of_side(reader, run) for run in runs)
 
 
@@ -101,7 +99,7 @@ async def _runs(reader: SideReader, name: str) -> Sequence[Run]:
     if _is_file(name):
         runs = await reader.bring(Path(name))
         if not runs:
-            raise DataError(f"{name} holds no run")
+            raise DataError(f"{name} contains no runs")
         return runs
     with suppress(NotFoundError):  # `provider/model` names no folder
         if run := reader.finder.stored(name):
@@ -147,9 +145,9 @@ async def _fetched(reader: SideReader, name: str) -> Run:
     try:
         choice = await reader.finder.run(name)
     except NotFoundError as error:
-        raise NotFoundError(f"{error}\n{name!r} is no stored run, file or model of a collection either") from None
+        raise NotFoundError(f"{error}\n{name!r} is not a stored run, file or model of a collection either") from None
     except AccessError as error:  # it has two lines already
-        raise AccessError(f"{name!r} is no model of a collection, and {error}") from None
+        raise AccessError(f"{name!r} is not a model of a collection, and {error}") from None
     await reader.finder.gathered(choice)
     return choice.run
 
@@ -184,15 +182,15 @@ def _digest(of: Sequence[Sequence[str]]) -> str:
 
 
 class WrittenComparison(Frozen):
-    """What came of it."""
+    """Result of a comparison."""
 
     found: Comparison | WithinRunComparison | Matrix
     text: str
     """The page."""
     put: PlacedDocument | None = None
-    """None where nothing was to be written."""
+    """None if nothing was to be written."""
     estimate: Estimate | None = None
-    """What asking takes at most; None where nobody would be asked."""
+    """Maximum cost of asking; None if no model would be asked."""
 
 
 async def compare(
@@ -208,7 +206,7 @@ async def compare(
 
     Args:
         workspace: Workspace for answers and the page; needs `async with`.
-        names: Runs by id or its beginning, files to import, addresses, or `provider/model` of the collection.
+        names: Runs by id or prefix, files to import, addresses, or `provider/model` of the collection.
         watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
         dry_run: Only estimate: nothing is asked and nothing written.
@@ -224,17 +222,17 @@ async def compare(
         sides = [await read_side(reader, name) for name in names]
         _not_the_same(sides, names)
         if len(sides) > 2:
-            matrix = compare_matrix.build_matrix(sides)
+            matrix = comparing.build_matrix(sides)
             of = [column.runs for column in matrix.columns]
             done = WrittenComparison(found=matrix, text=matrix_page(matrix))
         elif len(sides) == 2:
-            two = compare_sides.compare_sides(*sides)
+            two = comparing.compare_sides(*sides)
             asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
             two = two.model_copy(update=asked.update)
             of = [two.base.runs, two.candidate.runs]
             done = WrittenComparison(found=two, text=comparison_page(two), estimate=asked.estimate)
         else:
-            one = within.compare_within(sides[0])
+            one = comparing.compare_within(sides[0])
             asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
             one = one.model_copy(update=asked.update)
             of = [one.side.runs]
@@ -272,7 +270,7 @@ async def _explained(
         return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs))
     estimate = estimate_explanation(workspace, judges, pairs)
     judge = judges.regression
-    watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less what is known")
+    watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less cached answers")
     if dry_run:
         return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs), estimate=estimate)
     told = await explain_by_judge(workspace, judges, pairs, watcher)
@@ -296,7 +294,7 @@ def _not_the_same(sides: Sequence[Sequence[RunEvals]], names: Sequence[str]) -> 
         for one in played:
             if one.run.id in seen:
                 raise UsageError(
-                    f"{seen[one.run.id]} and {name} have run {one.run.id} in common; "
-                    "for failed trials beside passed ones of one run use --within"
+                    f"{seen[one.run.id]} and {name} have run {one.run.id} in common; to compare failed with passed "
+                    "trials of one run use --within"
                 )
         seen.update((one.run.id, name) for one in played)

@@ -100,7 +100,7 @@ def exploration_page(found: Exploration) -> str:
 
 
 def same_question(text: str, other: str) -> bool:
-    """Tell whether two documents answer the same question about the same agent runs, by the same judge."""
+    """Return whether two documents answer the same question about the same agent runs, by the same judge."""
     return documents.same_facts(text, other, _NAMES)
 
 

@@ -9,12 +9,8 @@ from functools import partial
 from pydantic import ValidationError
 
 from evalscribe.collections import answer, clusters, observations
-from evalscribe.collections import clusters as explore_clusters
-from evalscribe.collections import clusters as made
-from evalscribe.collections import observations as batches
-from evalscribe.collections import observations as explore_batches
-from evalscribe.collections import observations as explore_observations
-from evalscribe.collections import observations as wording
+from evalscribe.collections import clusters as clustering
+from evalscribe.collections import observations as observing
 from evalscribe.collections.answer import CausedFailure, answer_subject, parse_answer
 from evalscribe.collections.choice import choose_collection
 from evalscribe.collections.clusters import unmentioned_runs
@@ -48,8 +44,8 @@ from evalscribe.settings import RULES
 from evalscribe.text import cut, one_line, pluralise, slug
 from evalscribe.workspace import Workspace
 
-OWN_PROMPTS = "The model was asked by the workspace's own prompts."
-GONE = "nothing is kept of it"
+OWN_PROMPTS = "The model was asked with the workspace's own prompts."
+GONE = "it is not stored"
 
 Read = Callable[[Member], Record | None]
 Batch = tuple[Member, ...]
@@ -79,9 +75,9 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
     made = RecordedResults(workspace.store.collections)
     maker = JudgeMaker(models, prompts, made, fresh=workspace.options.fresh)
     steps = {
-        "observe": wording.observing_rubric,
-        "cluster": wording.clustering_rubric,
-        "answer": wording.answering_rubric,
+        "observe": observing.observing_rubric,
+        "cluster": observing.clustering_rubric,
+        "answer": observing.answering_rubric,
     }
     observer, clusterer, answerer = (
         maker.judge(rubric(prompts, question), models.open(name, step)) for step, rubric in steps.items()
@@ -94,7 +90,7 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
         window=models.open(name, "observe").context_tokens,
         lanes=workspace.settings.concurrency.value,
         knew=made.knew,
-        notes=(OWN_PROMPTS,) if prompts.own(wording.FOLDER) else (),
+        notes=(OWN_PROMPTS,) if prompts.own(observing.FOLDER) else (),
     )
 
 
@@ -138,7 +134,7 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
             else:
                 yield member, record
 
-    for together in explore_batches.pack_batches(there(), explore_batches.batch_tokens(judges.window)):
+    for together in observing.pack_batches(there(), observing.batch_tokens(judges.window)):
         estimate += judges.observer.estimate(ObservedBatch.of(together).subject)
         batches.append(tuple(member for member, _ in together))
         await asyncio.sleep(0)  # there may be thousands of runs: yield to signal handlers
@@ -159,10 +155,10 @@ async def explore_by_model(
         EvalscribeError: All questions fail for the same reason.
     """
     seen = await _observed(judges, plan, read, watcher)
-    found = await explore_clusters.cluster_observations(
-        judges.clusterer.judge, seen.observations, batches.batch_tokens(judges.window), judges.lanes
+    found = await clustering.cluster_observations(
+        judges.clusterer.judge, seen.observations, observing.batch_tokens(judges.window), judges.lanes
     )
-    clusters = made.build_clusters(found.clusters, members)
+    clusters = clustering.build_clusters(found.clusters, members)
     watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
     answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
     return ExplorationAnswer(
@@ -200,7 +196,7 @@ async def _observed(
     if plan.batches and all(isinstance(told, str) for told in found.values()):
         raise DataError(f"no agent run could be read: {gaps[-1].reason}")
     batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
-    observations, unverified = explore_observations.number_observations(batches)
+    observations, unverified = observing.number_observations(batches)
     return ExplorationAnswer(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
 
 
@@ -239,11 +235,14 @@ async def _answered(
         watcher.say(f"No answer: {result.reason}")
         return None, (f"The question was not answered: {result.reason}",), result.usage
     text, wrong = parse_answer(result, judges.answerer.rubric, subject)
-    notes = (f"{pluralise(wrong, 'citation')} of the answer led nowhere and {'is' if wrong == 1 else 'are'} left out.",)
+    notes = (
+        f"{pluralise(wrong, 'citation')} of the answer could not be resolved and {'is' if wrong == 1 else 'are'} left "
+        "out.",
+    )
     return text, notes if wrong else (), result.usage
 
 
-NOT_READ = "The rules do not read the question: they put failures together by cause and by the error that they end in."
+NOT_READ = "The rules ignore the question: they group failures by cause and final error."
 LONGEST_PASSAGE = 600
 _FINDINGS = """\
 SELECT agent_run_id, finding_json FROM findings WHERE cause IS NOT NULL
@@ -266,10 +265,10 @@ async def explore_by_rules(
         watcher.fetched(n, len(failed))
         await asyncio.sleep(0)  # there may be thousands of failures: yield to signal handlers
     observations = answer.cause_observations(failures)
-    clusters = made.build_clusters(answer.cluster_by_cause(failures, observations), members)
+    clusters = clustering.build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
     reported = sum(member.id in known for member in failed)
-    notes = (f"{pluralise(reported, 'failure')} as the report of its run has it.",) if reported else ()
+    notes = (f"{pluralise(reported, 'failure')} taken from the report of its run.",) if reported else ()
     return ExplorationAnswer(
         observations=observations,
         clusters=clusters,
@@ -292,7 +291,10 @@ def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
 
 
 def _finding(told: object) -> FindingSummary | None:
-    """Parse a stored finding. Returns None if it was cut or another version wrote it: its eval is judged again."""
+    """Parse a stored finding.
+
+    Returns None if it was cut or written by another version; its eval is then judged again.
+    """
     try:
         return FindingSummary.model_validate(told)
     except ValidationError:
@@ -384,7 +386,7 @@ LONGEST_QUESTION = 4000
 
 
 class Explored(Frozen):
-    """What came of it."""
+    """Result of an exploration."""
 
     found: Exploration | None
     """None for a dry run."""
@@ -392,7 +394,7 @@ class Explored(Frozen):
     """The page."""
     put: PlacedDocument | None = None
     estimate: Estimate | None = None
-    """What asking takes at most; None where nobody would be asked."""
+    """Maximum cost of asking; None if no model would be asked."""
 
 
 async def explore(
@@ -413,7 +415,7 @@ async def explore(
         question: The question.
         watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
-        where: A condition over `agent_runs`, or a SELECT that gives `id`.
+        where: A condition over `agent_runs`, or a SELECT that returns `id`.
         max_runs: Maximum agent runs, in order of id.
         dry_run: Only estimate: nothing is asked and nothing written.
         writes: Write the page into the reports.
@@ -433,7 +435,7 @@ async def explore(
     every = select_agent_runs(workspace.tables, which.id, where)
     members = every[:max_runs]
     if not members:
-        fits = " fits the condition" if where else ""
+        fits = " matches the condition" if where else ""
         raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to explore")
     watcher.say(f"{pluralise(len(members), 'agent run')} of collection {which.name}")
 
@@ -449,7 +451,7 @@ async def explore(
         judges = open_explore_judges(workspace, name, question)
         plan = await plan_exploration(judges, members, read)
         judge, estimate = judges.name, plan.estimate
-        watcher.say(f"{judge} in {pluralise(plan.calls, 'call')} or so: {estimate.summary}, less what is known")
+        watcher.say(f"{judge} in about {pluralise(plan.calls, 'call')}: {estimate.summary}, less cached answers")
         if dry_run:
             return Explored(found=None, estimate=estimate)
         said = await explore_by_model(judges, plan, members, read, watcher)
@@ -482,7 +484,7 @@ def _question(text: str) -> str:
     """Return the question with secrets redacted, because it is stored. Raises `UsageError` if it is empty."""
     question = redact(clean_text(text)).strip()
     if not question:
-        raise UsageError('ask something: `evalscribe explore "what do the failures have in common?"`')
+        raise UsageError('missing question: `evalscribe explore "what do the failures have in common?"`')
     if len(question) > LONGEST_QUESTION:
-        raise UsageError(f"the question has {len(question)} characters; {LONGEST_QUESTION} are the most")
+        raise UsageError(f"the question has {len(question)} characters; the maximum is {LONGEST_QUESTION}")
     return question

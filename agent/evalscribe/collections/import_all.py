@@ -39,9 +39,9 @@ Bring = Callable[[Collection, ShowImport], Awaitable[FileImport]]
 class ImportedAll(Frozen):
     collection: Collection
     imports: dict[str, FileImport]
-    """By the name of the file."""
+    """Results by the name of the file."""
     passed_over: dict[str, str]
-    """Files of folders that hold no runs, with why."""
+    """Files of folders that contain no runs, with the reason."""
 
 
 async def import_all(
@@ -56,21 +56,21 @@ async def import_all(
     experiment: str | None = None,
     dry_run: bool = False,
 ) -> ImportedAll:
-    """Import every file. Nothing is stored if a file that the user named holds no runs.
+    """Import every file. Nothing is stored if a file that the user named contains no runs.
 
     Args:
         workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
         begin: Called when a file begins; returns what receives its progress.
         collection: Name of the collection; None for the configured one, else the first path's.
-        collection_id: Id of the collection; None for one made of its name.
+        collection_id: Id of the collection; None for one derived from its name.
         provider: Provider of runs whose file does not name one.
         model: As `provider`.
         experiment: As `provider`.
         dry_run: Read and count; store nothing, and create no store.
 
     Raises:
-        EvalscribeError: A named file holds no runs, or the store cannot be used.
+        EvalscribeError: A named file contains no runs, or the store cannot be used.
     """
     overrides = RunOverrides(provider=provider, model=model, experiment=experiment)
     async with _readers(workspace, dry_run=dry_run) as readers:
@@ -98,7 +98,7 @@ async def import_all(
             await run_concurrently(opened, one_file, workspace.settings.concurrency.value if readers else 1)
     imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
-        raise DataError("\n".join(["no file there holds runs:", *list(passed_over.values())[:3]]))
+        raise DataError("\n".join(["no file there contains runs:", *list(passed_over.values())[:3]]))
     return ImportedAll(collection=into, imports=imports, passed_over=passed_over)
 
 
@@ -117,9 +117,9 @@ class _Given:
 
     name: str
     open: Callable[[], Bring]
-    """Open the file. Raises `EvalscribeError` if it holds no runs."""
+    """Open the file. Raises `EvalscribeError` if it contains no runs."""
     named: bool = True
-    """True if the user named it. A file of a folder that holds no runs is skipped."""
+    """True if the user named it. A file of a folder that contains no runs is skipped."""
 
 
 def _opened(given: Sequence[_Given], passed_over: dict[str, str]) -> list[tuple[_Given, Bring]]:
@@ -141,7 +141,7 @@ def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> No
 def _given(
     workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
 ) -> Iterator[_Given]:
-    """Yield every file that was named; a name that is no path is a run. Raises `EvalscribeError`."""
+    """Yield every file that was named; a name that is not a path is a run. Raises `EvalscribeError`."""
     place = Path(path)
     of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, dry_run=dry_run)
@@ -159,7 +159,7 @@ def _given(
 
 
 def _is_run(path: str, place: Path) -> bool:
-    """Tell whether this names a run of a deployment: an address, or an id that is no path."""
+    """Return whether this names a run of a deployment: an address, or an id that is not a path."""
     try:
         there = place.exists()
     except (OSError, ValueError):
@@ -195,7 +195,7 @@ def _run(workspace: Workspace, path: str, *, dry_run: bool) -> Bring:
             async with open_source(workspace, path) as source:
                 return await import_source(archive, shelf, source, collection, show)
         except NotFoundError as error:
-            raise NotFoundError(f"{error} (and there is no file {path!r})") from None
+            raise NotFoundError(f"{error} (and file {path!r} not found)") from None
 
     return bring
 
@@ -204,7 +204,7 @@ class FilePiece(Frozen):
     """A file that a worker reads."""
 
     path: Path
-    """Absolute: where the workers find it too."""
+    """Absolute path, valid for the workers too."""
     overrides: RunOverrides
     collection: Collection
 
@@ -217,7 +217,7 @@ class Importer:
     """A `Factory`. The store's address, including its password, is sent to the workers."""
 
     place: Path | str | None
-    """None: nothing is stored."""
+    """None if nothing is stored."""
     version: str = __version__
 
     @asynccontextmanager
@@ -246,7 +246,10 @@ def show_nothing(_evals: int, _progress: float) -> None:
 
 @asynccontextmanager
 async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Readers | None]:
-    """Open workers that read files; None to read in this process. Raises `UsageError` for a store they cannot reach."""
+    """Open workers that read files; None to read in this process.
+
+    Raises `UsageError` for a store that they cannot reach.
+    """
     engine = workspace.open_engine()
     if engine.name == LOCAL:
         yield None

@@ -1,4 +1,4 @@
-"""Bring the runs of a file into a collection."""
+"""Import the runs of a file into a collection."""
 
 import asyncio
 import gc
@@ -34,22 +34,22 @@ ShowImport = Callable[[int, float], None]
 
 
 class FileImport(Frozen):
-    """What came in out of one file."""
+    """What was imported from one file."""
 
     collection: Collection
     format: str
     runs: tuple[Run, ...]
-    """With counts of what the file holds."""
+    """Counts of the file's contents."""
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     stopped: str | None = None
-    """Why the file was not read to its end; what was read is kept."""
+    """Why reading stopped early; earlier evals are kept."""
 
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
-    """Marked as `importing`; the last batch of a file repeats all its runs with their real status."""
+    """Runs, marked as `importing`; the last batch of a file repeats all its runs with their real status."""
     records: tuple[Record, ...] = ()
 
 
@@ -121,7 +121,7 @@ async def import_source(
     tally.saw(run)
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
-        left_out["an eval that did not fail, which the source counts and does not name"] = unnamed
+        left_out["an eval that did not fail; the source counts it without a name"] = unnamed
     for start in range(0, max(1, len(run.failures)), FETCHES):  # a run without failures is imported, too
         some = run.failures[start : start + FETCHES]
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
@@ -191,7 +191,7 @@ class _Tally:
 
 
 def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
-    """Group what is read into batches of bounded size. The reason why reading stopped goes into the tally."""
+    """Group records into batches of bounded size. The reason why reading stopped goes into the tally."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -226,7 +226,7 @@ def characters(record: Record) -> int:
 
 
 _SELDOM = 200_000
-"""Values more than before that start a search; with the usual 700 a fifth of an import is searching."""
+"""Number of additional values that starts a search; with the usual 700 a fifth of an import is searching."""
 
 
 @contextmanager

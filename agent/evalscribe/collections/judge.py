@@ -40,19 +40,19 @@ class Judgement(JudgeResultWithCitations):
     """A result with its citations resolved, and where it came from."""
 
     stage: Stage = "judge"
-    """Which stage of a cascade decided."""
+    """Stage of a cascade that decided."""
     label: dict[str, Any] = Field(default_factory=dict)
-    """The fields that rollouts are compared by."""
+    """The fields used to compare rollouts."""
     known: bool = False
-    """Whether the store knew it, so that nobody was asked."""
+    """Whether the result was cached, so that no model was asked."""
 
 
 class Judgements(Frozen):
-    """What became of all subjects, in the order given."""
+    """Results of all subjects, in the given order."""
 
     results: tuple[Judgement, ...]
     spent: Mapping[str, Usage]
-    """By stage, with all that this command asked for."""
+    """Usage by stage, for everything that this command asked."""
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
@@ -64,28 +64,28 @@ class Judgements(Frozen):
 
 
 class JudgedSubjects(Frozen):
-    """What became of one subject."""
+    """Result for one subject."""
 
     results: tuple[Judgement, ...]
     usage: Usage = Usage()
-    """Of all stages, whenever they were asked."""
+    """Usage of all stages, including earlier commands."""
 
 
 class JudgeOutcome(Frozen):
-    """What became of a request to judge."""
+    """Result of a request to judge."""
 
     rubric: str
     """`failure@2`."""
     judge: str
     subjects: int
     left_out: int = 0
-    """Subjects beyond the number that was asked for."""
+    """Number of subjects beyond the requested maximum."""
     estimate: Estimate | None = None
-    """At most, were nothing known; only of a dry run."""
+    """Maximum cost if nothing is cached; only for a dry run."""
     judgements: Judgements | None = None
-    """None of a dry run."""
+    """None for a dry run."""
     notes: tuple[str, ...] = ()
-    """What the user should know about the rubrics."""
+    """Notes for the user about the rubrics."""
 
 
 async def judge(
@@ -105,7 +105,8 @@ async def judge(
     Args:
         workspace: Workspace for results; needs `async with`.
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
-        names: Files of agent runs, runs, and names of evals behind their run; without any, those of the collection.
+        names: Files of agent runs, runs, and names of evals behind their run; without any, the agent runs of the
+        collection.
         watcher: Receives progress.
         judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
         collection: Collection of the rubric and agent runs, by name or id; None for shared rubrics and the only
@@ -142,7 +143,7 @@ async def judge(
             return outcome.model_copy(update={"estimate": estimate})
         if estimate.input_tokens:
             number = pluralise(len(waiting), "subject")
-            watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less what is known")
+            watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less cached answers")
         knew, at_once = builder.results.knew, concurrency(workspace)
         results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)
         spent = dict(workspace.models.spent())

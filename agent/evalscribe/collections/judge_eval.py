@@ -24,28 +24,28 @@ from evalscribe.statistics.intervals import Interval
 from evalscribe.workspace import Workspace
 
 PREFERRED = "classification"
-"""Label field of a rubric that has it; otherwise the first field that rollouts are compared by."""
+"""Label field of a rubric that has one; otherwise the first field used to compare rollouts."""
 
 
 class CalibrationRow(Frozen):
-    """One labelled subject, and what a judge said of it."""
+    """One labelled subject, and a judge's answer."""
 
     line: int
     subject: str
     label: str
     said: str | None
     task: str | None = None
-    """The eval, of whatever run and trial: subjects that share it are one observation."""
+    """The eval, regardless of run and trial: subjects that share it are one observation."""
     known: bool = False
     reason: str | None = None
-    """Why the judge said nothing that counts."""
+    """Why the judge gave no usable answer."""
 
 
 class CalibratedJudge(Frozen):
-    """One judge beside people; shares are among the judged."""
+    """One judge compared with people; shares are of the judged subjects."""
 
     name: str
-    """In short: `rules@1`, `cascade`, `provider/model`."""
+    """Short name: `rules@1`, `cascade`, `provider/model`."""
     judge: str
     subjects: int
     judged: int
@@ -54,14 +54,14 @@ class CalibratedJudge(Frozen):
     agreement: float | None
     interval: Interval
     agreement_over_all: float | None
-    """With what was not judged counted as not agreeing."""
+    """Agreement if subjects without an answer count as disagreement."""
     balanced: float | None
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
-    """By the people's label, then by the judge's."""
+    """Counts by the people's label, then by the judge's."""
     usage: Usage
-    """What the judge took for all subjects, whenever they were asked."""
+    """Usage of the judge for all subjects, including earlier commands."""
     rows: tuple[CalibrationRow, ...]
 
     @property
@@ -76,10 +76,10 @@ class JudgeEval(Frozen):
     rubric: str
     dataset: str
     key: str
-    """The field of the output that is compared."""
+    """The compared field of the output."""
     judges: tuple[CalibratedJudge, ...]
     spent: Mapping[str, Usage]
-    """By stage, by this command."""
+    """Usage of this command, by stage."""
 
 
 def label_key(rubric: Rubric, wanted: str | None) -> str:
@@ -89,7 +89,7 @@ def label_key(rubric: Rubric, wanted: str | None) -> str:
         return PREFERRED if PREFERRED in keys else keys[0]
     if wanted is None or wanted not in keys:
         has = f"it has {', '.join(keys)}" if keys else "it has none"
-        raise UsageError(f"{rubric.id} needs a field with an enum, or a yes or no, to compare labels by: {has}")
+        raise UsageError(f"{rubric.id} needs a field with an enum or a boolean to compare labels: {has}")
     return wanted
 
 

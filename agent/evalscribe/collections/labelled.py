@@ -50,7 +50,7 @@ def labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
     try:
         return of_dataset(workspace.store.datasets, named, key)
     except NotFoundError as error:
-        raise NotFoundError(f"there is no file {named}, and {error}") from None
+        raise NotFoundError(f"file {named} not found, and {error}") from None
 
 
 def of_file(path: Path) -> LabelledSource:
@@ -69,7 +69,7 @@ def of_dataset(datasets: "DatasetStore", named: str, key: str) -> LabelledSource
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
     lines = tuple(_lines(datasets.items(version.id), split, key))
     if not lines:
-        raise NotFoundError(f"{dataset.name}@{version.number} has no item of the split {split!r}")
+        raise NotFoundError(f"{dataset.name}@{version.number} has no items in split {split!r}")
     return LabelledSource(f"{dataset.name}@{version.number}{f':{split}' if split else ''}", Path(), lines)
 
 
@@ -99,7 +99,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError:
-        raise DataError(f"{path} is no text in UTF-8") from None
+        raise DataError(f"{path} is not UTF-8 text") from None
     except OSError as error:
         raise NotFoundError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -118,15 +118,15 @@ class SubjectLine(Frozen):
     """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`, or frozen evidence."""
 
     run: str | None = None
-    """A run as `judge` takes it; with an eval's URL `eval` is not needed."""
+    """A run as `judge` accepts it; if the URL names an eval, `eval` is not needed."""
     eval: str | None = None
     agent_run_id: str | None = None
-    """Of the collection that is asked about: `agent_runs.id` of SQL."""
+    """`agent_runs.id` of the collection."""
     agent_run: dict[str, Any] | None = None
     file: str | None = None
-    """A file of one agent run, relative to the dataset's folder."""
+    """A file with one agent run, relative to the dataset's folder."""
     evidence: dict[str, Any] | None = None
-    """Of a failed eval, as `datasets from-reviews` freezes it; with what made its output."""
+    """Frozen evidence of a failed eval, as `datasets from-reviews` writes it, with the origin of its output."""
     provider: str | None = None
     model: str | None = None
     experiment: str | None = None
@@ -174,7 +174,7 @@ class LabelledSubjects:
     def _lines(self) -> list[tuple[int, LabelledLine]]:
         texts = self._source.lines
         if not texts:
-            raise DataError(f"{self._source.name}: holds no labelled subject")
+            raise DataError(f"{self._source.name}: contains no labelled subjects")
         lines = [(number, self._tried(number, partial(parse_labelled, text, self._labels))) for number, text in texts]
         return [(number, line) for number, line in lines if line is not None]
 
@@ -207,7 +207,7 @@ class LabelledSubjects:
                 self._bad(number, f"subject.eval: {error}")
                 continue
             if own is None:
-                self._bad(number, "subject.eval: is missing")
+                self._bad(number, "subject.eval: missing")
                 continue
             named[name, eval or ""] = own
         choice.evals = list(named.values())
@@ -223,7 +223,7 @@ class LabelledSubjects:
         elif subject.agent_run_id is not None:
             waiting = self._members().get(subject.agent_run_id)
             if waiting is None:
-                self._bad(number, f"subject.agent_run_id: {subject.agent_run_id} is none of the agent runs asked about")
+                self._bad(number, f"subject.agent_run_id: {subject.agent_run_id} is not among the selected agent runs")
         elif subject.evidence is not None:
             waiting = self._tried(number, lambda: _frozen(number, subject))
         else:
@@ -236,7 +236,7 @@ class LabelledSubjects:
             return parse_agent_run(subject.agent_run, "subject.agent_run")
         runs = agent_runs(str(self._source.folder / (subject.file or "")))
         if len(runs) != 1:
-            raise DataError(f"subject.file: {subject.file} holds {len(runs)} agent runs, not one")
+            raise DataError(f"subject.file: {subject.file} contains {len(runs)} agent runs, not one")
         return runs[0]
 
     def _twice(self, examples: Iterable[LabelledSubject]) -> None:
@@ -245,11 +245,11 @@ class LabelledSubjects:
             loaded = example.waiting.load() if not example.waiting.is_eval else example.waiting.name
             key = loaded if isinstance(loaded, str) else loaded.subject.digest
             if key in first:
-                self._bad(example.line, f"the same subject as in line {first[key]}")
+                self._bad(example.line, f"same subject as in line {first[key]}")
             first.setdefault(key, example.line)
 
     def _tried(self, number: int, attempt: Callable[[], T]) -> T | None:
-        """Call `attempt`; if something is missing or unreadable, record a problem for the line and return None."""
+        """Call `attempt`. If something is missing or unreadable, record a problem for the line and return None."""
         try:
             return attempt()
         except (DataError, NotFoundError) as error:
@@ -276,19 +276,19 @@ def parse_labelled(text: str, labels: Sequence[str]) -> LabelledLine:
         place = ".".join(map(str, first["loc"]))
         raise DataError(f"{place}: {first['msg']}" if place else first["msg"]) from None
     except (ValueError, RecursionError):
-        raise DataError("no JSON object") from None
+        raise DataError("not a JSON object") from None
     given = [name for name in KINDS if getattr(line.subject, name) is not None]
     if len(given) != 1:
         raise DataError("subject: give one of run (with eval), agent_run_id, agent_run, file or evidence")
     if line.subject.eval is not None and given != ["run"]:
-        raise DataError("subject.eval: belongs to a run")
+        raise DataError("subject.eval: needs run")
     if spelled(line.label) not in labels:
-        raise DataError(f"label {spelled(line.label)!r} is none of {', '.join(labels)}")
+        raise DataError(f"label {spelled(line.label)!r} is unknown; use one of {', '.join(labels)}")
     return line
 
 
 def _frozen(number: int, subject: SubjectLine) -> PendingSubject:
-    """Load frozen evidence. Equal evidence of two runs is two subjects."""
+    """Load frozen evidence. Equal evidence of two runs makes two subjects."""
     loaded = of_frozen(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
     own = loaded.evidence.eval

@@ -176,7 +176,7 @@ def _named(text: str, shown: ObservedBatch) -> dict[int, str | None]:
 
 
 def _passage(citation: Mapping[str, Any], named: str | None, shown: ObservedBatch) -> Passage | None:
-    """Resolve a citation. Returns None if it does not hold or quotes another agent run than the one named."""
+    """Resolve a citation. Returns None if it cannot be resolved or quotes another agent run than the one named."""
     target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
         return None

@@ -12,21 +12,21 @@ Runs = tuple[ExperimentRun, ...]
 def describe_other_id(workspace: Workspace, named: str) -> str | None:
     """Describe a name that belongs to an experiment but is not a run; None for any other name.
 
-    Example: `exp-… is an experiment, quality, and no run: name pr-2 (…), the latest of its 2 runs`.
+    Example: `exp-… is an experiment, quality, not a run: use pr-2 (…), the latest of its 2 runs`.
     """
     for look in (_experiment, _version, _dataset, _dataset_version, _deployment, _try):
         if found := look(workspace, named):
             what, runs = found
-            return f"{named} is {what}, and no run: {_instead(runs)}"
-    return f"{named} looks like the id of {kind}, and is no run" if (kind := kind_of(named)) else None
+            return f"{named} is {what}, not a run: {_instead(runs)}"
+    return f"{named} looks like the id of {kind}, not of a run" if (kind := kind_of(named)) else None
 
 
 def _instead(runs: Runs) -> str:
     if not runs:
-        return "nothing of it has run yet; `evalscribe experiments run EXPERIMENT` makes a run"
+        return "it has no runs yet; start one with `evalscribe experiments run EXPERIMENT`"
     latest = runs[-1]
     which = f"{latest.name} ({latest.id})" if latest.name else latest.id
-    return f"name {which}, {'its run' if len(runs) == 1 else f'the latest of its {len(runs):,} runs'}"
+    return f"use {which}, {'its run' if len(runs) == 1 else f'the latest of its {len(runs):,} runs'}"
 
 
 Found = tuple[str, Runs] | None
@@ -87,6 +87,6 @@ def _try(workspace: Workspace, named: str) -> Found:
     attempt = workspace.store.experiment_runs.attempt(score.run_item_id if score else named)
     if attempt is None:
         return None
-    what = f"a score of item {attempt.item.item_key}" if score else f"a try at item {attempt.item.item_key}"
+    what = f"a score of item {attempt.item.item_key}" if score else f"a trial of item {attempt.item.item_key}"
     run = workspace.store.experiment_runs.run(attempt.item.run_id)
     return what, (run,) if run else ()

@@ -31,7 +31,7 @@ LONGEST_TIMEOUT_S = 3600.0
 
 
 class QueryResult(QueryRows):
-    """The rows of a query, and what was asked for."""
+    """The rows of a query, with its limits."""
 
     applied_limit: int
     execution_time_ms: float
@@ -51,9 +51,11 @@ def run_query(
         UnavailableError: The query timed out.
     """
     if not 1 <= most_rows <= MOST_ROWS:
-        raise UsageError(f"a query gives 1 to {MOST_ROWS:,} rows, not {most_rows:,}: page with LIMIT and OFFSET")
+        raise UsageError(
+            f"the row limit must be between 1 and {MOST_ROWS:,}, not {most_rows:,}: page with LIMIT and OFFSET"
+        )
     if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
-        raise UsageError(f"a query may take up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
+        raise UsageError(f"the timeout may be up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
     statement = check_query(sql, tables.dialect)
     values = {"collection_id": collection_id}
     began = time.perf_counter()
@@ -97,21 +99,21 @@ class TableDoc(Frozen):
 
 
 class MetadataKey(Frozen):
-    """What runs have under one key."""
+    """The values of runs under one metadata key."""
 
     path: str
-    """As a query spells it: `metadata_json->'scores'->'reward'`."""
+    """As a query writes it: `metadata_json->'scores'->'reward'`."""
     kind: str
     agent_runs: int
-    """How many of those looked at have it."""
+    """How many of the examined runs have it."""
     sample: str
 
 
 class MetadataValue(Frozen):
-    """A value that runs have in one place of their metadata."""
+    """A value that occurs in one place of the runs' metadata."""
 
     value: str
-    """As JSON spells it; cut where it is long."""
+    """As JSON, cut if long."""
     agent_runs: int
 
 
@@ -212,7 +214,7 @@ def _select(tables: Tables, where: str) -> str:
     except UsageError as error:
         raise UsageError(f"--where: {error}\nin: {whole}") from None
     if "id" not in columns:
-        raise UsageError(f"--where must give the column `id` of agent_runs; it gives {', '.join(columns)}")
+        raise UsageError(f"--where must return the column `id` of agent_runs; it returns {', '.join(columns)}")
     return whole
 
 
@@ -228,16 +230,16 @@ def _pages(tables: Tables, collection_id: str, chosen: str) -> Iterator[Member]:
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
 _IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
-"""The condition is on lines of its own: positions are relative to it, and a trailing comment ends with it."""
+"""The condition is on lines of its own: positions are relative to it, and a trailing comment ends there."""
 LONGEST_REASON = 300
 """Maximum characters of a reason."""
 
 
 class EvalFilter(Frozen):
-    """Which evals; None where it does not matter."""
+    """Filters of evals; None means no filter."""
 
     run: str | None = None
-    """A run's id, or the beginning of it."""
+    """A run's id, or a prefix of it."""
     status: EvalStatus | None = None
     task: str | None = None
     model: str | None = None
@@ -245,11 +247,11 @@ class EvalFilter(Frozen):
     classification: str | None = None
     cause: str | None = None
     where: str | None = None
-    """A condition of SQL over `agent_runs`."""
+    """A SQL condition on `agent_runs`."""
 
 
 class ListedEval(Frozen):
-    """One eval, with what the last report of its run says of it."""
+    """One eval, with its finding in the latest report of its run."""
 
     id: str
     name: str
@@ -262,7 +264,7 @@ class ListedEval(Frozen):
     status: str
     failed_step: str | None = None
     reason: str | None = None
-    """What is recorded, cut."""
+    """Recorded metadata, cut."""
     classification: str | None = None
     cause: str | None = None
     cause_kind: str | None = None
@@ -318,7 +320,7 @@ def eval_text(archive: "RunStore", store: "AnalysisStore", collection: Collectio
                 raise NotFoundError(f"the evidence of {eval_id} is not in the store: analyse its run first")
             return failure_subject(run_id, evidence)
     where = f"collection {collection.name!r}" if collection else "any collection"
-    raise NotFoundError(f"no eval {eval_id!r} in {where}: ids are those of list_evals, or `agent_runs.id` in SQL")
+    raise NotFoundError(f"eval {eval_id!r} not found in {where}: use an id from list_evals, or `agent_runs.id` in SQL")
 
 
 def _eval(row: dict[str, JsonValue]) -> ListedEval:

@@ -56,7 +56,7 @@ def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExpla
 
 
 def _calls(transcript: Transcript) -> Iterator[_Call]:
-    """Yield calls that returned something. A call without a result, such as a note to oneself, had no effect."""
+    """Yield calls that returned something. A call without a result, such as a note, had no effect."""
     for at, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
@@ -78,17 +78,17 @@ def _why(before: _Call | None, after: _Call | None) -> RegressionExplanation:
 
 def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
     if before is None and after is not None:
-        return f"also calls {after.name}", f"Goes on with `{after.name}` where the passing try has made its last call."
+        return f"also calls {after.name}", f"Continues with `{after.name}` after the last call of the passing trial."
     if after is None and before is not None:
-        return f"stops before {before.name}", f"Makes no further call where the passing try calls `{before.name}`."
+        return f"stops before {before.name}", f"Stops calling tools where the passing trial calls `{before.name}`."
     if before is None or after is None:
         raise ValueError("no call on either side is no difference")
     if before.name != after.name:
         return (
             f"{after.name} instead of {before.name}",
-            f"First calls `{after.name}` where the passing try calls `{before.name}`.",
+            f"First calls `{after.name}` where the passing trial calls `{before.name}`.",
         )
-    return f"other arguments for {after.name}", f"First differs in what it gives to `{after.name}`."
+    return f"other arguments for {after.name}", f"First differs in its arguments for `{after.name}`."
 
 
 def _quote(side: str, call: _Call) -> Quote:
@@ -123,7 +123,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
-    """Return the error as the group's first member records it: signatures lose capitals and numbers."""
+    """Return the error as the group's first member records it, because signatures lose capitals and numbers."""
     failed = _failed(pair)
     if failed.error and signature.endswith((normalise_error(failed.error), failed.error.casefold())):
         return ": ".join(filter(None, (failed.step, failed.error)))
@@ -135,10 +135,10 @@ def _failed(pair: EvalPair) -> Trial:
 
 
 def _shared(pair: EvalPair) -> tuple[str, str, str]:
-    """Return what a pair shares: its name, its kind and its source."""
+    """Return what a pair has in common: its name, its kind and its source."""
     failed = _failed(pair)
     if pair.why and pair.why.judge != DIVERGENCE_RULES:
-        return pair.why.behaviour, "as the judge calls it", pair.why.judge
+        return pair.why.behaviour, "named by the judge", pair.why.judge
     if failed.cause:
         return (
             failed.cause,
@@ -154,8 +154,8 @@ def _recorded(failed: Trial) -> tuple[str, str, str]:
     if failed.signature:
         return failed.signature, SAME_ERROR, DIVERGENCE_RULES
     if failed.step:
-        return f"fails in {failed.step}", "the step that fails", DIVERGENCE_RULES
-    return UNKNOWN, "nothing tells why", DIVERGENCE_RULES
+        return f"fails in {failed.step}", "the failed step", DIVERGENCE_RULES
+    return UNKNOWN, "the reason is unknown", DIVERGENCE_RULES
 
 
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
@@ -246,7 +246,7 @@ async def explain_by_judge(
     async def one(number: int) -> None:
         nonlocal done
         tried = _tried(workspace, pairs[number])
-        told = "nothing of the failed try is kept"
+        told = "nothing is stored of the failed trial"
         if tried is not None:
             result, told = await _asked(judges, tried)
             if result is not None:
@@ -289,7 +289,7 @@ async def _in_common(
     subject = Subject.of("regressed evals", result_items(results))
     found = await judges.behaviours.judge(subject)
     if found.result_type is ResultType.FAILURE:
-        watcher.say(f"What they have in common was not judged: {found.reason}")
+        watcher.say(f"Could not judge what they have in common: {found.reason}")
         return ()
     cited = JudgeResultWithCitations.from_judge_result(found, judges.behaviours.rubric.output_schema, subject)
     return _groups(cited.output["groups"], alone, pairs, found.judge)
@@ -315,7 +315,7 @@ def _groups(
 
 
 def _tried(workspace: Workspace, pair: EvalPair) -> _Tried | None:
-    """Load the trials of a pair; None if nothing is stored of the failed one."""
+    """Load the trials of a pair; None if nothing is stored of the failed trial."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
     if candidate is None:

@@ -80,15 +80,15 @@ class References:
         if missing:
             more = f" and {len(missing) - MAX_REFERENCES_NAMED} more" if len(missing) > MAX_REFERENCES_NAMED else ""
             raise NotFoundError(
-                f"collection {self._collection.name!r} lacks {pluralise(len(missing), 'thing')} that prompts refer to: "
-                f"{'; '.join(missing[:MAX_REFERENCES_NAMED])}{more}"
+                f"collection {self._collection.name!r} lacks {pluralise(len(missing), 'object')} that prompts refer "
+                f"to: {'; '.join(missing[:MAX_REFERENCES_NAMED])}{more}"
             )
 
     def known(self, segments: Sequence[Segment]) -> LoadedReferences:
         """Load what a checked prompt refers to."""
         found = {ref: self._kept(ref) for ref in _refs(segments)}
         if gone := next((ref for ref, one in found.items() if one is None), None):
-            raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was there a moment ago, and is gone")
+            raise NotFoundError(f"{KINDS[type(gone)]} {gone.id!r} was deleted meanwhile")
         return cast(LoadedReferences, found)
 
     def _stored(self, number: int, request: LLMRequest) -> LLMRequest:
@@ -102,7 +102,8 @@ class References:
         if segment.collection_id not in (None, collection.id, collection.name):
             raise UsageError(
                 f"request {number} refers to {KINDS[type(segment)]} {segment.id!r} of collection "
-                f"{segment.collection_id!r}, but is asked in {collection.id!r}: a prompt can only refer to its own."
+                f"{segment.collection_id!r}, but belongs to {collection.id!r}: a prompt can refer only to its own "
+                "collection."
             )
         return segment.model_copy(update={"collection_id": collection.id})
 
@@ -114,7 +115,7 @@ class References:
         if found is None:
             return [told]
         if isinstance(found, Result) and found.output is None:
-            return [f"{told}, which has no answer: {found.error or 'it was not asked yet'}"]
+            return [f"{told}, which has no answer: {found.error or 'it is pending'}"]
         return []
 
     def _found(self, ref: Ref) -> Record | Result | None:
@@ -144,9 +145,9 @@ class RequestOptions(RequestValue):
     model: str
     """`provider/name`."""
     name: str | None = None
-    """Of the result set; None for one that is named after the requests."""
+    """Name of the result set; None for one derived from the requests."""
     exists_ok: bool = False
-    """Whether requests may be added to a set that has others."""
+    """Whether requests may be added to a set that already has others."""
     output_schema: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
 
@@ -162,7 +163,7 @@ class RequestOptions(RequestValue):
     def _of_a_provider(cls, model: str) -> str:
         provider, _, name = model.partition("/")
         if not provider or not name or not model.isprintable() or " " in model:
-            raise UsageError(f"model_string {model!r} names no model: give provider/model, such as {EXAMPLE}")
+            raise UsageError(f"model_string {model!r} is not a model: use provider/model, such as {EXAMPLE}")
         return model
 
     @field_validator("name")
@@ -170,9 +171,12 @@ class RequestOptions(RequestValue):
     def _as_a_path(cls, name: str | None) -> str | None:
         parts = [] if name is None else name.split("/")
         if any(not part.strip() or part != part.strip() or not part.isprintable() for part in parts):
-            raise UsageError(f"result_set_name {name!r} is no name: words between slashes, such as failures/causes/v1")
+            raise UsageError(
+                f"result_set_name {name!r} is not a valid name: use words separated by slashes, such as "
+                "failures/causes/v1"
+            )
         if name and len(name) > LONGEST_NAME:
-            raise UsageError(f"result_set_name has {len(name)} characters; {LONGEST_NAME} are the most")
+            raise UsageError(f"result_set_name has {len(name)} characters; the maximum is {LONGEST_NAME}")
         return name
 
     @field_validator("output_schema")
@@ -237,14 +241,13 @@ def plan_submission(
 def _fits(found: ResultSet, there: Sequence[Result], submission: RequestOptions, digests: Sequence[str]) -> None:
     if found.output_schema != submission.output_schema:
         raise UsageError(
-            f"result set {found.name!r} has answers of another output_schema: a set has one.\nGive the new one another "
-            "name."
+            f"result set {found.name!r} has answers with another output_schema.\nUse another name for the new set."
         )
     if submission.exists_ok or [one.request for one in there] == list(digests):
         return
     raise UsageError(
-        f"result set {found.name!r} is there with {pluralise(len(there), 'request')}, and these {len(digests)} are not "
-        "the same (prompts, metadata and model count).\nGive another name, or exists_ok=True to add what is missing."
+        f"result set {found.name!r} already has {pluralise(len(there), 'request')}, and these {len(digests)} "
+        "differ (in prompts, metadata or model).\nUse another name, or exists_ok=True to add the missing ones."
     )
 
 
@@ -269,7 +272,7 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
 
 
 def _unnamed(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
-    """Derive a name from the requests, so that a script that is run again continues."""
+    """Derive a name from the requests, so that running a script again continues its set."""
     whole = content_id([[_digest(submission, one) for one in requests], submission.output_schema])
     return f"{UNNAMED}/{whole.removeprefix('sha256:')[:12]}"
 
@@ -299,8 +302,8 @@ def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) 
     names = [one.name for one, _ in sets.sets(collection.id)]
     near = [*get_close_matches(name, names, n=3, cutoff=0.5)]
     shown = list(dict.fromkeys((*near, *names)))
-    known = f"there is: {join_first(shown, MAX_SETS_NAMED)}" if names else "it has none yet"
-    raise NotFoundError(f"no result set {name!r} in collection {collection.name!r}; {known}")
+    known = f"result sets: {join_first(shown, MAX_SETS_NAMED)}" if names else "it has none yet"
+    raise NotFoundError(f"result set {name!r} not found in collection {collection.name!r}; {known}")
 
 
 def count_results(sets: "ResultSetStore", made: ResultSet) -> ResultCounts:
@@ -328,15 +331,15 @@ BeginRequests = Callable[[str, int, int], ShowAnswer]
 
 
 class SubmittedRequests(Frozen):
-    """What became of the requests of one call."""
+    """Results of the requests of one call."""
 
     result_set: ResultSet
     counts: ResultCounts
     asked: int
-    """So many were asked now; the others were known."""
+    """Number of requests asked now; the others were cached."""
     citations: CitationCounts
     spent: Usage
-    """By this call."""
+    """Usage of this call."""
 
 
 async def answer_requests(
@@ -403,7 +406,7 @@ class _Work:
         self._asked = 0
         self._spent = Usage()
         self._asking = WeakValueDictionary[str, asyncio.Lock]()
-        """Locks by question key: a worker with the same question waits for the first one's answer."""
+        """Locks by question key: a worker with the same question waits for the first worker's answer."""
 
     async def do(self, waiting: Result) -> None:
         question = RequestPrompt.of(waiting.prompt, self._references.known(waiting.prompt))

@@ -67,13 +67,13 @@ def analysed_run(store: "AnalysisStore", name: str) -> str:
     if len(ids) > 1:
         raise UsageError(f"{len(ids)} runs begin with {name}: {join_first(ids, MOST_NAMED)}")
     if not ids:
-        raise NotFoundError(f"there is no run {name!r} in the store; `evalscribe import` brings one in")
+        raise NotFoundError(f"run {name!r} not found in the store; import runs with `evalscribe import`")
     return ids[0]
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file that holds runs."""
+    """A file that contains runs."""
 
     name: str
     open: Callable[[], Records]
@@ -94,8 +94,8 @@ async def import_run(
         called: The name that the user gave, and the collection named after it.
 
     Raises:
-        EvalscribeError: The files hold no run.
-        UsageError: They hold several.
+        EvalscribeError: The files contain no runs.
+        UsageError: They contain several.
     """
     runs: dict[str, Run] = {}
     for file in files:
@@ -103,14 +103,14 @@ async def import_run(
         done = await import_file(archive, shelf, file.open(), collection, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
         if done.stopped:
-            watcher.say(f"Not read to its end: {done.stopped}")
+            watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}
     if not runs:
-        raise DataError(f"{called[0]} holds no run")
+        raise DataError(f"{called[0]} contains no runs")
     if len(runs) > 1:
         names = "\n".join(f"  {run.id} ({run.model}, {run.experiment})" for run in list(runs.values())[:MOST_NAMED])
         more = f"\n  and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
-        raise UsageError(f"{called[0]} holds {len(runs)} runs; name one by its id:\n{names}{more}")
+        raise UsageError(f"{called[0]} contains {len(runs)} runs; choose one by its id:\n{names}{more}")
     return next(iter(runs))
 
 
@@ -124,7 +124,7 @@ def _home(archive: "RunStore", shelf: "CollectionStore", file: RunFile) -> Colle
 
 
 def _told(file: str, done: FileImport) -> str:
-    left_out = f"; left out: {pluralise(sum(done.left_out.values()), 'thing')}" if done.left_out else ""
+    left_out = f"; left out: {pluralise(sum(done.left_out.values()), 'field')}" if done.left_out else ""
     evals = pluralise(sum(done.statuses.values()), "eval")
     return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
 
@@ -167,14 +167,14 @@ def collection_name(path: str) -> str:
 
 
 def parse_run_address(run: str) -> RunAddress:
-    """Parse the address of a run. Raises `EvalscribeError` if it names no run."""
+    """Parse the address of a run. Raises `EvalscribeError` if it is not the address of a run."""
     if run == SAMPLE:
         return RunAddress(kind="snapshot", folder=snapshot_folder())
     return parse_address(run, Path.cwd())
 
 
 def is_file_of_runs(run: str) -> bool:
-    """Tell whether this is a file outside a snapshot, or a folder of such files."""
+    """Return whether this is a file outside a snapshot, or a folder of such files."""
     path = Path(run)
     try:
         if path.is_dir():
@@ -206,11 +206,11 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
         from evalscribe.sources.npx import open_npx
 
         if options.convex_dir is None:
-            raise UsageError("--via npx needs --convex-dir DIR, the folder in which `npx convex run` works")
+            raise UsageError("--via npx needs --convex-dir DIR, the folder for `npx convex run`")
         named_there = npx_environment(settings.places)
         return open_npx(options.convex_dir, run_id, links, settings=named_there, env_path=options.env_file)
     if options.via != "http":
-        raise UsageError(f"--via {options.via} is not known: http or npx")
+        raise UsageError(f"--via {options.via} is unknown; use http or npx")
     from evalscribe.sources.convex import open_convex
 
     try:
@@ -220,9 +220,9 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
             raise
         known = whole_run(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
         here = (
-            f"no imported run and no file is called {run_id!r}, and none can be fetched"
+            f"no imported run or file {run_id!r} found, and it cannot be fetched"
             if known is None
-            else f"run {known} is imported, analyses need no network for it, and it cannot be fetched"
+            else f"run {known} is already imported and cannot be fetched; analyses of it need no network"
         )
         raise AccessError(f"{here}: {error}") from None
     return open_convex(access.url, access.key, run_id, links)
@@ -281,29 +281,29 @@ async def _stored(
 
 
 def experiment_run_name(workspace: Workspace, named: str) -> str | None:
-    """Return the id of an experiment's run by name or id. Raises `UsageError` if nothing of it can be read."""
+    """Return the id of an experiment's run by name or id. Raises `UsageError` if it has no results yet."""
     run = workspace.store.experiment_runs.run(named)
     if run is None:
         return None
     if not run.terminal:  # A part of the run may be archived already.
-        raise UsageError(f"run {named} of an experiment has not ended: `evalscribe reports wait {run.id}` waits for it")
+        raise UsageError(f"experiment run {named} has not ended; wait for it with `evalscribe reports wait {run.id}`")
     if is_whole(workspace.store.runs, run.id):
         return run.id
-    raise UsageError(f"run {named} of an experiment {run.state} before it tried anything: {run.reason or 'no reason'}")
+    raise UsageError(f"experiment run {named} {run.state} before its first trial: {run.reason or 'no reason'}")
 
 
 def _not_a_run(workspace: Workspace, named: str) -> str | None:
     """Describe an experiment's object that is not a run."""
     if not workspace.has_store:
         kind = kind_of(named)
-        return f"{named} looks like the id of {kind}, and nothing is stored here" if kind else None
+        return f"{named} looks like the id of {kind}, but there is no store here" if kind else None
     # Experiments are a tenth of what an analysis imports, and few ids belong to anything but runs.
 
     return describe_other_id(workspace, named)
 
 
 def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
-    """Return the file, or the files of a folder that hold runs. Raises `NotFoundError` if none does."""
+    """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
@@ -315,7 +315,7 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
             open_records(one, overrides)
             found.append(RunFile(str(one), partial(open_records, one, overrides), overrides.said))
     if not found:
-        raise NotFoundError(f"{path} is no snapshot of a run: it has no {SUMMARY}, and no file in it holds runs")
+        raise NotFoundError(f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs")
     return tuple(found)
 
 
@@ -326,8 +326,8 @@ def find_failure(run: Run, name: str) -> Eval:
     if len(close) == 1:
         return close[0]
     if close:
-        raise UsageError(f"{name!r} is the name of several failed evals: {_some(close)}")
-    raise NotFoundError(f"no failed eval of run {run.id} is called {name!r}; there are {_some(run.failures)}")
+        raise UsageError(f"{name!r} matches several failed evals: {_some(close)}")
+    raise NotFoundError(f"run {run.id} has no failed eval {name!r}; failed evals: {_some(run.failures)}")
 
 
 def _short_names(eval: Eval) -> tuple[str, ...]:
@@ -346,13 +346,14 @@ FETCHES = 8
 class FetchedRun(Frozen):
     run: Run
     unreadable: tuple[UnreadableEvidence, ...] = ()
-    """What the source could not give; the snapshot says so in its place."""
+    """Record that the source could not return this payload; the snapshot says so in its place."""
 
 
 async def fetch_run(
     source: "PayloadSource", open_writer: Callable[[str], SnapshotWriter], watcher: AnalysisWatcher
 ) -> FetchedRun:
-    """Write the run and every failed eval, with the summary last so that an interrupted fetch is no snapshot.
+    """Write the run and every failed eval, with the summary last so that an interrupted fetch does not look like a
+    snapshot.
 
     Args:
         open_writer: Takes the run's id.

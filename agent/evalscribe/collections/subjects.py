@@ -40,13 +40,13 @@ LARGEST_FILE = 512 * 1024 * 1024
 
 
 class SubjectAddress(Frozen):
-    """A run as it was named, before anything is read of it."""
+    """A run as the user named it, before anything is read."""
 
     run_id: str | None = None
-    """None where only the source knows it."""
+    """None if only the source knows it."""
     eval_id: str | None = None
     is_id: bool = False
-    """Whether nothing but an id was given, so that the store may know the run."""
+    """Whether only an id was given, so that the store may have the run."""
 
 
 class ReachedSubject:
@@ -154,19 +154,19 @@ class SubjectFinder:
             wanted = choice.run.model_copy(update={"failures": choice.chosen})
             await fetch_evidence(choice.source, wanted, self._store, self._watcher.fetched)
         if not choice.chosen:
-            self._watcher.say(f"No failed eval of run {choice.run.id} is listed.")
+            self._watcher.say(f"Run {choice.run.id} lists no failed evals.")
         return tuple(self._failed(choice.run, eval) for eval in choice.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
         """Parse the next run. After a run, an unknown name is more likely an eval than a run."""
         if argument.endswith(ENDINGS) and "://" not in argument:
-            raise NotFoundError(f"there is no file {argument}")
+            raise NotFoundError(f"file {argument} not found")
         try:
             return await self.run(argument)
         except EvalscribeError as error:
             if current is None or "://" in argument:
                 raise
-            failure = f"no failed eval of run {current.run.id} is called {argument!r}, and as a run: {error}"
+            failure = f"run {current.run.id} has no failed eval {argument!r}; as the name of a run: {error}"
             raise NotFoundError(failure) from None
 
     def stored(self, name: str) -> Run | None:
@@ -185,7 +185,7 @@ class SubjectFinder:
         def load() -> LoadedSubject | str:
             evidence = self._store.get_evidence(run.id, eval.id)
             if evidence is None:
-                return "its evidence is not in the store: name the run by its URL or folder"
+                return "its evidence is not in the store: give the run's URL or folder"
             if isinstance(evidence, UnreadableEvidence):
                 return evidence.reason
             return LoadedSubject(failure_subject(run.id, evidence), evidence)
@@ -211,7 +211,7 @@ def agent_runs(name: str) -> Sequence[AgentRun]:
             raise DataError(f"{name} is larger than {LARGEST_FILE:,} bytes: split it")
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"{name} is no text in UTF-8, so no agent run") from None
+        raise DataError(f"{name} is not UTF-8 text, so it is not an agent run") from None
     except OSError as error:
         raise NotFoundError(f"{name} cannot be read: {error.strerror}") from None
     return parse_agent_runs(text, name)
@@ -226,7 +226,7 @@ def _of_file(name: str) -> Sequence[AgentRun]:
 
 
 def _is_file(argument: str) -> bool:
-    """Tell whether this names a file of agent runs; the summary of a snapshot names a run instead."""
+    """Return whether this names a file of agent runs; the summary of a snapshot names a run instead."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
     except (OSError, ValueError):
@@ -254,7 +254,7 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
     which = choose_collection(workspace, collection)
     members = select_agent_runs(workspace.tables, which.id, where)
     if not members:
-        fits = " fits the condition" if where else ""
+        fits = " matches the condition" if where else ""
         raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
     return waiting(members, workspace.store.runs, workspace.store.analyses)
 
@@ -272,7 +272,7 @@ def _waiting(member: Member, archive: "RunStore", store: "AnalysisStore") -> Pen
 def _loaded(member: Member, archive: "RunStore", store: "AnalysisStore") -> LoadedSubject | str:
     record = load_record(archive, store, member.run_id, member.id)
     if record is None:
-        return "nothing is kept of it: import its run again"
+        return "nothing is stored of it: import its run again"
     if not member.failed:
         return LoadedSubject(agent_run_subject(record.agent_run))
     evidence = evidence_of(record)

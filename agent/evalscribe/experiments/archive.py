@@ -43,7 +43,7 @@ _JSON = TypeAdapter(object)
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
     """Build the grader documents of a run from its scorers.
 
-    Scorer results stand in the log, so runs with the same scorers have the same grader.
+    Scorer results are in the log, so runs with the same scorers have the same grader.
     """
     return tuple(
         _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
@@ -106,7 +106,7 @@ def _metadata(run: Run, item: Item, attempt: ItemTrial, scores: Sequence[Score])
 
 
 def _transcripts(attempt: ItemTrial) -> tuple[Transcript, ...]:
-    """Give the transcripts ids that are unique to the trial: a target may reuse the same ids."""
+    """Give the transcripts ids that are unique to the trial, since a target may reuse the same ids."""
     if attempt.transcript is None:
         return ()
     return (attempt.transcript.model_copy(update={"id": f"{attempt.item.id}-0"}),)
@@ -120,7 +120,7 @@ def _steps(attempt: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
 
 
 def _step(score: Score) -> Step:
-    """Convert a score into a step. A scorer that broke or abstained graded nothing."""
+    """Convert a score into a step. A scorer that broke or abstained did not grade."""
     if score.status != "ok":
         return Step(name=score.scorer, status="skipped", error=score.explanation)
     return Step(
@@ -163,7 +163,7 @@ def _document(role: Role, name: str, value: JsonValue) -> Document:
 MOST_RECORDS = 200
 """Maximum records per write."""
 ALONG = 25
-"""Maximum records per write while targets are still running, so that none of them waits long."""
+"""Maximum records per write while targets are still running; small, so that no target waits long."""
 EVAL_STATUSES: Mapping[RunState, RunStatus] = {
     "queued": "running",
     "running": "running",

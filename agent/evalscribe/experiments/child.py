@@ -167,7 +167,7 @@ class Child:
         self._say(work.number, told, work.log, work.began)
 
     def _say(self, number: int, told: str, log: LogTail, began: float) -> None:
-        """Send a reply. `told` is a JSON object."""
+        """Send a reply. `reply` is a JSON object."""
         ms = (time.perf_counter() - began) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{told[1:]}\n'
         with self._writing, suppress(OSError):  # the parent is gone: the listener ends this process
@@ -185,7 +185,7 @@ def _valued(value: Any) -> str:
 
 
 def _failed(error: BaseException) -> str:
-    """Return the error with, if the user's code failed, its traceback without our own frames."""
+    """Return the error, with a traceback without our own frames if the user's code failed."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     place = error.__traceback__

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 CALL = "__evalscribe_call__"
 ABOUT = "__evalscribe_scorer__"
-"""Same value as in `custom_scorer`, which is not imported here: it needs pydantic, and components do not."""
+"""Same value as in `custom_scorer`, which is not imported here because it needs pydantic."""
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -47,7 +47,7 @@ class LoadedScorer:
     def __init__(self, function: Callable[..., Any]) -> None:
         answering = getattr(function, CALL, None)
         if answering is None:
-            raise UnusableFunction("is no scorer: put `@evalscribe.scorer` above it")
+            raise UnusableFunction("is not a scorer: put `@evalscribe.scorer` above it")
         self.function = function
         self.awaited = _is_async(answering)
         self.about: Mapping[str, Any] = getattr(function, ABOUT)
@@ -69,7 +69,7 @@ def load(address: str, kind: str) -> Loaded:
             raise UnusableFunction(f"`{module_name}` has no `{path}`; it has {_names(found)}")
         found = getattr(found, name)
     if not callable(found):
-        raise UnusableFunction(f"is no function but a `{type(found).__name__}`")
+        raise UnusableFunction(f"is not a function but a `{type(found).__name__}`")
     return LoadedScorer(found) if kind == "scorer" else LoadedComponent(found)
 
 
@@ -100,18 +100,18 @@ def _context_name(function: Callable[..., Any]) -> str | None:
         one.name for one in parameters if one.default is one.empty and one.kind is inspect.Parameter.KEYWORD_ONLY
     ]
     if not named and not several:
-        raise UnusableFunction("takes no input: it is called as fn(input) or fn(input, context)")
+        raise UnusableFunction("must take (input) or (input, context)")
     wanted = [one for one in named if one.default is one.empty]
     unknown = [*[one.name for one in wanted[2:]], *[name for name in required if name != "context"]]
     if unknown:
-        raise UnusableFunction(f"wants more than fn(input, context): {', '.join(unknown)}")
+        raise UnusableFunction(f"must take (input) or (input, context); unexpected parameters: {', '.join(unknown)}")
     if len(wanted) > 1:
         return ""
     return "context" if "context" in [one.name for one in parameters[1:]] else None
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Tell whether the function is async. A plain function that returns an awaitable is awaited all the same."""
+    """Return whether the function is async. If a plain function returns an awaitable, it is awaited too."""
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates if one)
 
@@ -135,7 +135,7 @@ def _own_files(folder: Path) -> dict[str, Path]:
 
 def _names(found: Any) -> str:
     names = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
-    return ", ".join(names[:10]) or "nothing that can be called"
+    return ", ".join(names[:10]) or "nothing callable"
 
 
 LARGEST = 16 * 1024 * 1024
@@ -149,17 +149,20 @@ class NotJsonError(Exception):
 
 
 def encode(value: object) -> str:
-    """ASCII JSON on one line: pydantic models, dataclasses, tuples and generators included. Raises `NotJsonError`."""
+    """Return ASCII JSON on one line, including for pydantic models, dataclasses, tuples and generators.
+
+    Raises `NotJsonError`.
+    """
     try:
         text = json.dumps(value, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
         words = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
-        raise NotJsonError(f"what it gives is no JSON: {words}") from None
+        raise NotJsonError(f"its return value cannot be written as JSON: {words}") from None
     except RecursionError:
-        raise NotJsonError("what it gives is nested too deeply") from None
+        raise NotJsonError("its return value is nested too deeply") from None
     if len(text) > LARGEST:
         raise NotJsonError(
-            f"what it gives has {len(text) / 1e6:.1f} MB as JSON; at most {LARGEST / 1e6:.1f} MB are kept"
+            f"its return value has {len(text) / 1e6:.1f} MB as JSON; at most {LARGEST / 1e6:.1f} MB are allowed"
         )
     return text
 
@@ -183,7 +186,7 @@ async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
 def _add(found: list[object], piece: object) -> None:
     found.append(piece)
     if len(found) > MOST_PIECES:
-        raise NotJsonError(f"what it gives has no end: more than {MOST_PIECES:,} pieces")
+        raise NotJsonError(f"its generator yields too much: more than {MOST_PIECES:,} pieces")
 
 
 def _joined(found: list[object]) -> object:
@@ -205,7 +208,7 @@ def _plain(value: object) -> object:
 
 
 LONGEST = 20_000
-"""Characters kept of what one call printed, counted from the end."""
+"""Maximum characters kept of what one call printed, counted from the end."""
 
 
 class LogTail:
@@ -228,11 +231,13 @@ class LogTail:
 
 
 LOG: ContextVar[LogTail | None] = ContextVar("evalscribe_log", default=None)
-"""Log of the current call. A thread that a function starts by itself has none."""
+"""Log of the current call. Threads that a function starts itself have none."""
 
 
 class RoutedOutput(io.TextIOBase):
-    """Replacement for standard output and error: output of a call goes to its log, all else to the original stream."""
+    """Replacement for standard output and error: a call's output goes to its log, everything else to the original
+    stream.
+    """
 
     encoding = "utf-8"
     errors = "replace"
@@ -259,5 +264,5 @@ class RoutedOutput(io.TextIOBase):
 
 
 def route_output() -> None:
-    """Route standard output and error from now on."""
+    """Route standard output and error through the logs from now on."""
     sys.stdout, sys.stderr = RoutedOutput(sys.stdout), RoutedOutput(sys.stderr)

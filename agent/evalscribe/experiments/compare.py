@@ -66,7 +66,7 @@ class ComparedRun:
     """Name of the experiment."""
     build: str | None
     items: Mapping[str, ItemContent]
-    """Items of the dataset version that the run tries, by key, in order."""
+    """Items of the dataset version that the run covers, by key, in order."""
     tries: Mapping[str, Sequence[ScoredTrial]]
     """Trials by item key, in order of repetition; items that were never tried are missing."""
 
@@ -161,7 +161,7 @@ class SharedItems(NamedTuple):
     """Items and scorers that both runs share."""
 
     keys: tuple[str, ...]
-    """Keys of items with the same content in both runs, in the order of the baseline."""
+    """Keys of items with the same content in both runs, in the baseline's order."""
     bindings: tuple[Binding, ...]
     """Scorers with the same version, threshold and required flag."""
     differing: tuple[str, ...]
@@ -202,9 +202,9 @@ def _items(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
     }
     if base.run.dataset_version_id != candidate.run.dataset_version_id:
         ids = f"{base.run.dataset_version_id} and {candidate.run.dataset_version_id}"
-        yield f"the runs are over different dataset versions, {ids}"
+        yield f"the runs use different dataset versions, {ids}"
     if base.version.config.split != candidate.version.config.split:
-        yield f"the base tried {base.version.config.tried} and the candidate {candidate.version.config.tried}"
+        yield f"the base covered {base.version.config.tried} and the candidate covered {candidate.version.config.tried}"
     for what, keys in kinds.items():
         if keys:
             are = what.replace("is ", "are ").replace("differs", "differ") if len(keys) > 1 else what
@@ -246,7 +246,7 @@ class ItemChanges(NamedTuple):
 
 
 def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> ItemChanges:
-    """Classify the change of every item that has a verdict on both sides."""
+    """Classify the change of every item that has a verdict in both runs."""
     found: dict[Kind, list[ItemChange]] = {"regressed": [], "fixed": [], "flaky": []}
     for key in keys:
         before, now = base.scored(key), candidate.scored(key)
@@ -306,7 +306,7 @@ class _Moved(NamedTuple):
 def scorer_movements(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindings: Sequence[Binding]
 ) -> tuple[ScorerMovement, ...]:
-    """Compare the scores of every scorer that scored some item on both sides, in their order."""
+    """Compare the scores of each scorer that scored at least one item on both sides, in their order."""
     moved = [one for binding in bindings if (one := _moved(base, candidate, keys, binding))]
     corrected = holm({one.binding.spec.name: one.found.test.p_value for one in moved})
     return tuple(_movement(one, corrected[one.binding.spec.name]) for one in moved)
@@ -422,17 +422,17 @@ def decide_outcome(
         return ComparisonOutcome(
             verdict, f"{verdict.capitalize()}: the pass rate {'rose' if better else 'fell'} from {moved}."
         )
-    units = "clusters of items" if clustered else "items"
+    units = "clusters" if clustered else "items"
     if found.detectable is None:
-        few = f"{len(found.clusters)} {units}" if len(found.clusters) > 1 else "so few items"
+        few = f"{units} ({len(found.clusters)})" if len(found.clusters) > 1 else "items"
         return ComparisonOutcome(
-            "inconclusive", f"Inconclusive: {few} are too few to tell a change from luck; pass rate {moved}."
+            "inconclusive", f"Inconclusive: too few {few} to tell a change from chance; pass rate {moved}."
         )
     if flips := _one_way(found):
         return ComparisonOutcome(
-            "inconclusive", f"Inconclusive: too few flips to tell; {_flipped(found, flips, units)}; {moved}."
+            "inconclusive", f"Inconclusive: too few changed results to tell; {_flipped(found, flips, units)}; {moved}."
         )
-    seen = f"a change of {format_points(found.detectable)} would have been seen in 8 of 10 such comparisons"
+    seen = f"a change of {format_points(found.detectable)} would have been detected in 8 of 10 such comparisons"
     return ComparisonOutcome("no-detectable-change", f"No detectable change: pass rate {moved}; {seen}.")
 
 
@@ -450,7 +450,7 @@ def _uncovered(coverage: float) -> str:
 
 
 def _one_way(found: Paired) -> int | None:
-    """Return how many observations changed, if all in one direction but too few to be significant; else None."""
+    """Return how many observations changed, if all in one direction and too few to be significant; else None."""
     ups = sum(group.balanced > 0 for group in found.clusters)
     downs = sum(group.balanced < 0 for group in found.clusters)
     moved = ups + downs
@@ -458,11 +458,9 @@ def _one_way(found: Paired) -> int | None:
 
 
 def _flipped(found: Paired, flips: int, units: str) -> str:
-    one = units.removesuffix("s") if units == "items" else "cluster of items"
+    one = units.removesuffix("s") if units == "items" else "cluster"
     way = "better" if found.difference > 0 else "worse"
-    return (
-        f"{flips:,} {one if flips == 1 else units} moved, for the {way}, and fewer than 6 that way may always be luck"
-    )
+    return f"{flips:,} {one if flips == 1 else units} got {way}; fewer than 6 in one direction can always be chance"
 
 
 def comparison_warnings(
@@ -487,12 +485,12 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about errors: an error is no evidence of a regression, but it must not be hidden."""
+    """Warn about errors: an error is not evidence of a regression, but it must not be hidden."""
     for why, what in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new = [key for key in keys if _has(candidate, key, why) and not _has(base, key, why)]
         if new:
             named = join_first(new, MOST_NAMED)
-            yield f"{pluralise(len(new), 'item')} {what} in the candidate and did in the base: {named}."
+            yield f"{pluralise(len(new), 'item')} {what} in the candidate but did in the base: {named}."
 
 
 def _has(side: ComparedRun, key: str, verdict: str) -> bool:
@@ -503,7 +501,7 @@ def _ended(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]:
     for what, side in (("base", base), ("candidate", candidate)):
         if side.run.state != "completed":
             reason = f" ({side.run.reason})" if side.run.reason else ""
-            yield f"The {what} run {side.run.state}{reason}: what it did not try is missing here."
+            yield f"The {what} run {side.run.state}{reason}: trials that it did not run are missing here."
 
 
 def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found: ComparisonOutcome) -> Iterator[str]:
@@ -516,7 +514,7 @@ def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found
     whole = paired(tasks, clusters=observation_units(base, both))
     if whole.significant and whole.difference < 0:
         chance = format_p_value(whole.test.p_value, exact=whole.test.exact)
-        yield f"Counted as failures, the tries without a verdict would make the candidate a regression ({chance})."
+        yield f"If trials without a verdict counted as failures, the candidate would be a regression ({chance})."
 
 
 def _fell(found: ComparisonOutcome, scorers: Sequence[ScorerMovement]) -> Iterator[str]:
@@ -532,13 +530,19 @@ def _notes(base: ComparedRun, candidate: ComparedRun, both: SharedItems, cluster
     if both.differing:
         left = len({*base.items, *candidate.items}) - len(both.keys)
         by = ", ".join(binding.spec.name for binding in both.bindings)
-        yield f"Only what both runs share is compared: {pluralise(left, 'item')} left out; passing is judged by {by}."
+        yield (
+            f"Only items that both runs share are compared: {pluralise(left, 'item')} left out; passing is judged by "
+            f"{by}."
+        )
     if base.run.repetitions != candidate.run.repetitions:
-        yield "The runs made a different number of tries; the test takes as many of both, the first of each item."
+        yield (
+            "The runs have different numbers of trials; the test uses the same number from both, the first ones of "
+            "each item."
+        )
     if clustered:
         yield "Items of one cluster count as one observation in the test and the interval."
     if base.run.deployment_id != candidate.run.deployment_id and not _clean(base, candidate):
-        yield "A build with changes that are not committed is not identified by its commit."
+        yield "A build with uncommitted changes is not identified by its commit."
 
 
 def _clean(base: ComparedRun, candidate: ComparedRun) -> bool:
@@ -588,10 +592,10 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, both: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Return a comparison without figures: figures over different things are no evidence."""
+    """Return a comparison without figures: figures for different things are not evidence."""
     said = "Not comparable: " + "; ".join(both.differing) + "."
     if allow_mismatch:
-        said += " They share no item." if not both.keys else " They share no scorer that an item has to pass."
+        said += " They share no items." if not both.keys else " They share no required scorer."
     sides = [run_side(side, ()) for side in (base, candidate)]
     return RunComparison(
         base=sides[0], candidate=sides[1], verdict="not-comparable", said=said, mismatches=both.differing
@@ -658,7 +662,7 @@ def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]
 
 
 MOST_EXPLAINED = 50
-"""Maximum changed items of a kind that are shown with the scorers' explanations."""
+"""Maximum changed items of a kind shown with the scorers' explanations."""
 SAID_LENGTH = 160
 OUTPUT_LENGTH = 120
 
@@ -672,9 +676,9 @@ def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_misma
     """
     runs = [run_named(workspace, named) for named in (base, candidate)]
     for run in runs:
-        require_ended(run, "it can be compared when it has ended")
+        require_ended(run, "runs can be compared once they have ended")
     if runs[0].id == runs[1].id:
-        raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}: compare it with another one")
+        raise UsageError(f"{base} and {candidate} are the same run, {runs[0].id}; name a different run")
     sides = [_compared_run(workspace, run) for run in runs]
     found = compare_experiment_runs(sides[0], sides[1], allow_mismatch=allow_mismatch)
     kinds = ("regressed", "fixed", "flaky")

@@ -26,12 +26,12 @@ LOGS = "logs"
 
 
 class PlannedRun(NamedTuple):
-    """A run that is planned; nothing of it is stored."""
+    """A planned run; nothing of it is stored yet."""
 
     run: ExperimentRun
     version: ExperimentVersion
     own_version: bool
-    """True if the run has a version of its own, which later versions of the experiment do not build on."""
+    """True if the run has a version of its own that later versions of the experiment do not build on."""
 
 
 def plan_run(
@@ -126,7 +126,7 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
                 command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
             )
     except OSError as error:
-        raise UnavailableError(f"no worker could be started for run {run_id}: {error}") from error
+        raise UnavailableError(f"could not start a worker for run {run_id}: {error}") from error
     finally:
         os.close(descriptor)
     return log
@@ -147,7 +147,7 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
     if not isinstance(target, ComponentTarget):
         if named is not None:
             raise UsageError(
-                f"`deployment_id` has no meaning: the experiment's target is a {target.type}", fields=("deployment_id",)
+                f"`deployment_id` does not apply: the experiment's target is a {target.type}", fields=("deployment_id",)
             )
         return None
     if named is None:
@@ -156,8 +156,8 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
     if deployment.component(target.component.name) is None:
         there = ", ".join(component.name for component in deployment.components)
         raise UsageError(
-            f"`deployment_id` {named}: it has no component {target.component.name}, which the experiment tries; "
-            f"it has: {there}",
+            f"`deployment_id` {named}: it has no component {target.component.name}, which the experiment needs. Its "
+            f"components: {there}",
             fields=("deployment_id",),
         )
     deployments.component_of(deployment, target.component.name, target.component.type)
@@ -187,7 +187,7 @@ async def wait_for_run(
     while True:
         run = runs.run(run_id)
         if run is None:
-            raise NotFoundError(f"there is no run {run_id!r} of an experiment")
+            raise NotFoundError(f"run {run_id!r} not found")
         if show is not None:
             show(run, runs.tally(run.id))
         if run.terminal:
@@ -203,9 +203,9 @@ async def wait_for_run(
 def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
     if has_no_worker(runs, run):
         raise UnavailableError(
-            f"nobody works on run {run.name or run.id} any more: its worker ended without a word"
-            f"{f' ({run.worker})' if run.worker else ''}; what it stored is kept.\n"
-            f"Go on with it: `evalscribe experiments runs resume {run.id}`."
+            f"run {run.name or run.id} has no worker any more: its worker ended without reporting"
+            f"{f' ({run.worker})' if run.worker else ''}; stored results are kept.\n"
+            f"Continue with `evalscribe experiments runs resume {run.id}`."
         )
 
 
@@ -220,7 +220,7 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     Raises `UsageError` if the run has ended.
     """
     if run.terminal:
-        raise UsageError(f"run {run.id} has ended already: {run.state}")
+        raise UsageError(f"run {run.id} has already ended: {run.state}")
     workspace.store.experiment_runs.ask_cancel(run.id)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not run.terminal and asyncio.get_running_loop().time() < deadline:
@@ -238,7 +238,7 @@ def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
 
 
-STARTING = "a worker that is starting"
+STARTING = "a starting worker"
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
@@ -252,7 +252,7 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
         raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")
     with workspace.store.experiment_runs.claim(run.id) as mine:
         if not mine:
-            raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
+            raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         if budget_usd is not None:
             workspace.store.experiment_runs.set_budget(run.id, budget_usd)
         return workspace.store.experiment_runs.begin(run.id, STARTING, workspace.now())

@@ -43,16 +43,16 @@ class NewItem:
 
 
 class AddedItem(Frozen):
-    """What became of an example."""
+    """Result of adding an example."""
 
     item: Item
     added: AddedCounts
     hidden: int = 0
-    """Secrets that were taken out of it."""
+    """Number of secrets redacted from it."""
 
 
 class RemovedItems(Frozen):
-    """Items that a draft has no more."""
+    """Number of items that left the draft."""
 
     dataset: str
     items: int
@@ -62,7 +62,8 @@ def create_dataset(datasets: "DatasetStore", name: str, description: str, now: s
     """Create a dataset. Raises `UsageError` if the name is invalid or taken."""
     if name != prose.name(name):
         raise UsageError(
-            f"`name` {name[:80]!r} is no name: one line of 1 to {prose.NAME_LIMIT} characters", fields=("name",)
+            f"`name` {name[:80]!r} is not a valid name: use one line of 1 to {prose.NAME_LIMIT} characters",
+            fields=("name",),
         )
     dataset = Dataset(id=short_id("ds", [name, now]), name=name, description=prose.visible(description), created_at=now)
     datasets.add(dataset)
@@ -94,7 +95,7 @@ def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]
         told = ", ".join(sorted(missing)[:MAX_KEYS_NAMED])
         raise NotFoundError(
             f"the draft of {dataset.name} has no item {told}; "
-            f"`evalscribe datasets examples list {dataset.name}` shows what it has"
+            f"`evalscribe datasets examples list {dataset.name}` lists them"
         )
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, keys))
 
@@ -129,7 +130,7 @@ AT_ONCE = 500
 
 
 class UploadResult(Frozen):
-    """What became of a file."""
+    """Result of uploading a file."""
 
     dataset: str
     file: str
@@ -137,11 +138,11 @@ class UploadResult(Frozen):
     skipped: int = 0
     """Lines that gave no item."""
     problems: tuple[str, ...] = ()
-    """Of the first of them, with their places."""
+    """The first problems, with their line numbers."""
     hidden: int = 0
-    """Secrets that were taken out."""
+    """Number of secrets redacted."""
     stopped: str | None = None
-    """Why it was not read to its end; what came before is kept."""
+    """Why reading stopped before the end; earlier items are kept."""
 
     @property
     def items(self) -> int:
@@ -171,7 +172,7 @@ def upload_items(
         stopped=next(iter(breaks), None),
     )
     if not done.items:
-        raise DataError("\n".join([*upload_problems(done), f"{file} holds no item"]))
+        raise DataError("\n".join([*upload_problems(done), f"{file} contains no items"]))
     return done
 
 
@@ -179,7 +180,7 @@ def upload_problems(done: UploadResult) -> Iterator[str]:
     """Render the problems of an upload, one per line."""
     yield from _problems(done.problems, done.skipped)
     if done.stopped:
-        yield f"not read to its end: {done.stopped}"
+        yield f"reading stopped early: {done.stopped}"
 
 
 def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
@@ -215,7 +216,7 @@ MAX_DUPLICATES_NAMED = 10
 
 
 class DuplicateItem(Frozen):
-    """An item that may go."""
+    """An item that may be removed."""
 
     key: str
     split: str | None = None
@@ -226,7 +227,7 @@ class Duplicates(Frozen):
     """Items with equal input and expected output."""
 
     kept: DuplicateItem
-    """The first of them."""
+    """The first of the equal items."""
     others: tuple[DuplicateItem, ...]
     """In the order of the draft."""
 
@@ -257,17 +258,17 @@ def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, chosen: Sequen
     if wrong:
         told = ", ".join(may_go[:MAX_DUPLICATES_NAMED]) or "none"
         raise UsageError(
-            f"`remove_item_id` {wrong[0]}: not among the duplicates that may go: {told}", fields=("remove_item_id",)
+            f"`remove_item_id` {wrong[0]}: not a removable duplicate; removable: {told}", fields=("remove_item_id",)
         )
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(chosen) or may_go))
 
 
 EXCERPT = 60
-"""Characters shown of an input or expected output when the payload is not requested."""
+"""Maximum characters shown of an input or expected output if the full value is not requested."""
 
 
 class ListedDataset(Frozen):
-    """A dataset in short."""
+    """A dataset in summary."""
 
     id: str
     name: str
@@ -279,7 +280,7 @@ class ListedDataset(Frozen):
 
 
 class DatasetSummary(Frozen):
-    """A dataset in full."""
+    """A dataset in detail."""
 
     id: str
     name: str
@@ -287,17 +288,17 @@ class DatasetSummary(Frozen):
     created_at: str
     draft_items: int
     draft_is: int | None = None
-    """Number of the version that the draft is equal to."""
+    """Number of the version with the same content as the draft."""
     with_expected: int = 0
-    """How many items of the draft expect something."""
+    """Number of draft items with an expected output."""
     splits: dict[str, int] = Field(default_factory=dict)
-    """Of the draft's items that are in one."""
+    """Number of draft items in a split."""
     clusters: int = 0
     versions: tuple[DatasetVersion, ...] = ()
 
 
 class ListedItem(Frozen):
-    """An item in short."""
+    """An item in summary."""
 
     key: str
     split: str | None = None
@@ -356,7 +357,7 @@ def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
     if split is not None and splits and split not in splits:
         there = ", ".join(sorted(one for one in splits if one is not None))
         raise UsageError(
-            f"`split` {split!r}: no item is in it; {f'there is: {there}' if there else 'none is in any'}",
+            f"`split` {split!r}: it has no items; {f'splits: {there}' if there else 'the dataset is not split'}",
             fields=("split",),
         )
 
@@ -387,7 +388,7 @@ class SplitCounts(Frozen):
     items: dict[str, int]
     """By split."""
     changed: int
-    """Items that were in another one before."""
+    """Items that were in another split before."""
 
 
 def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
@@ -399,7 +400,7 @@ def checked_shares(given: Mapping[str, float | None]) -> dict[str, float]:
     shares = told or DEFAULT
     if any(not 0 <= share <= 1 for share in shares.values()) or not math.isclose(sum(shares.values()), 1):
         said = " ".join(f"--{name} {share:g}" for name, share in shares.items())
-        raise UsageError(f"{said}: shares are from 0 to 1 and make 1 together, not {sum(shares.values()):g}")
+        raise UsageError(f"{said}: shares must be between 0 and 1 and sum to 1, not {sum(shares.values()):g}")
     return {name: share for name, share in shares.items() if share}
 
 
@@ -426,14 +427,14 @@ def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str,
             datasets.put(dataset.id, moved)
         changed += len(moved)
     if not counts.total():
-        raise UsageError(f"the draft of {dataset.name} has no items to be dealt out")
+        raise UsageError(f"the draft of {dataset.name} has no items to split")
     return SplitCounts(dataset=dataset.name, items=dict(counts), changed=changed)
 
 
 class PublishedVersion(Frozen):
     version: DatasetVersion
     new: bool
-    """False where the draft's content was a version's already."""
+    """False if an earlier version has the same content."""
 
 
 def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str, now: str) -> PublishedVersion:
@@ -446,12 +447,12 @@ def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))
 _BYTES = 8
-"""Bytes kept of a field's hash: enough to detect changes."""
+"""Bytes kept of a field's hash; enough to detect changes."""
 
 
 class VersionSide(Frozen):
     name: str
-    """`version 2`, `draft`."""
+    """`version 2` or `draft`."""
     version_id: str | None = None
     items: int
 
@@ -459,7 +460,7 @@ class VersionSide(Frozen):
 class ChangedItem(Frozen):
     key: str
     fields: tuple[str, ...]
-    """Which of its fields differ, in their order."""
+    """Names of the fields that differ, in their order."""
 
 
 class VersionComparison(Frozen):
@@ -473,7 +474,7 @@ class VersionComparison(Frozen):
     changed: tuple[ChangedItem, ...] = ()
     """In the order of `other`."""
     moved: bool = False
-    """Whether items that both have stand in another order: that makes another version too."""
+    """Whether items in both versions have a different order, which also makes a new version."""
 
     @property
     def same(self) -> bool:
@@ -535,7 +536,7 @@ def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
     JSON lines can be uploaded again. In a table, texts stay as they are and other values are JSON.
     """
     if form not in FORMATS:
-        raise UsageError(f"`format` {form!r} is none of {', '.join(FORMATS)}", fields=("format",))
+        raise UsageError(f"`format` {form!r} is unknown; use one of {', '.join(FORMATS)}", fields=("format",))
     return map(render_item, items) if form == "jsonl" else _rows(items)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class NewExperiment(Frozen):
-    """A definition with everything resolved."""
+    """A definition with all references resolved."""
 
     name: str
     type: Literal["standard", "regression", "classifier"] = "standard"
@@ -51,7 +51,7 @@ class NewExperiment(Frozen):
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
-    """At least one, their names unique, in topological order of what they depend on."""
+    """At least one binding, with unique names, in topological order of their dependencies."""
     config: ExperimentConfig = ExperimentConfig()
 
 
@@ -149,7 +149,7 @@ def _object(text: str | None) -> dict[str, object]:
 def _checked(given: Mapping[str, object]) -> ExperimentConfig:
     if unknown := [key for key in given if key not in ExperimentConfig.model_fields]:
         raise UsageError(
-            f"`config` knows no {unknown[0]!r}; there is: {', '.join(sorted(ExperimentConfig.model_fields))}",
+            f"`config`: unknown key {unknown[0]!r}; keys: {', '.join(sorted(ExperimentConfig.model_fields))}",
             fields=("config",),
         )
     try:
@@ -167,11 +167,11 @@ OPTIONS = {
 """Options that apply to each type of target."""
 OTHER_WORDS = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
-"""Judges that are not a model."""
+"""Judges that are not a single model."""
 
 
 class TargetOptions(Frozen):
-    """Options that name a target; None is what was not said."""
+    """Options that describe a target; None means not given."""
 
     type: str | None = None
     deployment_id: str | None = None
@@ -208,7 +208,8 @@ def resolve_target(workspace: Workspace, asked: TargetOptions, before: TargetSpe
     type = OTHER_WORDS.get(named, named)
     if type not in OPTIONS:
         raise UsageError(
-            f"`target_type` {named!r} is none of {', '.join((*OPTIONS, *OTHER_WORDS))}", fields=("target_type",)
+            f"`target_type` {named!r} is unknown; use one of {', '.join((*OPTIONS, *OTHER_WORDS))}",
+            fields=("target_type",),
         )
     _refuse_others(asked, type)
     if type == "prompt":
@@ -222,7 +223,7 @@ def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarg
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
         raise UsageError(
-            "a component has to be deployed: `deployment_id` ID, of `evalscribe deployments create`",
+            "a component needs a deployment: `deployment_id` ID (created by `evalscribe deployments create`)",
             fields=("deployment_id",),
         )
     deployment = deployments.find_deployment(workspace.store.experiments, named)
@@ -235,7 +236,9 @@ def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarg
 def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | None) -> PromptTarget:
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
-        raise UsageError("which prompt? `prompt_id` ID, of `evalscribe prompts create`", fields=("prompt_id",))
+        raise UsageError(
+            "missing prompt: `prompt_id` ID (created by `evalscribe prompts create`)", fields=("prompt_id",)
+        )
     prompt = prompt_named(workspace.store.experiments, named)
     return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
 
@@ -243,11 +246,11 @@ def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | N
 def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | None) -> JudgeTarget:
     judge = asked.judge or (before.judge if before else None)
     if judge is None:
-        raise UsageError("which judge? `judge` rules, cascade or PROVIDER/MODEL", fields=("judge",))
+        raise UsageError("missing judge: `judge` rules, cascade or PROVIDER/MODEL", fields=("judge",))
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
         raise UsageError(
-            f"`judge` {judge!r} is none of rules, cascade, or PROVIDER/MODEL of {', '.join(PROVIDERS)}",
+            f"`judge` {judge!r} is unknown; use rules, cascade, or PROVIDER/MODEL with a provider of {', '.join(PROVIDERS)}",
             fields=("judge",),
         )
     found = store_rubric(
@@ -264,11 +267,11 @@ def _refuse_others(asked: TargetOptions, type: str) -> None:
     for of, names in OPTIONS.items():
         for name in names:
             if of != type and getattr(asked, name) is not None:
-                raise UsageError(f"`{name}` has no meaning for `target_type` {type}", fields=(name, "target_type"))
+                raise UsageError(f"`{name}` does not apply to `target_type` {type}", fields=(name, "target_type"))
 
 
 class ExperimentOptions(Frozen):
-    """Options of `experiments create` and `update`; None and () are what was not said."""
+    """Options of `experiments create` and `update`; None and () mean not given."""
 
     name: str | None = None
     dataset_id: str | None = None
@@ -343,14 +346,14 @@ class CreatedPrompt(Frozen):
     prompt: TargetPrompt
     version: TargetPromptVersion
     new: bool
-    """False where a version says the same."""
+    """False if a version has the same content."""
 
 
 def read_prompt(path: Path) -> PromptFile:
     """Read a prompt file. Raises `NotFoundError` or `DataError`."""
     try:
         if not path.is_file():
-            raise NotFoundError(f"there is no file {path}")
+            raise NotFoundError(f"file {path} not found")
         if path.stat().st_size > MAX_PROMPT_BYTES:
             raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
         return parse_prompt(path.read_text(encoding="utf-8"), str(path))
@@ -365,7 +368,9 @@ def create_prompt(
 ) -> CreatedPrompt:
     """Create the next version of a prompt, or return the one with the same content. Raises `UsageError`."""
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
-        raise UsageError(f"`name` {name}: letters, digits, '.', '_' and '-', and not as an id begins", fields=("name",))
+        raise UsageError(
+            f"`name` {name}: use letters, digits, '.', '_' and '-', without the prefix of an id", fields=("name",)
+        )
     require_no_secret([name, *(message.content for message in file.said)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
     before = definitions.prompt(name)
@@ -420,5 +425,5 @@ def _model(model: str | None) -> str:
     provider, _, name = (model or "").partition("/")
     if provider not in PROVIDERS or not name:
         asked = f"model {model} is not known" if model else "it names no model"
-        raise UsageError(f"{asked}: `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+        raise UsageError(f"{asked}: set `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
     return f"{provider}/{name}"

@@ -43,18 +43,18 @@ REACH_S = 10.0
 
 
 class ComponentCheck(Frozen):
-    """What a component showed of itself."""
+    """Result of checking a component."""
 
     component: str
     said: str
     reply: TargetReply | None = None
-    """To the smoke input, where one was given."""
+    """Output for the smoke input, if one was given."""
 
 
 class CreatedDeployment(Frozen):
     deployment: Deployment
     new: bool
-    """False where the same build of the same components is there already."""
+    """False if the same build of the same components already exists."""
     seen: tuple[ComponentCheck, ...]
 
 
@@ -137,7 +137,7 @@ def component_of(deployment: Deployment, name: str | None, type: str | None) -> 
     there = ", ".join(f"{one.name} ({one.type})" for one in deployment.components)
     if found is None:
         raise UsageError(
-            f"`component_name` {name!r} is none of deployment {deployment.id}; there is: {there}",
+            f"`component_name` {name!r} is not in deployment {deployment.id}; components: {there}",
             fields=("component_name",),
         )
     if type is not None and type != found.type:
@@ -152,7 +152,7 @@ def _only(deployment: Deployment) -> Component:
     if len(deployment.components) == 1:
         return deployment.components[0]
     there = ", ".join(one.name for one in deployment.components)
-    raise UsageError(f"which component? `component_name` NAME, of: {there}", fields=("component_name",))
+    raise UsageError(f"missing component: `component_name` NAME, one of: {there}", fields=("component_name",))
 
 
 def parse_components(
@@ -163,7 +163,7 @@ def parse_components(
     made = tuple(_component(text, shared, _headers(headers)) for text in texts)
     if headers and not any(one.kind == "http" for one in made):
         raise UsageError(
-            "`header` is for components at an address, http://… or https://…: none is here", fields=("header",)
+            "`header` applies to components at http://… or https://… only; none is given", fields=("header",)
         )
     return made
 
@@ -172,12 +172,12 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     name, _, place = text.partition("=")
     kind, address = _place(place)
     if kind is None or not NAME.fullmatch(name):
-        raise UsageError(f"`component` {text}: write {FORMS}", fields=("component",))
-    instead = "an address takes it from --header NAME=ENV_VAR, a command from its environment"
+        raise UsageError(f"`component` {text}: expected {FORMS}", fields=("component",))
+    instead = "for an address use --header NAME=ENV_VAR, for a command its environment"
     require_no_secret(address, f"--component {name}=…", instead)
     if kind == "python" and not _PYTHON.fullmatch(address):
         raise UsageError(
-            f"`component` {text}: a function is python:package.module:function, its module imported",
+            f"`component` {text}: write a function as python:package.module:function",
             fields=("component",),
         )
     given = {"provider": "component", "model": name, **shared}
@@ -200,8 +200,8 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
         if not _HEADER.fullmatch(text):
             name = text.partition("=")[0]
             raise UsageError(
-                f"`header` {name}=…: write NAME=ENV_VAR, the environment variable that holds its value; "
-                "the value itself is never stored",
+                f"`header` {name}=…: write NAME=ENV_VAR, naming the environment variable with its value; the value "
+                "itself is never stored",
                 fields=("header",),
             )
     return dict(text.split("=", 1) for text in texts)
@@ -212,7 +212,9 @@ def _model(model: str | None) -> dict[str, str]:
         return {}
     provider, _, name = model.partition("/")
     if not provider or not name:
-        raise UsageError(f"`model` {model}: write PROVIDER/MODEL, whose reports the runs belong to", fields=("model",))
+        raise UsageError(
+            f"`model` {model}: expected PROVIDER/MODEL; runs are filed under that model's reports", fields=("model",)
+        )
     return {"provider": provider, "model": name}
 
 
@@ -223,12 +225,12 @@ def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
     if not names:
         raise UsageError(f"`component` is missing: {FORMS}", fields=("component",))
     if twice:
-        raise UsageError(f"`component` {twice[0]} is named twice: each has a name of its own", fields=("component",))
+        raise UsageError(f"`component` {twice[0]} is named twice; names must be unique", fields=("component",))
     if not folder.is_dir():
         raise UsageError(f"`folder` {folder} is no folder", fields=("folder",))
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
         raise UsageError(
-            f"`name` {name}: letters, digits, '.', '_', '-' and '/', and not as an id begins", fields=("name",)
+            f"`name` {name}: letters, digits, '.', '_', '-' and '/', without the prefix of an id", fields=("name",)
         )
     return folder.resolve()
 
@@ -240,7 +242,7 @@ async def _seen(component: Component, folder: Path, smoke_input: JsonValue, *, s
     reply = await _called(component, folder, smoke_input)
     if isinstance(reply, TargetFailure):
         log = f"\n{reply.log[-_LOG_SHOWN:].strip()}" if reply.log.strip() else ""
-        raise DataError(f"{component.name} fails at the smoke input: {reply.reason}{log}")
+        raise DataError(f"{component.name} fails on the smoke input: {reply.reason}{log}")
     return ComponentCheck(component=component.name, said=said, reply=reply)
 
 

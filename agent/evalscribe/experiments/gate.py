@@ -22,19 +22,19 @@ SHOWN = 5
 
 
 class Baseline(Frozen):
-    """The run that a gate compares with, as far as it can be."""
+    """Baseline that a gate compares with."""
 
     run_id: str | None = None
     new_failures: tuple[str, ...] = ()
-    """Keys of items that it passed and that fail now."""
+    """Keys of items that passed in the baseline and fail now."""
     why_not: str | None = None
-    """Why the two cannot be compared."""
+    """Reason that the two cannot be compared."""
 
 
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
     """Decide the clauses that compare with baselines. `baselines` is keyed by their names in the config."""
     if config.no_new_failures_vs is not None:
-        found = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not looked for"))
+        found = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not loaded"))
         yield _no_new_failures(config.no_new_failures_vs, found)
     if config.max_regressions is not None:
         named = config.baseline or config.no_new_failures_vs
@@ -44,7 +44,7 @@ def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> I
 
 def _no_new_failures(named: str, found: Baseline) -> Clause:
     if found.why_not is not None:
-        said = f"new failures against {one_line(named)} cannot be told: {found.why_not}"
+        said = f"new failures against {one_line(named)} cannot be determined: {found.why_not}"
         return Clause(name="no_new_failures_vs", threshold=named, verdict="inconclusive", said=said)
     return Clause(
         name="no_new_failures_vs",
@@ -58,7 +58,7 @@ def _no_new_failures(named: str, found: Baseline) -> Clause:
 
 def _regressions(named: str | None, found: Baseline, most: int) -> Clause:
     if found.why_not is not None:
-        said = f"regressions{f' against {one_line(named)}' if named else ''} cannot be told: {found.why_not}"
+        said = f"regressions{f' against {one_line(named)}' if named else ''} cannot be determined: {found.why_not}"
         return Clause(name="max_regressions", threshold=float(most), verdict="inconclusive", said=said)
     number = len(found.new_failures)
     return Clause(
@@ -81,13 +81,13 @@ def _keys(found: Baseline) -> str:
 
 
 DEFAULT = GateConfig(passed_threshold=1.0)
-"""Gate of an experiment that states no clause."""
+"""Gate of an experiment that defines no clauses."""
 SLACK = 1e-9
 """Tolerance for floating-point shares: 18 of 20 reaches 0.9."""
 
 
 def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, baselines: Mapping[str, Baseline]) -> Gate:
-    """Decide the gate. Bounds are inclusive; a clause that cannot be decided is not passed.
+    """Decide the gate. Bounds are inclusive; a clause that cannot be decided does not pass.
 
     Args:
         baselines: Baselines by their names in the config.
@@ -106,7 +106,7 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
 
 
 def headline(gate: Gate) -> str:
-    """Return a one-line result with the first clause that is not passed.
+    """Return a one-line result with the first clause that did not pass.
 
     Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % needed`.
     """
@@ -162,7 +162,7 @@ def _of(name: ClauseName, share: PassRate, threshold: float, holds: bool, said: 
 
 def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    said = f"pass rate {share.said}, at least {_bound(threshold)} needed"
+    said = f"pass rate {share.said}, at least {_bound(threshold)} required"
     clause = _of(name, share, threshold, _at_least(share.value, threshold), said)
     return clause.model_copy(update={"luck": _luck(summary, threshold)})
 
@@ -191,7 +191,7 @@ def _at_least(value: float | None, threshold: float) -> bool:
 
 def _failed_items(summary: RunSummary, most: int) -> Clause:
     said = f"{pluralise(summary.failed_items, 'failed item')} of {summary.items:,}, at most {most:,} allowed"
-    said += " (an item fails when any of its tries did not pass)" if summary.repetitions > 1 else ""
+    said += " (an item fails when any of its trials did not pass)" if summary.repetitions > 1 else ""
     return Clause(
         name="max_failed_items",
         threshold=float(most),
@@ -203,23 +203,23 @@ def _failed_items(summary: RunSummary, most: int) -> Clause:
 
 def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
     share = summary.pass_rate
-    said = f"pass rate {share.said}: the lower end must be at least {_bound(threshold)}"
+    said = f"pass rate {share.said}: the lower bound must be at least {_bound(threshold)}"
     return _of("min_pass_rate_lower_bound", share, threshold, _at_least(share.low, threshold), said)
 
 
 def _errors(summary: RunSummary, most: float) -> Clause:
-    """Decide the error clause: errors of the target and of required scorers. Items never tried do not count."""
+    """Decide the error clause: errors of the target and of required scorers. Items that never ran do not count."""
     number = summary.counts.error + summary.broken
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"
     holds = share.value is not None and share.value <= most + SLACK
-    said = f"errors {share.said} of all tries ({parts}), at most {_bound(most)} allowed"
+    said = f"errors {share.said} of all trials ({parts}), at most {_bound(most)} allowed"
     return _of("max_error_rate", share, most, holds, said)
 
 
 def _scored(summary: RunSummary, least: float) -> Clause:
     share = _share(summary.counts.passed + summary.counts.failed, summary.tries)
-    said = f"tries with a verdict {share.said}, at least {_bound(least)} needed"
+    said = f"trials with a verdict {share.said}, at least {_bound(least)} required"
     return _of("min_scored_fraction", share, least, _at_least(share.value, least), said)
 
 
@@ -239,9 +239,9 @@ def _labels(config: GateConfig, summary: RunSummary) -> Iterator[Clause]:
 
 
 def _agreement(name: ClauseName, words: str, value: float | None, least: float) -> Clause:
-    needed = f"at least {least:.2f} needed"
+    needed = f"at least {least:.2f} required"
     if value is None:
-        said = f"{words} cannot be told: no labels were given and expected; {needed}"
+        said = f"{words} cannot be determined: no trial has both an expected and a given label; {needed}"
         return Clause(name=name, threshold=least, verdict="inconclusive", said=said)
     said = f"{words} {value:.3f}, {needed}"
     return Clause(name=name, threshold=least, observed=value, verdict=_verdict(_at_least(value, least)), said=said)

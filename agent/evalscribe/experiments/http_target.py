@@ -43,7 +43,7 @@ class RetryableError(Exception):
 
 
 class HttpTarget:
-    """`Target` of one HTTP address."""
+    """`Target` that sends requests to one HTTP address."""
 
     def __init__(self, url: str, headers: Mapping[str, str], concurrency: int) -> None:
         """Create a target. `headers`: header values by name, sent unchanged."""
@@ -83,10 +83,10 @@ class HttpTarget:
         """Send a GET request and describe the response. Raises `UsageError` if nothing answers."""
         try:
             async with asyncio.timeout(timeout_s), self._client.stream("GET", self._url) as response:
-                return f"GET answers {response.status_code}"
+                return f"GET returned {response.status_code}"
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             told = self._hidden(_words(error) or "no answer")
-            raise UsageError(f"{self._url} does not answer: {told}") from None
+            raise UsageError(f"{self._url} did not answer: {told}") from None
 
     async def _answered(self, call: TargetCall) -> tuple[int, str]:
         """Return status and body. Raises `RetryableError` if every attempt failed."""
@@ -125,21 +125,21 @@ class HttpTarget:
 
 
 def _no_cookies() -> CookieJar:
-    """Return a cookie jar that keeps nothing: trials must not share cookies."""
+    """Return a cookie jar that stores nothing: trials must not share cookies."""
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def validate_url(url: str) -> str:
-    """Validate the address. Raises `UsageError` if it is no URL or contains a password."""
+    """Validate the address. Raises `UsageError` if it is not a URL or contains a password."""
     try:
         parts = urlsplit(url)
         known = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
     except ValueError:
         known = None
     if not known:
-        raise UsageError(f"{printable(url)} is no address: http://HOST[:PORT]/PATH or https://…")
+        raise UsageError(f"{printable(url)} is not an address: use http://HOST[:PORT]/PATH or https://…")
     if parts.username or parts.password:
-        raise UsageError("an address holds no user or password: give --header NAME=ENV_VAR")
+        raise UsageError("an address must not contain a user or password: use --header NAME=ENV_VAR")
     return url
 
 
@@ -147,11 +147,11 @@ def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.envi
     """Read header values from environment variables. Raises `UsageError` if one is not set."""
     missing = [variable for variable in names.values() if not environ.get(variable)]
     if missing:
-        raise UsageError(f"{', '.join(missing)} is not set: a header of the component takes its value from there")
+        raise UsageError(f"{', '.join(missing)} is not set: a header of the component needs its value")
     values = {name: environ[variable].strip() for name, variable in names.items()}
     odd = [names[name] for name, value in values.items() if not (value.isascii() and value.isprintable())]
     if odd:
-        raise UsageError(f"{', '.join(odd)} can be no header: it holds characters that none may have")
+        raise UsageError(f"{', '.join(odd)} cannot be used as a header: invalid characters")
     return values
 
 
@@ -163,11 +163,11 @@ def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
     """Return the error of a response that would be the same for every trial."""
     status = response.status_code
     if status in (401, 403):
-        return AccessError(f"{url} refuses access ({status}). Check the headers of the component (--header).")
+        return AccessError(f"{url} denied access ({status}). Check the headers of the component (--header).")
     if status in (404, 405):
-        return UsageError(f"{url} takes no POST ({status}). Check the address of the component.")
+        return UsageError(f"{url} does not accept POST ({status}). Check the address of the component.")
     if 300 <= status < 400:
-        return UsageError(f"{url} leads elsewhere ({status}), which is not followed: name that address.")
+        return UsageError(f"{url} redirects ({status}); redirects are not followed. Give the final address.")
     return None
 
 

@@ -40,17 +40,17 @@ class ItemParts(Frozen):
     """One eval."""
 
     names: tuple[str, ...]
-    """What it may be called by."""
+    """Names by which a user may refer to it."""
     passed: bool
     item: Item | None
-    """With nothing expected; None where the run does not say what was asked."""
+    """Item without an expected output; None if the run does not record its input."""
     output: JsonValue = None
-    """What it answered."""
+    """Output recorded for it."""
     expected: JsonValue = None
-    """What was expected of it."""
+    """Expected output recorded for it."""
 
     def expecting(self, given: tuple[JsonValue] | None) -> Item | None:
-        """Return the item, expecting the given value, else its own output if it passed, else the recorded value."""
+        """Return the item with the given expected output, else its own output if it passed, else the recorded one."""
         if self.item is None:
             return None
         expected = given[0] if given else self.output if self.passed else self.expected
@@ -128,15 +128,15 @@ def _events(transcripts: Iterable[Transcript]) -> tuple[dict[str, JsonValue], ..
 
 
 class AddedRunItems(Frozen):
-    """What was taken out of a run."""
+    """Result of adding items from a run."""
 
     dataset: str
     run_id: str
     added: AddedCounts
     unusable: tuple[str, ...] = ()
-    """Evals of which the run does not say what they were asked."""
+    """Evals whose input the run does not record."""
     unknown: int = 0
-    """Evals that did not pass, of which the run does not say what was expected: nothing is."""
+    """Evals that did not pass and have no recorded expected output, so their items have none."""
 
 
 def add_run_items(
@@ -167,7 +167,7 @@ def add_run_items(
     """
     if expected is not None and len(evals) != 1:
         raise UsageError(
-            "`expected_output` says what one eval should give: name that one with `eval`",
+            "`expected_output` applies to one eval: name it with `eval`",
             fields=(
                 "expected_output",
                 "eval",
@@ -245,7 +245,7 @@ class LabelledFailure(Frozen):
     label: Classification
     cause_kind: CauseKind | None = None
     source: dict[str, JsonValue]
-    """Who gave it, and in which report."""
+    """Who gave the label, and in which report."""
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -253,13 +253,13 @@ class LabelledFailure(Frozen):
 
 
 class PeopleLabels(Frozen):
-    """What people say of failures."""
+    """Human labels of failures."""
 
     failures: tuple[LabelledFailure, ...]
     alike: int
-    """Failures left out because the same label was given to one that is in it."""
+    """Number of failures left out because a failure with the same cause and label is included."""
     contradicted: int
-    """Failures left out because two reports of their run give them different labels."""
+    """Number of failures left out because two reports of their run label them differently."""
 
 
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
@@ -310,11 +310,11 @@ def _given(label: HumanLabel) -> LabelledFailure:
     )
 
 
-DESCRIPTION = "failures with the labels that people gave them"
+DESCRIPTION = "failures labelled by people"
 
 
 class FromReviews(Frozen):
-    """What became of the labels."""
+    """Result of exporting the labels."""
 
     dataset_id: str
     dataset: str
@@ -324,17 +324,17 @@ class FromReviews(Frozen):
     labels: dict[str, int]
     """Items by label."""
     unreviewed: int = 0
-    """Items whose label only a judge gave."""
+    """Number of items labelled only by a judge."""
     withdrawn: int = 0
-    """Items of an earlier time whose failure has no label any more; they are out of the draft."""
+    """Number of earlier items removed from the draft because their failure has no label any more."""
     alike: int = 0
-    """Failures left out because one that is in it ended alike and has the same label."""
+    """Number of failures left out because a failure with the same ending and label is included."""
     contradicted: int = 0
-    """Failures left out because two reports of their run give them different labels."""
+    """Number of failures left out because two reports of their run label them differently."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """By run, labels of failures whose evidence is not at hand."""
+    """Labels of failures whose evidence is not available, by run."""
     version: DatasetVersion | None = None
-    """Where it was published."""
+    """The version, if one was published."""
 
 
 def from_reviews(

@@ -125,7 +125,7 @@ def subject_in(value: JsonValue) -> LoadedSubject:
         return of_frozen(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
     if not isinstance(run, dict):
-        raise DataError("the item's input is no agent run: it has to be an object with transcripts")
+        raise DataError("the item's input is not an agent run: expected an object with transcripts")
     loaded = of_run(parse_agent_run(run, "input")).load()
     if isinstance(loaded, str):
         raise DataError(loaded)
@@ -163,12 +163,12 @@ def judge_target(workspace: Workspace, target: JudgeTarget, models: Models) -> F
 
 
 def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
-    """Tell whether the rubric is the question that an analysis asks about a failed eval."""
+    """Return whether the rubric is the one that `analyze` uses for failed evals."""
     return rubric.id == DEFAULT_RUBRIC if target.judge == RULES else _labels_failures(rubric)
 
 
 def _labels_failures(rubric: Rubric) -> bool:
-    """Tell whether the rubric classifies failed evals."""
+    """Return whether the rubric classifies failed evals."""
     try:
         failure_labels(rubric)
     except UsageError:
@@ -201,7 +201,10 @@ def _subjects(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) -> Sub
 
 
 def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
-    """Return the settings with the experiment's judge in place of any other. A cascade stays as it was when chosen."""
+    """Return the settings with the experiment's judge in place of any other.
+
+    A cascade keeps the parts it had when it was chosen.
+    """
     if target.judge == CASCADE:
         nobody = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
         return settings.model_copy(update={"judge": nobody, "cascade": _table(target.cascade)})
@@ -212,8 +215,8 @@ def _judged_by(settings: Settings, target: JudgeTarget) -> Settings:
 def _table(parts: CascadeParts | None) -> CascadeTable:
     if parts is None:
         raise UsageError(
-            "this version does not say of which models its cascade is made: "
-            "`evalscribe experiments update EXPERIMENT --judge cascade` makes one that does"
+            "this version does not record the models of its cascade: create one that does with `evalscribe "
+            "experiments update EXPERIMENT --judge cascade`"
         )
     tags = {tag.name: TagTable(about=tag.about, rubric=tag.rubric) for tag in parts.tags}
     return CascadeTable(tag=parts.tag, judge=parts.judge, rules=parts.rules, tags=tags)

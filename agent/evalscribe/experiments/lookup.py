@@ -44,26 +44,26 @@ def run_named(workspace: Workspace, named: str) -> ExperimentRun:
         return found
     if why := describe_other_id(workspace, named):
         raise NotFoundError(why)
-    raise NotFoundError(f"no experiment has a run {named!r}; {_newest(workspace)}")
+    raise NotFoundError(f"run {named!r} not found; {_newest(workspace)}")
 
 
 def _newest(workspace: Workspace) -> str:
     there = list(dict.fromkeys(run.name or run.id for run in workspace.store.experiment_runs.runs()))
     if not there:
-        return "nothing has run yet: `evalscribe experiments run EXPERIMENT` makes a run"
-    return f"there is: {join_last(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` has more"
+        return "nothing has run yet: start a run with `evalscribe experiments run EXPERIMENT`"
+    return f"recent runs: {join_last(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` lists all"
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
-    """Find the run that the last word names; its experiment may come first.
+    """Find the run named by the last word; its experiment may come first.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
     if len(named) > 2:
-        raise UsageError("name one run, or its experiment and the run")
+        raise UsageError("give one run, or an experiment and its run")
     run = run_named(workspace, named[-1])
     if len(named) == 2 and experiment_named(workspace, named[0]).id != run.experiment_id:
-        raise UsageError(f"run {run.id} is not one of experiment {named[0]}")
+        raise UsageError(f"run {run.id} does not belong to experiment {named[0]}")
     return run
 
 
@@ -126,22 +126,22 @@ def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: 
     dataset = workspace.store.datasets.find(version.dataset_id)
     name = dataset.name if dataset else version.dataset_id
     there = join_first([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
-    deal = f"none has a split: `evalscribe datasets split {name}` deals them out, `datasets publish` makes a version"
-    said = f"its splits are {there}" if splits else deal
-    return f"--config: split {split!r}: {name}@{version.number} has no item of it; {said}"
+    deal = f"it is not split: run `evalscribe datasets split {name}`, then `evalscribe datasets publish {name}`"
+    said = f"its splits: {there}" if splits else deal
+    return f"--config: split {split!r}: {name}@{version.number} has no items in it; {said}"
 
 
 class StoredTrial(NamedTuple):
     item: Item
     attempt: ItemTrial
     scores: tuple[Score, ...]
-    """The current scores, in order of creation."""
+    """Current scores, in order of creation."""
 
 
 class PlannedTrial(NamedTuple):
     item: Item
     repetition: int
-    """Number of the repetition, from 1."""
+    """Number of the repetition, starting at 1."""
     kept: StoredTrial | None
     """None if the trial has not run."""
 
@@ -177,7 +177,7 @@ DEAD_S = 15.0
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
-    """Tell whether an unfinished run has no worker: a worker holds the run's claim and sends heartbeats."""
+    """Return whether an unfinished run has no worker: a worker holds the run's claim and sends heartbeats."""
     if run.terminal or _age_s(run.heartbeat_at or run.created_at) < DEAD_S:
         return False
     with runs.claim(run.id) as unclaimed:

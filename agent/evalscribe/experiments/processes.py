@@ -13,13 +13,12 @@ from secrets import token_hex
 import psutil
 
 from evalscribe.settings import access
-from evalscribe.settings import access as github
 
 MARK = "EVALSCRIBE_STARTED_BY"
 """Environment variable whose value marks the processes started here, even when they are reparented."""
 OURS = ("EVALSCRIBE_", "ACTIONS_")
 """Prefixes of settings, including the store's address and password, and of a CI runner's tokens."""
-KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *github.GITHUB_TOKENS})
+KEYS = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *access.GITHUB_TOKENS})
 """Keys for run sources and for publishing reports."""
 ORDERS = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
 """Files whose lines a CI runner executes."""
@@ -54,7 +53,7 @@ def strays(leader: int) -> list[psutil.Process]:
 
 
 def end_strays(processes: Sequence[psutil.Process]) -> None:
-    """Kill processes. psutil compares the start time first: an id may be another process's by now."""
+    """Kill processes. psutil compares the start time first, because an id may have been reused."""
     for process in processes:
         with suppress(psutil.Error):
             process.kill()
@@ -186,7 +185,7 @@ class ProcessGroup:
         return group
 
     async def ended(self, most: int) -> int | None:
-        """Wait for the exit code, negative for a signal. Returns None if more than `most` bytes are written."""
+        """Wait for the exit code, negative for a signal. Returns None if it writes more than `most` bytes."""
         out, err = self._readers
         exited = asyncio.create_task(self._process.wait())
         try:
@@ -242,7 +241,7 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, written)))
 
     async def _sweep(self) -> None:
-        """Kill descendants that outlive the process: they have nobody to work for, and hold its pipes open."""
+        """Kill descendants that outlive the process: nothing uses them any more, and they hold its pipes open."""
         await self._process.wait()
         self.kill()
 

@@ -127,7 +127,7 @@ class ChildProcess:
             async with asyncio.timeout(LET_GO_S):
                 said = await self._ask(number, {"drop": number})
         except TimeoutError:
-            self._dead = "its event loop was held up by a call that timed out"
+            self._dead = "a call that timed out blocked its event loop"
             self._group.kill()
             return ""
         except ChildDied:
@@ -146,7 +146,7 @@ class ChildProcess:
                 elif not waiting.done():
                     waiting.set_result(said)
         except (ValueError, RecursionError):
-            self._dead = "what came from its process is no reply of ours"
+            self._dead = "its process sent an invalid reply"
         except OSError:
             pass  # the exit status explains why
         self._group.kill()
@@ -189,7 +189,7 @@ def _number() -> int:
 
 
 def _no_json(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _ending(code: int) -> str:
@@ -207,15 +207,15 @@ ALONE = 4
 
 
 class FunctionDescription(Frozen):
-    """What is known of a function that can be called."""
+    """Description of a callable function."""
 
     address: str
     doc: str = ""
     parameters: tuple[str, ...] = ()
     code: str
-    """Content id of the folder's modules that it imports."""
+    """Content id of the modules that it imports from the folder."""
     name: str | None = None
-    """Of a scorer: this and the rest, as its decorator was told."""
+    """Declaration from the scorer's decorator; this and the remaining fields are for scorers only."""
     description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -223,20 +223,21 @@ class FunctionDescription(Frozen):
 
 
 class HostReply(Frozen):
-    """How a call ended: with a value, or with an error."""
+    """Outcome of a call: a value or an error."""
 
     value: JsonValue = None
     error: str | None = None
     """One line."""
     traceback: str = ""
     log: str = ""
-    """The end of what it printed."""
+    """The end of its printed output."""
     timed_out: bool = False
     duration_ms: float = 0.0
 
 
 class PythonHost:
-    """Host that imports functions from `folder` and calls up to `lanes` plain ones at a time; async ones have no limit.
+    """Host that imports functions from `folder` and calls up to `lanes` plain functions at a time; async functions have
+    no limit.
 
     If its process dies, pending calls are retried once, each in a process of its own, so that only the culprit fails.
     An async function that never yields blocks all others until it times out.
@@ -321,7 +322,7 @@ class PythonHost:
             async with asyncio.timeout(IMPORT_S):
                 said = await child.load(address, kind)
         except TimeoutError:
-            raise self._unusable(address, f"is not imported within {IMPORT_S:g} s", "") from None
+            raise self._unusable(address, f"was not imported within {IMPORT_S:g} s", "") from None
         if "error" in said:
             raise self._unusable(address, said["error"], said.get("traceback") or said["log"])
         return said
@@ -329,10 +330,10 @@ class PythonHost:
     def _unusable(self, address: str, reason: str, more: str) -> UsageError:
         lines = [line for line in redact(more).splitlines() if f'File "{self._folder}' in line]
         place = f" ({lines[-1].strip()})" if lines else ""
-        return UsageError(f"python:{address}: {redact(reason)}{place}\nIt is imported from {self._folder} (--folder).")
+        return UsageError(f"python:{address}: {redact(reason)}{place}\nThe folder is {self._folder} (--folder).")
 
     async def _current(self) -> ChildProcess:
-        """Return the process for new calls. One with too many abandoned calls only finishes what it has."""
+        """Return the process for new calls. A process with too many abandoned calls gets no new ones."""
         async with self._starting:
             now = self._shared
             if now is not None and now.alive and len(now.abandoned) < MOST_ABANDONED:
@@ -383,7 +384,7 @@ def _host_reply(said: Mapping[str, Any]) -> HostReply:
     try:
         value: Any = clean_json(said.get("value"))
     except DataError as problem:
-        return HostReply(error=f"what it gives cannot be kept: {problem}", duration_ms=said["ms"], **told)
+        return HostReply(error=f"its return value cannot be stored: {problem}", duration_ms=said["ms"], **told)
     reason = clean_text(redact(said["error"])) if "error" in said else None
     return HostReply(value=value, error=reason, duration_ms=said["ms"], **told)
 

@@ -1,4 +1,4 @@
-"""Turn the failures of a run into a dataset with an experiment of its own."""
+"""Turn the failures of a run into a dataset with its own experiment."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
     """The first failure of each item, with the finding that selected it."""
     left_out: Mapping[str, int]
-    """Number of items left out, by reason: their classification, or that there is none."""
+    """Number of items left out by reason: their classification, or that they have none."""
 
 
 def select_failures(
@@ -172,7 +172,7 @@ def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> 
             )
         if known[id].verdict == "passed":
             raise UsageError(
-                f"`run_item_id` {id}: {known[id].item_key} passed in this try; leave it out", fields=("run_item_id",)
+                f"`run_item_id` {id}: {known[id].item_key} passed in this trial; leave it out", fields=("run_item_id",)
             )
     return [known[id] for id in dict.fromkeys(ids)]
 
@@ -207,22 +207,22 @@ def _item(told: ItemParts | None, failure: FailedTrial) -> Item | None:
 
 
 class RegressionMade(Frozen):
-    """What was made; nothing where there was no failure."""
+    """What was created; empty if there were no failures."""
 
     parent_run_id: str
     dataset_id: str | None = None
     dataset_version_id: str | None = None
     items: int = 0
     experiment_id: str | None = None
-    """None where no experiment made the run."""
+    """None if the run does not belong to an experiment."""
     experiment_version_id: str | None = None
     run_id: str | None = None
-    """None where none was started."""
+    """None if no run was started."""
     left_out: dict[str, int] = Field(default_factory=dict)
-    """Failed items that were not taken, by why."""
+    """Number of failed items left out, by reason."""
     notes: tuple[str, ...] = ()
     report: RunReport | None = None
-    """Of the run, where it was waited for."""
+    """Result of the run, if it was waited for."""
 
 
 def create_regression_dataset(
@@ -260,7 +260,7 @@ def create_regression_dataset(
     _check_name(workspace, run, name)
     if reviewed_only and not classifications:
         raise UsageError(
-            "`reviewed_only` is about labels: say which with `classification`",
+            "`reviewed_only` needs `classification`",
             fields=(
                 "reviewed_only",
                 "classification",
@@ -268,7 +268,7 @@ def create_regression_dataset(
         )
     if deployment and not start_run:
         raise UsageError(
-            "`deployment_id` says which build to run: give `start_run` as well",
+            "`deployment_id` needs `start_run`",
             fields=(
                 "deployment_id",
                 "start_run",
@@ -276,9 +276,9 @@ def create_regression_dataset(
         )
     if run is None and (run_item_ids or start_run):
         what = "--run-item-id" if run_item_ids else "--start-run"
-        raise UsageError(f"{what} needs a run of an experiment; for others a dataset is all that can be made")
+        raise UsageError(f"{what} needs a run of an experiment; from other runs only a dataset can be created")
     if run:
-        require_ended(run, "its failures are known when it has ended")
+        require_ended(run, "its failures are known once it has ended")
     if run and deployment:
         _check_build(workspace, version_of_run(workspace, run).target, deployment)
     if run is None:
@@ -311,17 +311,19 @@ def create_regression_dataset(
 def _check_name(workspace: Workspace, run: ExperimentRun | None, name: str) -> None:
     validate_experiment_name(name)
     if workspace.store.datasets.find(name):
-        raise UsageError(f"`name` {name}: there is a dataset of this name already; nothing was made", fields=("name",))
+        raise UsageError(
+            f"`name` {name}: a dataset with this name already exists; nothing was created", fields=("name",)
+        )
     if run and workspace.store.experiments.experiment(name):
         raise UsageError(
-            f"`name` {name}: there is an experiment of this name already; nothing was made", fields=("name",)
+            f"`name` {name}: an experiment with this name already exists; nothing was created", fields=("name",)
         )
 
 
 def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> None:
     if not isinstance(target, ComponentTarget):
         raise UsageError(
-            f"`deployment_id` has no meaning: the experiment's target is a {target.type}", fields=("deployment_id",)
+            f"`deployment_id` does not apply: the experiment's target is a {target.type}", fields=("deployment_id",)
         )
     build = deployments.find_deployment(workspace.store.experiments, deployment)
     deployments.component_of(build, target.component.name, target.component.type)
@@ -332,9 +334,7 @@ def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]
     run = workspace.store.runs.run(run_id) or workspace.store.analyses.get_run(run_id)
     findings = findings_of_run(workspace.reports, run) if run else {}
     if not findings:
-        raise NotFoundError(
-            f"no report says whose fault the failures of run {run_id} are: `evalscribe analyze {run_id}`"
-        )
+        raise NotFoundError(f"the failures of run {run_id} are not classified yet: run `evalscribe analyze {run_id}`")
     return findings
 
 
@@ -355,14 +355,15 @@ def _notes(failed: FailedItem, unusable: int, run: ExperimentRun | None) -> tupl
     notes = []
     if failed.broken:
         notes.append(
-            f"{pluralise(failed.broken, 'item')} gave no answer or could not be scored; that is no failure: "
-            "take them with --run-item-id"
+            f"{pluralise(failed.broken, 'item')} gave no answer or could not be scored, which is not a failure; "
+            "include them with --run-item-id"
         )
     if unusable:
-        notes.append(f"{pluralise(unusable, 'failure')} left out: the run does not say what was asked")
+        notes.append(f"{pluralise(unusable, 'failure')} left out: the run does not record their input")
     if run is None:
         notes.append(
-            "no experiment made this run: `evalscribe experiments create --dataset-id …` binds a target to the dataset"
+            "this run does not belong to an experiment: give the dataset a target with `evalscribe experiments create "
+            "--dataset-id …`"
         )
     return tuple(notes)
 
@@ -377,7 +378,7 @@ def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) ->
 def _experiment(
     workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
-    """Create the experiment: the same target in the build that failed, the same scorers, and every item must pass."""
+    """Create the experiment: the same target, from the failed build, and the same scorers; every item must pass."""
     before = version_of_run(workspace, run)
     target = before.target
     if isinstance(target, ComponentTarget) and run.deployment_id:

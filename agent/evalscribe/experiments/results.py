@@ -46,7 +46,7 @@ RULES = "rules"
 
 
 class ListedExperiment(Frozen):
-    """An experiment with its latest version in short."""
+    """An experiment with its latest version, in summary."""
 
     experiment: Experiment
     version: int
@@ -76,7 +76,7 @@ def list_experiments(
         page_size: Experiments per page.
 
     Raises:
-        UsageError: A filter can match nothing.
+        UsageError: A filter cannot match anything.
     """
     _known("status", status)
     _known("type", type)
@@ -91,7 +91,7 @@ def list_experiments(
     start = (page - 1) * page_size
     if found and start >= len(found):
         raise UsageError(
-            f"`page` {page}: {pluralise(len(found), 'experiment')} of {page_size} a page", fields=("page",)
+            f"`page` {page}: {pluralise(len(found), 'experiment')} in total, {page_size} per page", fields=("page",)
         )
     return tuple(_listed(workspace, *pair) for pair in found[start : start + page_size])
 
@@ -124,11 +124,11 @@ def dataset_line(workspace: Workspace, version: ExperimentVersion) -> str:
 
 
 def binding_line(binding: Binding) -> str:
-    """Render a binding, such as `contains {"pattern":"refund"}, from 0.8 on, not required`."""
+    """Render a binding, such as `contains {"pattern":"refund"}, from 0.8, not required`."""
     spec = binding.spec
     said = {key: value for key, value in spec.config.items() if value is not None}
     config = f" {canonical_json(said)}" if said else ""
-    threshold = "" if binding.threshold is None else f", from {binding.threshold:g} on"
+    threshold = "" if binding.threshold is None else f", from {binding.threshold:g}"
     return f"{spec.name}{config}{threshold}{'' if binding.required else ', not required'}"
 
 
@@ -146,7 +146,7 @@ def _listed(workspace: Workspace, one: Experiment, version: ExperimentVersion) -
 def _known(name: str, value: str | None) -> None:
     there = get_args(Experiment.model_fields[name].annotation)
     if value is not None and value not in there:
-        raise UsageError(f"--{name} {value!r} is none of {', '.join(there)}")
+        raise UsageError(f"--{name} {value!r} is unknown; use one of {', '.join(there)}")
 
 
 NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
@@ -165,7 +165,7 @@ def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True
         labels=_labels(workspace, run, experiment, version),
     )
     gone = has_no_worker(workspace.store.experiment_runs, run)
-    lost = "its worker is gone: `evalscribe experiments runs resume` goes on with it"
+    lost = "its worker is gone: continue with `evalscribe experiments runs resume`"
     return found.model_copy(
         update={
             "dataset": dataset_line(workspace, version),
@@ -189,9 +189,9 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Yield a label pair for every trial; one without an output gave no label.
+    """Yield a label pair for every trial; a trial without output gave no label.
 
-    Trials of one item are one observation, as are items of one cluster.
+    Trials of one item are one observation, and so are the items of a cluster.
     """
     expected = {item.key: (item.expected_output, item.cluster) for item in items_of(workspace, run)}
     for attempt in workspace.store.experiment_runs.attempts(run.id):
@@ -248,8 +248,9 @@ def describe_trials(
 
 
 VERSION = 1
-"""Raise by hand when any run may pass or fail its gate where it did not before: other criteria, statistics, or another
-way to count tries, errors and baselines. Stored gates of other versions are then decided again."""
+"""Raise by hand when a run may get another gate decision: other criteria or statistics, or another way to count trials,
+errors and baselines. Stored gates of other versions are then decided again.
+"""
 
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
@@ -304,7 +305,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
         its = version_of_run(workspace, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
     except NotFoundError:  # The error lists recent runs, which change; the reason in a gate must not.
-        return Baseline(why_not=f"no experiment has a run {named!r}")
+        return Baseline(why_not=f"run {named!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(str(error).split()))
     if why_not is not None:
@@ -320,7 +321,7 @@ def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:
     if base.state != "completed":
         return f"run {base.id} is {base.state}"
     if base.dataset_version_id != run.dataset_version_id:
-        return f"run {base.id} is over another dataset version, {base.dataset_version_id}"
+        return f"run {base.id} uses another dataset version, {base.dataset_version_id}"
     return None
 
 
@@ -328,7 +329,7 @@ def _other_split(version: ExperimentVersion, base: ExperimentVersion) -> str | N
     """Explain that the splits differ. An item that only one run tried is not a new failure."""
     if base.config.split == version.config.split:
         return None
-    return f"it tried {base.config.tried}, not {version.config.tried}"
+    return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
@@ -338,20 +339,20 @@ def _other_ruler(version: ExperimentVersion, base: ExperimentVersion) -> str | N
         for each in (version, base)
     )
     other = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    return f"it was scored otherwise: {', '.join(other)}" if other else None
+    return f"its scorers differ: {', '.join(other)}" if other else None
 
 
 class ListedRun(Frozen):
     run: ExperimentRun
     worker_gone: bool = False
-    """Whether it has not ended and nobody works on it."""
+    """True if it has not ended and has no worker."""
     version: int
     dataset: str
     """`name@number`, or `name@number:split`."""
     counts: TrialCounts
     pass_rate: float
     gate: bool | None
-    """Whether it passed; None before the run has ended."""
+    """Whether the gate passed; None before the run has ended."""
 
 
 def listed_runs(workspace: Workspace, experiment: Experiment) -> tuple[ListedRun, ...]:
@@ -376,7 +377,7 @@ def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
 
 
 class TrialPage(Frozen):
-    """Which tries; none of the filters means all that were made."""
+    """Filters of trials; without any, all trials that ran."""
 
     verdicts: tuple[ItemVerdict, ...] = ()
     item: str | None = None
@@ -423,11 +424,11 @@ PARTS = ("scorer_input", "scorer_output", "evidence")
 
 
 class ShownScore(Frozen):
-    """A score with what was asked of its evidence."""
+    """A score with the requested parts of its evidence."""
 
     score: Score
     parts: dict[str, JsonValue]
-    """By name; null where there is none."""
+    """By name; null if there is none."""
     metadata: dict[str, JsonValue]
 
 
@@ -449,7 +450,7 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
 
 def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
     if query.since is not None and query.until is not None and query.since >= query.until:
-        raise UsageError("`since` has to be before `until`: no time is between them", fields=("since", "until"))
+        raise UsageError("`since` must be before `until`", fields=("since", "until"))
     if query.run_id is not None:
         query = query.model_copy(update={"run_id": run_named(workspace, query.run_id).id})
     if query.run_item_id is not None:
@@ -462,9 +463,11 @@ def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
 def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
     attempt = workspace.store.experiment_runs.attempt(query.run_item_id or "")
     if attempt is None:
-        raise NotFoundError(f"there is no run item {query.run_item_id!r}; `evalscribe reports failures RUN` shows some")
+        raise NotFoundError(
+            f"run item {query.run_item_id!r} not found; `evalscribe reports failures RUN` lists failed ones"
+        )
     if query.run_id not in (None, attempt.item.run_id):
-        raise UsageError(f"run item {query.run_item_id} is one of run {attempt.item.run_id}, not of {query.run_id}")
+        raise UsageError(f"run item {query.run_item_id} belongs to run {attempt.item.run_id}, not to {query.run_id}")
     return attempt.item.run_id
 
 
@@ -476,12 +479,12 @@ def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) 
     if query.scorer is not None and query.scorer not in named:
         there = dict.fromkeys(one.spec.name for one in bindings)
         raise UsageError(
-            f"`scorer_id` {asked.scorer!r} is no scorer of {where}; {_there(there)}", fields=("scorer_id",)
+            f"`scorer_id` {asked.scorer!r} is not a scorer of {where}; {_there(there)}", fields=("scorer_id",)
         )
     if query.scorer_version_id not in (None, *(one.spec.id for one in bindings)):
         there = dict.fromkeys(f"{one.spec.id} ({one.spec.name})" for one in bindings)
         raise UsageError(
-            f"`scorer_version_id` {query.scorer_version_id!r} is none of {where}; {_there(there)}",
+            f"`scorer_version_id` {query.scorer_version_id!r} is not a scorer version of {where}; {_there(there)}",
             fields=("scorer_version_id",),
         )
 
@@ -494,7 +497,7 @@ def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
 
 
 def _there(names: Collection[str]) -> str:
-    return f"there is: {join_last(list(names), MOST_NAMED)}" if names else "nothing has run yet"
+    return f"scorers: {join_last(list(names), MOST_NAMED)}" if names else "nothing has run yet"
 
 
 def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) -> ShownScore:
@@ -503,12 +506,10 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
     Raises `UsageError` for an unknown part, `NotFoundError` if the score does not exist.
     """
     if unknown := [part for part in include if part not in PARTS]:
-        raise UsageError(f"`include` {unknown[0]!r} is none of {', '.join(PARTS)}", fields=("include",))
+        raise UsageError(f"`include` {unknown[0]!r} is unknown; use one of {', '.join(PARTS)}", fields=("include",))
     score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
     if score is None or found is None:
-        raise NotFoundError(
-            f"there is no score {score_id!r}; `evalscribe scores list --run-id RUN` shows what there is"
-        )
+        raise NotFoundError(f"score {score_id!r} not found; `evalscribe scores list --run-id RUN` lists scores")
     said = found.scorer_output if found.scorer_output is not None else _returned(score)
     shown = {"scorer_input": found.scorer_input, "scorer_output": said, "evidence": found.evidence}
     parts = {part: shown[part] for part in PARTS if part in include}

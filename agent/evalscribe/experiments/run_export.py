@@ -94,7 +94,7 @@ def _gate(report: RunReport) -> Iterator[str]:
     if report.gate is None:
         return
     if report.gate.reason:
-        yield f"The gate is not passed: {prose(report.gate.reason)}"
+        yield f"The gate did not pass: {prose(report.gate.reason)}"
         yield ""
     yield "| Gate | | |"
     yield "|---|---|---|"
@@ -344,7 +344,7 @@ def _case(found: RunSummary, one: TrialDetail) -> Element:
     _add_properties(case, _junit_test_case(one))
     if tag := _ELEMENTS.get(one.verdict):
         why = [score_line(score) for score in one.scores if explains_failure(score)]
-        message = one.error or next(iter(why), "the run ended before" if one.verdict == "missing" else one.verdict)
+        message = one.error or next(iter(why), "the run ended first" if one.verdict == "missing" else one.verdict)
         outcome = _element(tag, message=message, type=one.verdict)
         outcome.text = _legal(_body(one, why))
         case.append(outcome)
@@ -405,11 +405,13 @@ def export_lines(form: str, report: RunReport, tries: Tries) -> Iterator[str]:
     The page begins with trials that did not pass.
     """
     if form not in WRITERS:
-        raise UsageError(f"`artifact_format` {form!r} is none of {', '.join(WRITERS)}", fields=("artifact_format",))
+        raise UsageError(
+            f"`artifact_format` {form!r} is unknown; use one of {', '.join(WRITERS)}", fields=("artifact_format",)
+        )
     return WRITERS[form](report, _worst_first(tries) if form == "html" else tries())
 
 
 def _worst_first(tries: Tries) -> Iterator[TrialDetail]:
-    """Yield trials that did not pass first. Reads all trials twice, to hold no more than one in memory."""
+    """Yield trials that did not pass first. Reads all trials twice to keep only one in memory."""
     yield from (one for one in tries() if one.verdict != "passed")
     yield from (one for one in tries() if one.verdict == "passed")

@@ -81,7 +81,7 @@ def gate_lines(gate: Gate | None) -> Iterator[str]:
     if gate is None:
         return
     why = f": {one_line(gate.reason)}" if gate.reason else ""
-    stated = "" if gate.stated else " (the experiment states no gate: every item has to pass)"
+    stated = "" if gate.stated else " (the experiment defines no gate: every item must pass)"
     yield f"gate       {'passed' if gate.passed else 'failed'}{why}{stated}"
     for clause in gate.clauses:
         yield f"  {clause.verdict:<12} {clause.name}: {clause.said}"
@@ -127,7 +127,7 @@ def failure_lines(one: TrialDetail, *, repeated: bool) -> Iterator[str]:
 
 
 def explains_failure(score: Score) -> bool:
-    """Tell whether a score explains why a trial did not pass."""
+    """Return whether a score explains why a trial did not pass."""
     return score.status != "ok" or score.passed is False
 
 
@@ -173,7 +173,7 @@ def _times(found: RunSummary) -> str:
 def _of_scored(found: RunSummary) -> str:
     if found.rate_of_scored is None or found.counts.passed + found.counts.failed == found.tries:
         return ""
-    return f"; over what was scored {percent(found.rate_of_scored)}"
+    return f"; of scored trials {percent(found.rate_of_scored)}"
 
 
 def _flaky(found: RunSummary) -> str:
@@ -198,7 +198,7 @@ def _labels(found: RunSummary) -> Iterator[str]:
     one = found.labels
     balanced = "none" if one.balanced_accuracy is None else f"{one.balanced_accuracy:.3f}"
     kappa = "none" if one.kappa is None else f"{one.kappa:.3f} (95 %: {one.kappa_low:.3f} to {one.kappa_high:.3f})"
-    yield f"labels     {one.judged:,} of {one.pairs:,} given; balanced accuracy {balanced}, kappa {kappa}"
+    yield f"labels     {one.judged:,} of {one.pairs:,} trials labelled; balanced accuracy {balanced}, kappa {kappa}"
     for row in one.rows:
         given = ", ".join(f"{label} {count:,}" for label, count in row.given.items()) or "never expected"
         yield f"  {one_line(row.label)}: {one_line(given)}{_hit(row)}"
@@ -217,7 +217,7 @@ def _cost(found: RunSummary) -> str:
         parts.append(f"{found.input_tokens:,} tokens in, {found.output_tokens:,} out")
     if found.duration_p50_ms is not None and found.duration_p95_ms is not None:
         parts.append(
-            f"a try takes {found.duration_p50_ms:,.0f} ms, {found.duration_p95_ms:,.0f} ms at the 95th percentile"
+            f"a trial takes {found.duration_p50_ms:,.0f} ms, {found.duration_p95_ms:,.0f} ms at the 95th percentile"
         )
     return "; ".join(parts)
 
@@ -257,7 +257,7 @@ def comparison_lines(found: RunComparison) -> Iterator[str]:
 
 def _not_compared(found: RunComparison) -> Iterator[str]:
     if found.verdict == "not-comparable":
-        yield "What both runs share can be compared with --allow-mismatch."
+        yield "To compare what both runs share, add --allow-mismatch."
 
 
 def _rates(found: RunComparison) -> Iterator[str]:
@@ -329,7 +329,7 @@ def _several(found: Sequence[PassAtKPair]) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield "of k tries  one passes (pass@k)  all pass (pass^k)"
+    yield "of k tries one passes (pass@k) all pass (pass^k)"
     for one in found:
         any, every = (f"{percent(base)} to {percent(candidate)}" for base, candidate in (one.any, one.every))
         yield f"  k = {one.k:<6} {any:<20} {every}"

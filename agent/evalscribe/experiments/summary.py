@@ -145,7 +145,7 @@ class _Scorer:
 
 
 class DatasetPlace(NamedTuple):
-    """An item of the dataset version, without its content."""
+    """Item of the dataset version, without its content."""
 
     key: str
     split: str | None = None
@@ -165,7 +165,7 @@ def summarise_run(
     """Summarise a run in a single pass. Memory grows with clusters, flaky items and the trials' durations only.
 
     Args:
-        places: Every item of the dataset version in order.
+        places: Every item of the dataset version, in order.
         tries: Trials by item in that order.
         scores: Scores by item.
     """
@@ -183,7 +183,7 @@ def summarise_run(
 def _by_place(
     places: Iterable[DatasetPlace], tries: Iterable[RunItem]
 ) -> Iterator[tuple[DatasetPlace, Sequence[RunItem]]]:
-    """Yield every item with its trials; none if the run ended before it."""
+    """Yield every item with its trials; without trials if the run ended before it."""
     groups = groupby(tries, key=lambda one: one.item_key)
     key, group = next(groups, (None, iter(())))
     for place in places:
@@ -320,7 +320,8 @@ NO_LABEL = "(none)"
 def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
     """Return the expected label and the label in the same field of the output; None if no label is expected.
 
-    A text is a label. In an object it is `classification`, else `label`, else the only member. A yes is `true`.
+    A text is a label. In an object it is `classification`, else `label`, else the only member. A boolean counts as
+    `true` or `false`.
     """
     if not isinstance(expected, dict):
         truth = _spelled(expected)
@@ -345,7 +346,7 @@ def _spelled(value: JsonValue) -> str | None:
 def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
     """Summarise expected and given labels, trial by trial; None if no label is expected.
 
-    A trial without a label agrees with nothing, so that answering only easy items is no advantage.
+    A trial without a label counts as disagreement, so answering only easy items is no advantage.
     """
     given = tuple(pairs)
     unlabelled = {"predicted": NO_LABEL}

@@ -79,7 +79,7 @@ def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFail
         return TargetFailure(reason=_line(_words(value["error"])), **seen, **told)
     model = value.get("model")
     if model is not None and not isinstance(model, str):
-        raise DataError("`model` is no text")
+        raise DataError("`model` is not text")
     return TargetReply(output=value["output"], state=_state(value.get("state")), model=model, **seen, **told)
 
 
@@ -92,7 +92,7 @@ def _transcript(value: Mapping[str, Any]) -> Transcript | None:
     if messages is None:
         return None
     if not isinstance(messages, list):
-        raise DataError("`messages` is no list")
+        raise DataError("`messages` is not a list")
     return parse_agent_run({"messages": messages}, "messages").transcripts[0]
 
 
@@ -114,7 +114,7 @@ def _state(value: object) -> dict[str, JsonValue]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DataError("`state` is no object of named snapshots")
+        raise DataError("`state` is not an object of named snapshots")
     return value
 
 
@@ -178,9 +178,9 @@ def split_command(line: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(line))
     except ValueError as error:
-        raise UsageError(f"cmd:{line} is no command line: {error}") from None
+        raise UsageError(f"cmd:{line} is not a command line: {error}") from None
     if not words:
-        raise UsageError("cmd: names no command")
+        raise UsageError("cmd: needs a command")
     return words
 
 
@@ -190,7 +190,7 @@ def find_program(words: Sequence[str], folder: Path) -> str:
     found = which(str(folder / name)) if "/" in name else which(name)
     if found is None:
         where = f"in {folder}" if "/" in name else "on PATH"
-        raise UsageError(f"cmd:{' '.join(words)}: there is no program {name!r} {where} that can be run")
+        raise UsageError(f"cmd:{' '.join(words)}: no executable {name!r} {where}")
     return found
 
 
@@ -219,8 +219,8 @@ def _named(call: TargetCall) -> Mapping[str, str]:
 _NO_ANSWER = {
     "max_tokens": "the answer was cut off at {max_tokens} tokens (max_tokens)",
     "refusal": "the model refused to answer",
-    "context_exceeded": "prompt and answer do not fit the model",
-    "tool_use": "the model called a tool, and was given none",
+    "context_exceeded": "prompt and answer exceed the model's context",
+    "tool_use": "the model called a tool, although it has none",
 }
 
 
@@ -279,7 +279,7 @@ class PromptModelTarget:
         try:
             output = _output(text, always=self._prompt.output_schema is not None)
         except DataError as error:
-            return TargetFailure(reason=f"the answer has to fit the prompt's output_schema: {error}", log=text, **seen)
+            return TargetFailure(reason=f"the answer must match the prompt's output_schema: {error}", log=text, **seen)
         return TargetReply(output=output, model=self._prompt.model, **seen)
 
 

@@ -238,7 +238,7 @@ class _RunModel:
             return await self._model.complete(request, on_text)
         except BudgetExceeded as error:
             raise UnavailableError(
-                f"{error.reason}: give --budget or --max-tokens to `experiments runs resume`"
+                f"{error.reason}: add --budget or --max-tokens to `experiments runs resume`"
             ) from error
 
     def forget(self, request: Request) -> None:
@@ -273,7 +273,7 @@ class CompletedTrial(NamedTuple):
 def mark_unstorable(done: CompletedTrial, reason: str) -> CompletedTrial:
     """Return the trial as failed, without the output that cannot be stored."""
     item = done.attempt.item.model_copy(
-        update={"status": "error", "verdict": "error", "error": f"what it gave cannot be kept: {reason}"}
+        update={"status": "error", "verdict": "error", "error": f"its output cannot be stored: {reason}"}
     )
     return CompletedTrial(ItemTrial(item=item), ())
 
@@ -323,7 +323,7 @@ class TrialRunner:
 async def run_trials(
     bench: TrialRunner, tries: Iterator[TrialRequest], lanes: int, keep: Callable[[CompletedTrial], None]
 ) -> None:
-    """Run every trial, `lanes` at a time. `keep` is called with each before its worker takes the next.
+    """Run every trial, `lanes` at a time. `keep` is called with each trial before its worker takes the next.
 
     An `EvalscribeError` that concerns all trials is raised after running trials finish, since they were paid for.
     """

@@ -131,14 +131,14 @@ async def open_target(
 def _build(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
     name = target.component.name
     if deployment is None:
-        raise NotFoundError(f"there is no deployment {target.deployment_id}, whose component {name} is to be run")
+        raise NotFoundError(f"deployment {target.deployment_id} not found; the run needs its component {name}")
     component = deployment.component(name)
     if component is None:
         there = ", ".join(one.name for one in deployment.components)
-        raise UsageError(f"deployment {deployment.id} has no component {name}; it has {there}")
+        raise UsageError(f"deployment {deployment.id} has no component {name}; its components: {there}")
     folder = Path(deployment.folder)
     if component.kind != "http" and not folder.is_dir():
-        raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, is not there any more")
+        raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, no longer exists")
     return component, folder
 
 
@@ -207,7 +207,7 @@ def _folder(binding: Binding, folders: Mapping[str, str]) -> str:
     folder = folders.get(binding.scorer_id or "")
     if folder is None:
         raise UsageError(
-            f"scorer {binding.spec.name} is not there any more: make it again with evalscribe scorers create"
+            f"scorer {binding.spec.name} no longer exists: create it again with `evalscribe scorers create`"
         )
     return folder
 
@@ -218,9 +218,10 @@ async def _check(binding: Binding, folder: str) -> None:
     if described.code == spec.code:
         return
     raise UsageError(
-        f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was made.\n"
-        f"Make its next version, evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} "
-        f"--folder {folder}, and bind it and the others again: evalscribe experiments update … --scorer-id {spec.name}"
+        f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was created.\nCreate its "
+        f"next version with evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} --folder "
+        f"{folder}, and attach it and the other scorers again with evalscribe experiments update … --scorer-id "
+        f"{spec.name}"
     )
 
 
@@ -275,7 +276,7 @@ async def _claim(workspace: Workspace, run: ExperimentRun, held: ExitStack) -> N
                 held.push(tried.pop_all())
                 return
         if asyncio.get_running_loop().time() > deadline:
-            raise UnavailableError(f"run {run.id} is being worked on already, by {run.worker or 'another process'}")
+            raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         await asyncio.sleep(BEAT_S)
 
 
@@ -287,7 +288,7 @@ class _Worker:
         self._tools = tools
         self._spent = workspace.store.experiment_runs.spent(run.id)
         self._along: ContinuousRunArchive | None = None
-        """None if an earlier worker ran some of the trials: then all are archived at the end."""
+        """None if an earlier worker ran some of the trials; then all are archived at the end."""
 
     async def run(self) -> ExperimentRun:
         try:
@@ -300,14 +301,14 @@ class _Worker:
         except EvalscribeError as error:
             return await self._ended("failed", one_line(redact(str(error))))
         except asyncio.CancelledError:
-            self._end("failed", f"interrupted: `evalscribe experiments runs resume {self._run.id}` goes on with it")
+            self._end("failed", f"interrupted: continue with `evalscribe experiments runs resume {self._run.id}`")
             raise
         except Exception as error:
             self._end("failed", f"this is a bug: {type(error).__name__}: {one_line(redact(str(error)))[:200]}")
             raise
 
     async def _alive(self, main: Coroutine[Any, Any, None], *, heed: bool) -> bool:
-        """Run `main` with heartbeats. Returns True if cancellation was requested, and is heeded, before it was done."""
+        """Run `main` with heartbeats. Returns True if it was cancelled on request before it finished."""
         tasks = [asyncio.ensure_future(main), asyncio.ensure_future(self._beat(heed=heed))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -388,7 +389,7 @@ class _Worker:
     def _short_of_money(self) -> str:
         return (
             f"the budget of {dollars(self._run.budget_usd or 0)} is spent ({dollars(self._spent)}): "
-            f"`evalscribe experiments runs resume {self._run.id} --budget USD` goes on with more"
+            f"`evalscribe experiments runs resume {self._run.id} --budget USD` continues with a larger budget"
         )
 
     async def _ended(self, state: RunState, reason: str | None) -> ExperimentRun:
@@ -413,13 +414,13 @@ AT_ONCE = 50
 
 
 class RescoreResult(Frozen):
-    """What came of it."""
+    """Result of scoring a run again."""
 
     run: ExperimentRun
     tries: int
     scores: int
     changed: int
-    """How many verdicts are others now."""
+    """Number of verdicts that changed."""
 
 
 OpenScorers = Callable[
@@ -469,12 +470,12 @@ async def rescore_run(
         UsageError: The run has not ended, or there is no such scorer.
         UnavailableError: Another process is working on the run.
     """
-    require_ended(run, "it can be scored again when it has ended")
+    require_ended(run, "it can be scored again once it has ended")
     by = _version(workspace, run, version)
     chosen = _chosen(by, scorers)
     with workspace.store.experiment_runs.claim(run.id) as mine:
         if not mine:
-            raise UnavailableError(f"run {run.id} is being worked on, by {run.worker or 'another process'}")
+            raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         async with runners(workspace, run, by) as opened:
             panel = ScorerPanel(by.bindings, [one for one in opened if one.name in chosen])
             job = _Job(workspace, run, by, panel, reason)
@@ -494,7 +495,7 @@ def _chosen(version: ExperimentVersion, wanted: Sequence[str]) -> frozenset[str]
     there = [binding.spec.name for binding in version.bindings]
     if unknown := [name for name in wanted if name not in there]:
         raise UsageError(
-            f"`scorer` {unknown[0]!r} is none of version {version.number}; there is: {', '.join(there)}",
+            f"`scorer` {unknown[0]!r} is not in version {version.number}; scorers: {', '.join(there)}",
             fields=("scorer",),
         )
     return frozenset(wanted or there)

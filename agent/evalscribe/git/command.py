@@ -113,7 +113,7 @@ class Git:
                 out, err = process.communicate(timeout=at_most_s)
             except subprocess.TimeoutExpired:
                 process.terminate()
-                return Ended(1, b"", f"no answer within {at_most_s} seconds")
+                return Ended(1, b"", f"no response within {at_most_s} seconds")
             except BaseException:
                 process.kill()
                 raise

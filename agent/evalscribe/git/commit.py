@@ -39,7 +39,7 @@ def _repository(path: Path) -> ReportRepository:
     try:
         return ReportRepository(path.parent)
     except GitError as error:
-        raise UsageError(f"{path} is in no git repository; the report is written, not committed") from error
+        raise UsageError(f"{path} is not in a git repository; the report was written but not committed") from error
 
 
 def _check(repo: ReportRepository, path: Path) -> None:
@@ -68,7 +68,7 @@ def _no_name(repo: ReportRepository) -> str | None:
     """Return an error if no author is configured: git would derive a name from the machine's."""
     for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", who) is None:
-            return "git does not know who you are; set user.name and user.email"
+            return "no author is configured in git; set user.name and user.email"
     return None
 
 
@@ -92,4 +92,4 @@ def _only(path: Path) -> str:
 
 
 def _not_committed(path: Path, reason: str) -> EvalscribeError:
-    return DataError(f"git did not commit {path.name} (it stays written): {reason}")
+    return DataError(f"git did not commit {path.name} (the file is kept): {reason}")

@@ -75,19 +75,21 @@ def translate_error(what: str, error: GithubException) -> EvalscribeError:
     said = " ".join(_said(error))
     begin = f"cannot {what}: GitHub"
     if error.status == 401:
-        return AccessError(f"{begin} does not take the token ({said}); set GITHUB_TOKEN to a valid one")
+        return AccessError(f"{begin} rejected the token ({said}); set GITHUB_TOKEN to a valid one")
     if _limited(error, said):
-        return UnavailableError(f"{begin} asks to wait, the token's rate limit is used up ({said}); try again later")
+        return UnavailableError(
+            f"{begin} asks to wait because the token's rate limit is used up ({said}); try again later"
+        )
     if error.status == 403:
-        return AccessError(f"{begin} does not allow it ({said}). The token may not do that: {PERMISSION}")
+        return AccessError(f"{begin} does not allow it ({said}). The token lacks permission: {PERMISSION}")
     if error.status == 404:
         return AccessError(f"{begin} shows no such repository to the token ({said}): {PERMISSION}")
     if error.status == 422:
         kind = PullRequestExists if "already exists" in said else DataError
-        return kind(f"{begin} refuses: {said}")
+        return kind(f"{begin} refused: {said}")
     if error.status and error.status < 500:
-        return DataError(f"{begin} refuses with status {error.status}: {said}")
-    return UnavailableError(f"{begin} fails with status {error.status}: {said}")
+        return DataError(f"{begin} refused with status {error.status}: {said}")
+    return UnavailableError(f"{begin} failed with status {error.status}: {said}")
 
 
 def _limited(error: GithubException, said: str) -> bool:
@@ -110,7 +112,7 @@ OUR_TITLE = "Analyze "
 """Start of generated titles; any other title is a person's."""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
-"""Most bytes of a response after decompression. A page of a hundred comments of 64 KiB each has half as many."""
+"""Maximum bytes of a response after decompression. A page of a hundred comments of 64 KiB each has half as many."""
 PIECE = 16 * 1024
 """Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
@@ -207,7 +209,7 @@ class GitHubForge:
 
     def check(self) -> None:
         """Check that the API accepts the token; changes nothing. Raises `EvalscribeError`."""
-        with _errors("look whether the token is taken"):
+        with _errors("check the token"):
             self.client.requester.requestJsonAndCheck("GET", "/meta")
 
     def close(self) -> None:
@@ -269,11 +271,11 @@ def _errors(what: str) -> Iterator[None]:
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:
-        said = f"cannot {what}: what answers there is not GitHub's API ({type(error).__name__})"
+        said = f"cannot {what}: the server is not GitHub's API ({type(error).__name__})"
         raise UnavailableError(said) from error
     except GithubException as error:
         raise translate_error(what, error) from error
     except requests.exceptions.ContentDecodingError as error:
-        raise UnavailableError(f"cannot {what}: the response of GitHub's API cannot be read ({error})") from error
+        raise UnavailableError(f"cannot {what}: the response of GitHub's API is invalid ({error})") from error
     except (requests.exceptions.RequestException, OSError) as error:
-        raise UnavailableError(f"cannot {what}: GitHub's API does not answer ({type(error).__name__})") from error
+        raise UnavailableError(f"cannot {what}: GitHub's API did not respond ({type(error).__name__})") from error

@@ -126,8 +126,8 @@ def open_git(folder: Path) -> Iterator[ReportRepository]:
         if "not a git repository" not in str(error):
             raise DataError(f"git cannot read the history of {folder}: {error}") from error
         raise UsageError(
-            f"{folder} is in no git repository, and labels of people are read from its history.\n"
-            "Work in a clone, or begin one: git init, git add, git commit."
+            f"{folder} is not in a git repository, but human labels are read from its history.\n"
+            "Work in a clone, or create a repository: git init, git add, git commit."
         ) from error
     try:
         if repo.top is None:
@@ -150,8 +150,8 @@ def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
         ref = next((known[name] or name for name in MAIN if name in known), "HEAD")
     commit = repo.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if not commit:
-        there_is = "no commit in this repository yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
-        raise UsageError(f"there is {there_is}")
+        there_is = "this repository has no commits yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
+        raise UsageError(f"available: {there_is}")
     return ref, commit
 
 
@@ -231,7 +231,7 @@ def _parsed(out: bytes) -> Iterator[Changes]:
 
 
 MOST_BRANCHES = 100
-"""Most branches that are searched, those with the newest commits; an old repository may have thousands."""
+"""Maximum branches that are searched, those with the newest commits; an old repository may have thousands."""
 
 
 def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[UnmergedReport]:

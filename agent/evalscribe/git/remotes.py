@@ -32,7 +32,7 @@ def strip_credentials(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "(an address that cannot be read)"
+        return "(invalid address)"
     login, at, host = parts.netloc.rpartition("@")
     kept = "git@" if at and login == "git" and parts.scheme == "ssh" else ""
     return urlunsplit(parts._replace(netloc=kept + host)) if at else url
@@ -134,13 +134,13 @@ class Remotes:
         """
         names = (self.git.ask("remote") or "").splitlines()
         if name is not None and name not in names:
-            raise UsageError(f"there is no remote {name!r}; there is {', '.join(names) or 'none'}")
+            raise UsageError(f"remote {name!r} not found; remotes: {', '.join(names) or 'none'}")
         branch = self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
         upstream = self.git.ask("config", "--get", f"branch.{branch}.remote") if branch else None
         wanted = [word for word in (name, upstream, "origin", names[0] if len(names) == 1 else None) if word in names]
         if not wanted:
             raise UsageError(
-                f"which remote is not clear: give --remote with one of {', '.join(names)}"
+                f"several remotes; choose one with --remote: {', '.join(names)}"
                 if names
                 else "the repository has no remote; add one with `git remote add origin URL`"
             )
@@ -166,7 +166,7 @@ class Remotes:
                 raise _refused(f"fetch {found[0]} from {remote}", ended)
             if self._has(found[1]):  # else the branch moved in the meantime
                 return found
-        raise UnavailableError(f"{branch or 'the main branch'} of {remote} moves while it is fetched; try again")
+        raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
     def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
@@ -219,12 +219,12 @@ def _not_pushed(remote: str, branch: str, ended: GitResult) -> EvalscribeError:
     if rejected is None:
         return _refused(f"push {branch} to {remote}", ended)
     said = _server_said(ended.err)
-    return DataError(f"{remote} does not take {branch}: {rejected[1]}{f': {said}' if said else ''}"[:600])
+    return DataError(f"{remote} rejected {branch}: {rejected[1]}{f': {said}' if said else ''}"[:600])
 
 
 def _refused(what: str, ended: GitResult) -> EvalscribeError:
     if _NO_ACCESS.search(ended.err):
-        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works for you there")
+        return AccessError(f"git cannot {what}: {ended.said}\ncheck that `git push` works there")
     return UnavailableError(f"git cannot {what}: {ended.said}")
 
 

@@ -143,14 +143,14 @@ class ReportsFolder:
         """Resolve a name to a file, following links. Raises `DataError` if it is outside the folder."""
         parts = PurePosixPath(name).parts
         if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
-            raise DataError(f"{name!r} is no name of a report below {self.root}")
+            raise DataError(f"{name!r} is not the name of a report below {self.root}")
         try:
             target = self.root.joinpath(*parts).resolve()
             inside = target.is_relative_to(self.root.resolve())
         except (OSError, RuntimeError) as error:
             raise DataError(f"{name!r} cannot be resolved below {self.root}: {error}") from error
         if not inside:
-            raise DataError(f"{name!r} leaves {self.root} through a symbolic link; nothing was written")
+            raise DataError(f"{name!r} points outside {self.root} through a symbolic link; nothing was written")
         return target
 
 
@@ -212,7 +212,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 LARGEST_NEW_FILE = 1024 * 1024
-"""Most bytes of an existing file that are read."""
+"""Maximum bytes of an existing file that are read."""
 
 
 class NewFiles:
@@ -224,9 +224,9 @@ class NewFiles:
             self.root = root.resolve()
             taken = self.root.exists() and not self.root.is_dir()
         except (OSError, RuntimeError, ValueError) as error:  # a link may lead to itself
-            raise DataError(f"{root} can be no folder: {error}") from error
+            raise DataError(f"{root} cannot be a folder: {error}") from error
         if taken:
-            raise DataError(f"{root} is no folder; name another one")
+            raise DataError(f"{root} is not a folder; give another one")
 
     def check(self, names: Iterable[str]) -> None:
         """Check all names before anything is written. Raises `DataError` naming the first invalid one."""
@@ -235,7 +235,7 @@ class NewFiles:
             for folder in reversed(target.relative_to(self.root).parents[:-1]):
                 self._check_folder(self.root / folder)
             if target.is_dir() and not target.is_symlink():
-                raise DataError(f"{target} is a folder and would have to be a file; nothing was written")
+                raise DataError(f"{target} is a folder, but must be a file; nothing was written")
 
     def held(self, name: str) -> bytes | None:
         """Return a file's content, only the beginning if it is large; None if it does not exist.
@@ -286,6 +286,6 @@ class NewFiles:
         except (OSError, RuntimeError):
             inside = is_folder = False
         if not inside:
-            raise DataError(f"{folder} leads out of {self.root}; nothing was written")
+            raise DataError(f"{folder} is outside {self.root}; nothing was written")
         if not is_folder:
-            raise DataError(f"{folder} is no folder and would have to be one; nothing was written")
+            raise DataError(f"{folder} is not a folder, but must be one; nothing was written")

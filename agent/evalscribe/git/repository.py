@@ -88,7 +88,7 @@ class Trees:
         """Return a line for `update-index --index-info`."""
         there = self.blob(base, path)
         if not _is_place(path) or (there and not there.regular) or self._runs_through_a_file(base, path):
-            raise UsageError(f"{path[:200]!r} can be no regular file in {base[:12]}. Nothing was changed")
+            raise UsageError(f"{path[:200]!r} cannot be a regular file in {base[:12]}. Nothing was changed")
         ended = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
         if ended.code:
             raise DataError(f"git cannot store a file: {ended.said}. Nothing was changed")
@@ -107,8 +107,8 @@ def _check_merged(err: str) -> None:
     both = dict.fromkeys(re.findall(r"^(.+): unmerged \(", err, re.MULTILINE))
     if both:
         raise DataError(
-            f"the main branch and ours both changed {', '.join(both)[:300]} since they parted, as far as this clone "
-            "shows (a shallow one shows little: `git fetch --unshallow`); merge the main branch into ours by hand"
+            f"the main branch and ours both changed {', '.join(both)[:300]} since they diverged, as far as this clone "
+            "shows (if it is shallow, run `git fetch --unshallow`); merge the main branch into ours by hand"
         )
 
 
@@ -125,14 +125,14 @@ NONE_HERE = ("not a git repository", "must be run in a work tree")
 def open_repository(folder: Path) -> "GitRepository":
     """Open the repository that a folder belongs to. Raises `UsageError` if there is none with a working tree."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder")
+        raise UsageError(f"{folder} is not a folder")
     ended = GitFolder(folder).run("rev-parse", "--show-toplevel")
     if ended.code or not ended.text:
         usual = not ended.said or any(words in ended.err for words in NONE_HERE)
         why = "" if usual else f" that can be used: {ended.said}"
         raise UsageError(
-            f"{folder.resolve()} is in no git repository with a working tree{why}.\n"
-            "Work in a clone, or begin one: git init, git add, git commit."
+            f"{folder.resolve()} is not in a git repository with a working tree{why}.\n"
+            "Work in a clone, or create a repository: git init, git add, git commit."
         )
     return GitRepository(Path(ended.text))
 
@@ -187,7 +187,7 @@ class GitRepository:
         options = ("--porcelain=v1", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames")
         ended = self.git.run("status", *options, "--ignore-submodules=none", "--", *asked)
         if ended.code:
-            raise UsageError(f"git cannot tell what has changed in {self.root}: {ended.said}")
+            raise UsageError(f"git cannot list the changes in {self.root}: {ended.said}")
         different = {line[3:] for line in ended.text.split("\0") if line}
         return tuple(path for path in asked if path in different)
 
@@ -236,9 +236,9 @@ class GitRepository:
             or branch[:1] == "-"
             or self.git.run("check-ref-format", f"refs/heads/{branch}").code
         ):
-            raise UsageError(f"{branch!r} is no name for a branch")
+            raise UsageError(f"{branch!r} is not a valid branch name")
         if self._in_use(branch):
-            raise UsageError(f"the branch {branch} is checked out in a work tree; switch to another one there first")
+            raise UsageError(f"the branch {branch} is checked out in a work tree; switch to another branch there first")
         tip = self._commit_id(f"refs/heads/{branch}")
         if tip is not None and self.common(tip, parent) != tip:
             raise UsageError(
@@ -260,7 +260,7 @@ class GitRepository:
     def _check_identity(self) -> None:
         """Check that an author is configured: git would derive a name from the machine's."""
         if any(self.git.run("var", who).code for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
-            raise UsageError("git does not know who you are; set user.name and user.email. Nothing was changed")
+            raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
         """Create the commit, signed if the user's commits are; `git commit-tree` does not read that setting itself."""
@@ -269,8 +269,8 @@ class GitRepository:
         text = message.replace("\0", "").encode("utf-8", "replace")
         ended = self.git.run("commit-tree", *signed, *above, "-F", "-", tree, feed=text)
         if ended.code:
-            hint = " (commit.gpgSign asks for a signature)" if signed else ""
-            raise UsageError(f"git made no commit{hint}: {ended.said}. Nothing was changed")
+            hint = " (commit.gpgSign requires a signature)" if signed else ""
+            raise UsageError(f"git created no commit{hint}: {ended.said}. Nothing was changed")
         return ended.text
 
     def _move(self, branch: str, commit: str, tip: str | None) -> None:
@@ -288,7 +288,7 @@ def _first_line(path: Path) -> str | None:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Most bytes of a file that are read; a larger file is represented by its size."""
+"""Maximum bytes of a file that are read; a larger file is represented by its size."""
 MOST_FILES = 20_000
 OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 """Folders with Python files that are not the user's."""

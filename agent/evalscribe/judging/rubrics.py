@@ -53,7 +53,7 @@ def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
         return _from_file(Path(name_or_path))
     names = rubric_names(prompts)
     if name_or_path not in names:
-        raise NotFoundError(f"there is no rubric {name_or_path!r}; there is: {', '.join(names)}, or the path of a file")
+        raise NotFoundError(f"rubric {name_or_path!r} not found; give a file or one of {', '.join(names)}")
     return parse_rubric(_source(f"{FOLDER}/{name_or_path}{ENDING}", prompts), name_or_path, _place(name_or_path))
 
 
@@ -111,7 +111,7 @@ def _source(name: str, prompts: Prompts) -> str:
 def _from_file(path: Path) -> Rubric:
     try:
         if not path.is_file():
-            raise NotFoundError(f"there is no file {path}")
+            raise NotFoundError(f"file {path} not found")
         if path.stat().st_size > LARGEST:
             raise RubricError("", f"is larger than {LARGEST // 1024} KiB", str(path))
         text = path.read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def _from_file(path: Path) -> Rubric:
     except OSError as error:
         raise RubricError("", f"cannot be read: {error.strerror}", str(path)) from error
     except ValueError as error:  # a path with a null byte
-        raise NotFoundError(f"there is no file {str(path)!r}") from error
+        raise NotFoundError(f"file {str(path)!r} not found") from error
     return parse_rubric(text, path.stem, str(path))
 
 

@@ -22,9 +22,9 @@ READ_S = 120.0
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
-"""Most characters of results held in memory at once; a single line may have 8 MiB."""
+"""Maximum characters of results held in memory at once; a single line may have 8 MiB."""
 MAX_LISTED = 10_000
-"""Most batches read from one listing, in case a server repeats the same page without end."""
+"""Maximum batches read from one listing, in case a server repeats the same page without end."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
 BatchOutcome = Reply | UnansweredQuestion

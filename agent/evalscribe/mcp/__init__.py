@@ -1,4 +1,4 @@
-"""What coding agents see of a workspace: an MCP server on standard input and output."""
+"""MCP server on standard input and output: a workspace for coding agents."""
 
 from evalscribe.errors import UsageError
 from evalscribe.mcp.context import ServerWorkspace
@@ -7,7 +7,7 @@ __all__ = ["ServerWorkspace", "serve"]
 
 
 def serve(place: ServerWorkspace) -> None:
-    """Until standard input ends. Raises `UsageError` where the MCP SDK is not installed."""
+    """Serve until standard input ends. Raises `UsageError` if the MCP SDK is not installed."""
     try:
         from mcp.server import MCPServer  # noqa: F401
     except ImportError as error:

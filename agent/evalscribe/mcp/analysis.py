@@ -35,21 +35,21 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Most characters of findings in one answer."""
+"""Maximum characters of findings in one answer."""
 Rubric = Annotated[
     str | None,
-    Field(description="Judge failures by this rubric, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
+    Field(description="Rubric to judge failures by, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
 ]
 
 
 class FindingLine(Frozen):
-    """One failed eval; explain tells all of it."""
+    """One failed eval; explain has the details."""
 
     eval: str
     eval_id: str | None
     step: str | None
     classification: str | None
-    """MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP; null where nobody could judge it."""
+    """MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP; null if it could not be judged."""
     cause: str | None
     cause_kind: str | None
     confidence: float | None
@@ -62,19 +62,19 @@ class FindingLine(Frozen):
 class AnalysisAnswer(Frozen):
     outcome: Literal["analysed", "plan", "nothing-failed"]
     message: str
-    """What became of it, and what to do next."""
+    """Outcome, and what to do next."""
     run: AnalyzedRun
     labels: dict[str, int] = Field(default_factory=dict)
     findings: tuple[FindingLine, ...] = ()
     findings_left_out: int = 0
-    """Beyond the size of one answer: list_evals, get_report and explain tell of them."""
+    """Number of findings left out for size; see list_evals, get_report and explain."""
     patterns: tuple[PatternSummary, ...] = ()
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     estimate: Estimate | None = None
-    """What a model would take: of a plan for all of it, of rules for what they are not sure of."""
+    """What a model would cost: for everything, or for the failures that the rules are uncertain about."""
     report: str | None = None
-    """The report's name below the reports folder, where it was written or is there unchanged."""
+    """Name of the report below the reports folder, if it was written or is unchanged."""
     spent: CostSummary | None = None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What findings quote")
@@ -83,10 +83,10 @@ class AnalysisAnswer(Frozen):
 class ExplainAnswer(Frozen):
     eval: str
     finding: FindingSummary
-    """With every quotation and whether it holds."""
+    """Includes every quotation and whether it was verified."""
     recommendations: tuple[RecommendationSummary, ...]
     text: str
-    """The same in full, with history and what the judge had to read."""
+    """The same in full, with history and the evidence that the judge read."""
     spent: CostSummary | None
     notes: tuple[str, ...]
     notice: str = NOTICE
@@ -96,7 +96,7 @@ class ExplainAnswer(Frozen):
 class AnalysisTools:
     place: ServerWorkspace
     turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """One call at a time for each run."""
+    """At most one call at a time for each run."""
 
     async def analyze(
         self,
@@ -107,12 +107,13 @@ class AnalysisTools:
         budget_usd: tool.Budget = 0.0,
         max_tokens: tool.MaxTokens = None,
         rubric: Rubric = None,
-        fresh: Annotated[bool, Field(description="Ask again what is already known.")] = False,
+        fresh: Annotated[bool, Field(description="Ask again even if an answer is stored.")] = False,
     ) -> AnalysisAnswer:
         """Find out why evals of a run failed, and whose fault it was: the model's, the grader's, the task's, or the
-        harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget
-        it tells the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice. A file of
-        runs has to be brought in by import_file first."""
+        harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget it
+        returns the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice. Import a file of
+        runs with import_file first.
+        """
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         name = self.place.run(run)
         options = asked.options().model_copy(update={"fresh": fresh})
@@ -142,7 +143,7 @@ class AnalysisTools:
 
         async def work(told: ProgressReporter) -> ExplainAnswer:
             if unpaid:
-                told.say("The rules judged: a model is only asked with budget_usd above 0.")
+                told.say("The rules judged: a model is asked only with budget_usd above 0.")
             return await _explained(asked.options(), name, eval, told, rubric=None if asked.by_rules else rubric)
 
         return await with_progress(ctx, work, self.turns[run])
@@ -166,7 +167,7 @@ async def _analysed(
 async def _workspace(options: Options) -> AsyncIterator[Workspace]:
     """Open a workspace with its own checkpoints: concurrent or just cancelled calls must not wait for each other.
 
-    The store records the remaining work, so the checkpoints are useless afterwards.
+    The store records the remaining work, so the checkpoints are not needed afterwards.
     """
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:
@@ -201,7 +202,7 @@ def _done(done: AnalysisResult, told: ProgressReporter, report: str | None) -> A
     unsure = f" Uncertain: {len(done.uncertain)}." if done.uncertain else ""
     return AnalysisAnswer(
         outcome="analysed",
-        message=f"{pluralise(len(findings), 'failed eval')}.{unsure} {state} explain tells all of one.",
+        message=f"{pluralise(len(findings), 'failed eval')}.{unsure} {state} explain has the details of each.",
         run=said.run,
         labels=dict(Counter(one.classification or "unclassified" for one in findings)),
         findings=kept,

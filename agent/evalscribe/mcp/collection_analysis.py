@@ -37,17 +37,17 @@ JUDGED_CHARACTERS = 60_000
 
 class JudgedSubject(Frozen):
     subject: str
-    """An agent run's id, or `run id/eval name` of a failed eval."""
+    """Id of an agent run, or `run id/eval name` of a failed eval."""
     judge: str
     label: dict[str, JsonValue]
-    """The fields that judges are compared by."""
+    """The fields used to compare judges."""
     output: dict[str, JsonValue]
-    """In the rubric's own schema; what cites is `{"text", "citations"}`, each with its status."""
+    """In the rubric's own schema; a text with citations is `{"text", "citations"}`, each with its status."""
     problem: str | None
     """Why it could not be judged."""
     citations: CitationCounts
     known: bool
-    """Whether it was known before, so that nobody was asked."""
+    """Whether the result was cached, so that no model was asked."""
 
 
 class JudgeAnswer(Frozen):
@@ -55,10 +55,10 @@ class JudgeAnswer(Frozen):
     message: str
     results: tuple[JudgedSubject, ...] = ()
     results_left_out: int = 0
-    """Beyond the size of one answer: table `judge_results` has all."""
+    """Number of results left out for size: table `judge_results` has all."""
     could_not_be_judged: int = 0
     estimate: Estimate | None = None
-    """Where nobody was asked: what the model would take at most."""
+    """If no model was asked: the maximum cost of asking it."""
     spent_usd: float = 0.0
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `results` quote")
@@ -79,26 +79,30 @@ class JudgeTools:
             list[str] | None,
             Field(
                 max_length=500,
-                description="Runs (all failed evals of each), a run and names of its evals, "
-                "or JSON files of agent runs inside the workspace. Default: evals of the collection.",
+                description=(
+                    "Runs (all failed evals of each), a run and names of its evals, or JSON files of agent runs "
+                    "inside the workspace. Default: evals of the collection."
+                ),
             ),
         ] = None,
         collection: tool.Collection = None,
         where: tool.Where = None,
-        max_subjects: Annotated[int, Field(ge=1, le=2000, description="Judge at most so many.")] = 200,
+        max_subjects: Annotated[int, Field(ge=1, le=2000, description="Maximum number of subjects to judge.")] = 200,
         judge: tool.Judge = None,
         budget_usd: tool.Budget = 0.0,
         max_tokens: tool.MaxTokens = None,
-        fresh: Annotated[bool, Field(description="Ask again what is already known.")] = False,
+        fresh: Annotated[bool, Field(description="Ask again even if an answer is stored.")] = False,
     ) -> JudgeAnswer:
-        """Judge agent runs or failed evals by a rubric: what it asks for, in its own schema, with citations that were
-        verified. Without `subjects` evals of the collection are judged, those that `where` chooses. Rules only answer
-        rubrics that ask for what they can say (such as `failure`); with a model in `judge` and no budget the estimate
-        is told. Results are kept: table `judge_results` in SQL."""
+        """Judge agent runs or failed evals by a rubric; results follow its schema, with verified citations.
+
+        Without `subjects`, the evals of the collection that `where` selects are judged. Rules answer only some rubrics
+        (such as `failure`); with a model in `judge` and no budget it returns the estimate. Results are stored in the
+        SQL table `judge_results`.
+        """
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         names = [self._subject(name) for name in subjects or ()]
         if names and where:
-            raise UsageError("where chooses among the evals of a collection: leave out subjects")
+            raise UsageError("where selects evals of a collection and cannot be combined with subjects")
         named = self._rubric(rubric)
         which = collection or self.place.collection
         if not names:
@@ -177,7 +181,7 @@ class SideLine(Frozen):
     runs: tuple[str, ...]
     passed: int
     trials: int
-    """Of the compared evals."""
+    """Figures of the compared evals."""
 
 
 class ComparedRuns(Frozen):
@@ -185,24 +189,24 @@ class ComparedRuns(Frozen):
     sides: tuple[SideLine, ...]
     """Base first."""
     difference: MeanDifference | None = None
-    """Of two sides: how far the candidate is from the base, and whether that is noise."""
+    """With two sides: the difference of the candidate from the base, and whether it is noise."""
     regressed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     """Names of evals."""
     apart: tuple[ExcludedEval, ...] = ()
-    """Evals that are left out of the figures, and why."""
+    """Evals left out of the figures, with the reason."""
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
     """What regressed evals have in common."""
     notes: tuple[str, ...] = ()
     text: str
-    """The page as markdown, cut where it is long: then get_report reads the written one."""
+    """The page as markdown; if it is cut, get_report reads the whole written page."""
     text_left_out: int = 0
     """Characters."""
     estimate: Estimate | None = None
-    """What asking a model why would take; null where nobody would be asked."""
+    """Estimated cost of asking a model why; null if no model would be asked."""
     report: str | None = None
-    """Its name below the reports folder; null where it was not written."""
+    """Its name below the reports folder; null if it was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 
@@ -218,9 +222,11 @@ class CompareTools:
             Field(
                 min_length=1,
                 max_length=20,
-                description="Base, candidate, and more for a matrix: runs by id or its beginning, URLs, or all runs "
-                "of a `provider/model` of the collection. A single run: each failed trial beside a passed one "
-                "of its task.",
+                description=(
+                    "Base, candidate, and more for a matrix: run ids or prefixes, URLs, or all runs of a "
+                    "`provider/model` in the collection. With a single run, each failed trial is compared with a "
+                    "passed one of its task."
+                ),
             ),
         ],
         ctx: Context,
@@ -231,7 +237,7 @@ class CompareTools:
         max_tokens: tool.MaxTokens = None,
     ) -> ComparedRuns:
         """Compare two runs or checkpoints: what regressed, what was fixed, whether it is noise (exact paired test),
-        and what changed in behaviour. One run: its failed trials beside passed ones. Three or more: a matrix with
+        and what changed in behaviour. One run: its failed trials with passed ones. Three or more: a matrix with
         flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed eval is
         compared by the model, with verified quotations."""
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
@@ -243,7 +249,7 @@ class CompareTools:
 
     def _side(self, name: str) -> str:
         if not name.strip():
-            raise UsageError("a side has no name: give runs by id, or `provider/model`")
+            raise UsageError("a side is empty: give runs by id, or `provider/model`")
         return self.place.run(name)
 
 
@@ -316,20 +322,20 @@ class ExploredCollection(Frozen):
     """Agent runs."""
     answer: str | None = None
     clusters: tuple[ClusterLine, ...] = ()
-    """Of the most agent runs first."""
+    """Clusters with the most agent runs first."""
     nothing_seen_in: int = 0
-    """Agent runs in which nothing speaks to the question."""
+    """Agent runs without any observation on the question."""
     unverified: int = 0
-    """Observations that nothing holds up: they count for nothing."""
+    """Observations without a verified citation; they are not counted."""
     notes: tuple[str, ...] = ()
     text: str = ""
-    """The page as markdown, cut where it is long: then get_report reads the written one."""
+    """The page as markdown; if it is cut, get_report reads the whole written page."""
     text_left_out: int = 0
     """Characters."""
     estimate: Estimate | None = None
-    """What asking a model would take; null where nobody would be asked."""
+    """Estimated cost of asking a model; null if no model would be asked."""
     report: str | None = None
-    """Its name below the reports folder; null where it was not written."""
+    """Its name below the reports folder; null if it was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 
@@ -340,19 +346,20 @@ class ExploreTools:
 
     async def explore(
         self,
-        question: Annotated[str, Field(min_length=1, description="What you want to know of many evals.")],
+        question: Annotated[str, Field(min_length=1, description="The question to answer from many evals.")],
         ctx: Context,
         collection: tool.Collection = None,
         where: tool.Where = None,
-        max_runs: Annotated[int | None, Field(ge=1, description="Read at most so many evals.")] = None,
+        max_runs: Annotated[int | None, Field(ge=1, description="Maximum number of evals to read.")] = None,
         write_report: tool.WriteReport = False,
         judge: tool.Judge = None,
         budget_usd: tool.Budget = 0.0,
         max_tokens: tool.MaxTokens = None,
     ) -> ExploredCollection:
-        """Ask a question of a whole collection: what is seen in its evals, clustered, named and counted, with
+        """Ask a question about a whole collection: observations in its evals, clustered, named and counted, with
         quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
-        is read in batches and the question is answered; without a budget the estimate is told."""
+        is read in batches and the question is answered; without a budget it returns the estimate.
+        """
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         with self.place.collection_of(collection) as (_, chosen):
             which = chosen.id

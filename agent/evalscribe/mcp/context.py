@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
 NO_EXPERIMENT = (
-    "there is no experiment yet: run_experiment with experiment `sample` and start=true makes one to try, "
-    "`evalscribe experiments create` one of the user's own"
+    "there is no experiment yet: run_experiment with experiment `sample` and start=true creates a sample, `evalscribe "
+    "experiments create` a new one"
 )
-NO_SAMPLE = "the sample experiment is not made yet: start=true makes it (20 questions to a small agent) and runs it"
+NO_SAMPLE = (
+    "the sample experiment does not exist yet: start=true creates it (20 questions to a small agent) and runs it"
+)
 SAMPLE = "sample"
 
 
@@ -29,7 +31,7 @@ class ServerWorkspace:
     """The server's workspace. Settings are read again for every call."""
 
     collection: str | None = None
-    """Collection for calls that name none."""
+    """Collection for calls that do not name one."""
 
     def settings(self, options: Options | None = None) -> Settings:
         return Workspace(options).settings
@@ -71,23 +73,23 @@ class ServerWorkspace:
     def run(self, name: str) -> str:
         """Return the run's name if it may be read.
 
-        Raises `UsageError` for files that were not imported, and for paths outside the workspace.
+        Raises `UsageError` for files that were not imported and for paths outside the workspace.
         """
         path = self._path(name)
         if path is None:
             return name
         if path.is_file() and path.name != "failed_evals.json":
-            raise UsageError(f"{name} is a file: bring it in with import_file first, then name its run")
+            raise UsageError(f"{name} is a file: import it with import_file first, then give its run")
         return self.inside(name)
 
     def inside(self, name: str) -> str:
         """Return a path inside the workspace. Raises `NotFoundError` or `UsageError`."""
         path = self._path(name)
         if path is None:
-            raise NotFoundError(f"there is no file {name!r} in {self.settings().root}")
+            raise NotFoundError(f"file {name!r} not found in {self.settings().root}")
         root = self.settings().root.resolve()
         if not path.resolve().is_relative_to(root):
-            raise UsageError(f"{name} lies outside of the workspace {root}: only what is inside is read for an agent")
+            raise UsageError(f"{name} is outside the workspace {root}: agents can read only files inside it")
         return name
 
     @staticmethod

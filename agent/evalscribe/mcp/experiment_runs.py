@@ -50,9 +50,9 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Most characters of the trials in one answer."""
+"""Maximum characters of the trials in one answer."""
 MOST_OF_CHANGES = {"regressed": 16_000, "fixed": 8_000, "flaky": 6_000}
-"""Most characters by kind of change."""
+"""Maximum characters for each kind of change."""
 MOST_NAMED = 50
 Wanted = Literal["not passed", "failed", "error", "unscored", "all"]
 
@@ -67,16 +67,16 @@ class ScoreLine(Frozen):
     label: str | None
     explanation: str
     rests_on: str | None = None
-    """What the explanation rests on, of a score that did not pass; cut."""
+    """Evidence for the explanation of a score that did not pass; cut."""
 
 
 class TryLine(Frozen):
-    """One try at an item; long texts are cut, get_eval has them whole."""
+    """One trial of an item; long texts are cut, get_eval has them in full."""
 
     item: str
     repetition: int
     eval_id: str | None
-    """For get_eval: with its log and every message."""
+    """Id for get_eval, which has the log and every message."""
     split: str | None
     verdict: str
     error: str | None
@@ -91,12 +91,12 @@ class ExperimentRunDetails(Frozen):
     summary: RunSummary | None
     """Only on the first page, and without `item`."""
     gate: Gate | None
-    """There too; null before the run has ended."""
+    """Only on the first page, and without `item`; null before the run has ended."""
     message: str
-    """How it stands, and what to do next."""
+    """Status, and what to do next."""
     tries: tuple[TryLine, ...]
     tries_total: int
-    """On all pages."""
+    """Number of trials on all pages."""
     next_offset: int | None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `tries` quote")
@@ -104,7 +104,7 @@ class ExperimentRunDetails(Frozen):
 
 class ComparedExperimentRuns(RunComparison):
     left_out: dict[str, int] = Field(default_factory=dict)
-    """How many changed items are not named, by kind."""
+    """Number of changed items left out, by kind."""
     notice: str = NOTICE.replace("`text`", "What changed items quote")
 
 
@@ -117,19 +117,20 @@ class ExperimentRunTools:
         run: tool.ExperimentRun,
         ctx: Context,
         wanted: Annotated[
-            Wanted, Field(description="Which tries: by default those that did not pass, for whatever reason.")
+            Wanted, Field(description="Which trials to list: by default those that did not pass, for any reason.")
         ] = "not passed",
-        item: Annotated[str | None, Field(description="Only tries at this item, passed ones too.")] = None,
+        item: Annotated[str | None, Field(description="Only trials of this item, including passed ones.")] = None,
         characters: Annotated[
-            int, Field(ge=50, le=20_000, description="Characters of an input, output or explanation at most.")
+            int, Field(ge=50, le=20_000, description="Maximum characters of an input, output or explanation.")
         ] = 500,
-        limit: Annotated[int, Field(ge=0, le=100, description="How many tries to give at most.")] = 10,
+        limit: Annotated[int, Field(ge=0, le=100, description="Maximum number of trials.")] = 10,
         offset: tool.Offset = 0,
         wait_seconds: tool.WaitSeconds = 0,
     ) -> ExperimentRunDetails:
-        """Read a run of an experiment: how it stands, pass rate with its interval, each scorer, each clause of the
-        gate, and its failures: what was asked, expected and answered, and which scorer says why. `failed` is the
-        target's; `error` and `unscored` are a target or a scorer that broke, and say nothing of quality."""
+        """Read a run of an experiment: status, pass rate with its interval, scorers, clauses of the gate, and failures
+        with input, expected output, output and the scorers' explanations. `failed` trials count against the target; in
+        `error` and `unscored` trials the target or a scorer broke, which says nothing about quality.
+        """
         if wait_seconds:
             await with_progress(ctx, lambda told: _wait_for(self.place, run, wait_seconds, told))
         verdicts: tuple[ItemVerdict, ...] = () if item is not None else VERDICTS[wanted]
@@ -141,12 +142,14 @@ class ExperimentRunTools:
         base: tool.ExperimentRun,
         candidate: tool.ExperimentRun,
         allow_mismatch: Annotated[
-            bool, Field(description="Compare the items and scorers that both share, and say what is left out.")
+            bool, Field(description="Compare the items and scorers that both runs share, and list what is left out.")
         ] = False,
     ) -> ComparedExperimentRuns:
         """Compare two finished runs over the same dataset version: regressed, improved, no detectable change,
-        inconclusive or not comparable (exact paired test), each scorer, and what regressed, was fixed or is flaky, with
-        what both sides answered. get_experiment_run with `item` has those tries in full. Nothing is written."""
+        inconclusive or not comparable (exact paired test), each scorer, and items that regressed, were fixed or are
+        flaky, with the outputs of both runs. get_experiment_run with `item` has these trials in full. Nothing is
+        written.
+        """
         with self.place.experiments() as workspace:
             found = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
         told = {kind: first_fitting(getattr(found, kind), most) for kind, most in MOST_OF_CHANGES.items()}
@@ -194,11 +197,11 @@ def run_status(run: ExperimentRun, report: RunReport) -> str:
     """Describe a run's status and the next step in one sentence."""
     why = replace_commands(report.summary.reason or "")
     if report.gate is None:
-        waits = "get_experiment_run with `wait_seconds` waits, cancel_experiment_run ends it"
+        waits = "get_experiment_run with `wait_seconds` waits for it, cancel_experiment_run ends it"
         return f"Run {run.id} is {run.state}: {why or waits}."
     if run.state != "completed":
-        return f"Run {run.id} is {run.state}{f' ({why})' if why else ''}: resume_experiment_run goes on with it."
-    faults = " analyze with this run's id finds whose fault its failures are." if report.summary.failed_items else ""
+        return f"Run {run.id} is {run.state}{f' ({why})' if why else ''}: resume_experiment_run continues it."
+    faults = " analyze with this run's id finds the cause of its failures." if report.summary.failed_items else ""
     return f"Run {run.id}: {headline(report.gate)}.{faults}"
 
 
@@ -231,7 +234,7 @@ def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
 
 
 def _left(what: str, number: int) -> list[str]:
-    return [f"{what}: {number - MOST_NAMED:,} more are not named"] if number > MOST_NAMED else []
+    return [f"{what}: {number - MOST_NAMED:,} more are not listed"] if number > MOST_NAMED else []
 
 
 def _try(workspace: Workspace, one: TrialDetail, characters: int) -> TryLine:
@@ -266,24 +269,24 @@ def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
 class RunStarted(Frozen):
     started: bool
     message: str
-    """What became of it, and what to do next."""
+    """Outcome, and what to do next."""
     run_id: str | None = None
-    """For get_experiment_run; null where nothing was started."""
+    """Id for get_experiment_run; null if nothing was started."""
     state: str | None = None
     experiment: str
     version: int
     target: str
     dataset: str
     deployment_id: str | None
-    """The build that is tried."""
+    """The tested build."""
     tries: int
-    """Items, times repetitions."""
+    """Number of trials: items times repetitions."""
     asks_models: tuple[str, ...] = ()
-    """Which its tries and scores are asked of, so that it costs money."""
+    """Models that the target and the scorers call, which costs money."""
     counts: TrialCounts | None = None
-    """Of what is done, where it was waited for or gone on with."""
+    """Summary of the finished trials, if the run was waited for or resumed."""
     gate: Gate | None = None
-    """Where it was waited for and has ended."""
+    """The gate, if the run was waited for and has ended."""
     notes: tuple[str, ...] = ()
 
 
@@ -292,12 +295,12 @@ class RunCancelled(Frozen):
     state: str
     tries: int
     done: int
-    """They are kept."""
+    """Tasks that start runs, kept so that they are not garbage collected."""
     message: str
 
 
 class _Asked(Frozen):
-    """What both ways of starting have."""
+    """Shared parts of starting and resuming a run."""
 
     budget_usd: float
     max_tokens: int | None
@@ -317,7 +320,7 @@ class RunTools:
         self,
         experiment: Annotated[
             str,
-            Field(min_length=1, description="An experiment, by name or id; `sample` is made where it is not there."),
+            Field(min_length=1, description="An experiment, by name or id; `sample` is created if missing."),
         ],
         ctx: Context,
         start: tool.Start = False,
@@ -325,26 +328,30 @@ class RunTools:
             str | None, Field(description="A label such as a commit or pr-1234; usable as the run's id.")
         ] = None,
         deployment_id: Annotated[
-            str | None, Field(description="The build to try, by id or name. Default: the experiment's own.")
+            str | None, Field(description="The build to test, by id or name. Default: the experiment's own.")
         ] = None,
         version: Annotated[
             str | None, Field(description="The experiment's version, by number or id. Default: the latest.")
         ] = None,
-        repetitions: Annotated[int | None, Field(ge=1, le=100, description="Try each item so often.")] = None,
+        repetitions: Annotated[int | None, Field(ge=1, le=100, description="Number of trials of each item.")] = None,
         config: Annotated[
             dict[str, JsonValue] | None,
             Field(
-                description="Keys of the config that are others in this run, such as "
-                '{"no_new_failures_vs": "RUN"}; null takes one back.'
+                description=(
+                    'Keys of the config to override in this run, such as {"no_new_failures_vs": "RUN"}; null resets a '
+                    "key."
+                )
             ),
         ] = None,
         budget_usd: tool.RunBudget = 0.0,
         max_tokens: tool.MaxTokens = None,
         wait_seconds: tool.WaitSeconds = 0,
     ) -> RunStarted:
-        """Run an experiment: every item of its dataset is tried and scored, and the gate decides. Without start=true
-        it only tells what would be run. It goes on in a process of its own; the run's id is told at once, and
-        get_experiment_run reads it. Calling twice starts two runs."""
+        """Run an experiment: every item of its dataset is run and scored, and the gate decides.
+
+        Without start=true it only returns what would be run. The run continues in its own process; its id is returned
+        at once, and get_experiment_run reads it. Calling twice starts two runs.
+        """
         plan = partial(
             plan_run,
             name=name,
@@ -366,13 +373,15 @@ class RunTools:
         max_tokens: tool.MaxTokens = None,
         wait_seconds: tool.WaitSeconds = 0,
     ) -> RunStarted:
-        """Let a run go on that failed, was cancelled or lost its worker: what was done is not done again. Without
-        start=true it only tells how much is left."""
+        """Resume a run that failed, was cancelled or lost its worker: finished trials are not repeated.
+
+        Without start=true it only returns how much is left.
+        """
         asked = _Asked(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
         return await with_progress(ctx, lambda told: _resumed(self.place, run, asked, told))
 
     async def cancel_experiment_run(self, run: tool.ExperimentRun, ctx: Context) -> RunCancelled:
-        """End a run that is going on. What it did is kept, and resume_experiment_run goes on with it."""
+        """Cancel a run in progress. Finished trials are kept, and resume_experiment_run continues it."""
         return await with_progress(ctx, lambda _: _cancelled(self.place, run))
 
 
@@ -421,13 +430,11 @@ def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, 
     """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
-        raise UsageError(
-            f"this asks {', '.join(models)} in {pluralise(run.tries, 'try')}: say in budget_usd what it may spend"
-        )
+        raise UsageError(f"this calls {', '.join(models)} in {pluralise(run.tries, 'try')}: set budget_usd")
     own = own_prompts(version.bindings, workspace.prompts)
     return RunStarted(
         started=False,
-        message=f"Nothing was started: it would be {pluralise(run.tries, 'try')}. {_what_to_say(models)}",
+        message=f"Nothing was started: the run has {pluralise(run.tries, 'try')}. {_what_to_say(models)}",
         experiment=experiment_of(workspace, run).name,
         version=version.number,
         target=target_line(version.target),
@@ -435,7 +442,7 @@ def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, 
         deployment_id=run.deployment_id,
         tries=run.tries,
         asks_models=models,
-        notes=(f"scorers ask by the workspace's own prompts: {', '.join(own)}",) if own else (),
+        notes=(f"scorers use the workspace's own prompts: {', '.join(own)}",) if own else (),
     )
 
 
@@ -465,5 +472,5 @@ async def _cancelled(place: ServerWorkspace, named: str) -> RunCancelled:
         done = sum(workspace.store.experiment_runs.tally(run.id).values())
     message = f"Run {run.id} {'had ended already' if ended else 'is'}: {run.state}."
     if not run.terminal:
-        message = f"The worker of run {run.id} ({run.worker}) does not hear yet; it was asked to stop."
+        message = f"The worker of run {run.id} ({run.worker}) has not responded yet; it was asked to stop."
     return RunCancelled(run_id=run.id, state=run.state, tries=run.tries, done=done, message=message)

@@ -49,9 +49,9 @@ class ExperimentRunLine(Frozen):
     name: str | None
     state: str
     worker_gone: bool
-    """Whether it has not ended and nobody works on it: resume_experiment_run goes on with it."""
+    """True if it has not ended and has no worker: resume_experiment_run continues it."""
     version: int
-    """Of the experiment."""
+    """Number of the experiment's version."""
     dataset: str
     """`name@number`, or `name@number:split`."""
     deployment_id: str | None
@@ -59,7 +59,7 @@ class ExperimentRunLine(Frozen):
     tries: int
     counts: TrialCounts
     pass_rate: float
-    """Of all tries."""
+    """Pass rate over all trials."""
     gate: Literal["passed", "failed"] | None
     """Null before the run has ended."""
     created_at: str
@@ -84,14 +84,14 @@ class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """What to do where there is none."""
+    """What to do if there is none."""
 
 
 class BuildLine(Frozen):
     id: str
     name: str
     source: str
-    """The commit, or that it is not in git; `(dirty)`: files differed from it."""
+    """The commit, or a note that it is not in git; `(dirty)` means uncommitted changes."""
     created_at: str
 
 
@@ -101,19 +101,19 @@ class ExperimentDetails(Frozen):
     type: str
     status: str
     collection: str
-    """Where its runs are evals like any other, for list_evals, get_eval and execute_sql."""
+    """Collection with its runs, for list_evals, get_eval and execute_sql."""
     version: int
     version_id: str
     versions: int
-    """How many there are."""
+    """Number of runs."""
     target: str
     asks_models: tuple[str, ...]
-    """Which its tries and scores are asked of: a run of it needs `budget_usd`. What a component asks, nobody knows."""
+    """Models that its target and scorers call: a run needs `budget_usd`. Models called by a component are unknown."""
     dataset: str
     dataset_version_id: str
     scorers: tuple[str, ...]
     config: dict[str, JsonValue]
-    """How it runs, and what its gate needs; where that says nothing, every item has to pass."""
+    """Configuration of runs and of the gate; without a gate, every item must pass."""
     builds: tuple[BuildLine, ...]
     """Deployments that have the component, newest first: candidates for run_experiment."""
     runs: tuple[ExperimentRunLine, ...]
@@ -128,12 +128,13 @@ class ExperimentTools:
 
     def list_experiments(
         self,
-        dataset: Annotated[str | None, Field(description="Only those of this dataset, by name or id.")] = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 20,
+        dataset: Annotated[str | None, Field(description="Only experiments on this dataset, by name or id.")] = None,
+        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of experiments.")] = 20,
         offset: tool.Offset = 0,
     ) -> ExperimentList:
-        """List experiments, oldest first: what is tried (a build, a prompt, a judge) on which dataset, scored how, and
-        the latest runs of each with their pass rate and whether the gate passed."""
+        """List experiments, oldest first: target (a build, a prompt or a judge), dataset, scorers, and the latest runs
+        with their pass rate and whether the gate passed.
+        """
         if not self.place.has_store():
             return ExperimentList(experiments=(), next_offset=None, next=NO_EXPERIMENT)
         with self.place.experiments() as workspace:
@@ -148,11 +149,10 @@ class ExperimentTools:
         self,
         experiment: tool.Experiment,
         version: Annotated[str | None, Field(description="A version's number or id. Default: the latest.")] = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="How many runs to give at most.")] = 10,
+        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of runs.")] = 10,
         offset: tool.Offset = 0,
     ) -> ExperimentDetails:
-        """Show what an experiment tries, on what, how it is scored and gated, which builds can be run, and its runs,
-        newest first."""
+        """Show an experiment: target, dataset, scorers, gate, builds that can be run, and its runs, newest first."""
         with self.place.experiments() as workspace:
             found = experiment_named(workspace, experiment)
             runs = workspace.store.experiment_runs.runs(found.id)[::-1]
@@ -238,12 +238,12 @@ class RecordedDeployment(Frozen):
     written: bool
     message: str
     id: str | None
-    """For run_experiment; null where nothing was recorded."""
+    """Id for run_experiment; null if nothing was recorded."""
     name: str
     components: tuple[str, ...]
     folder: str
     source: str | None = None
-    """The commit, or that it is not in git; `(dirty)`: files differ from it."""
+    """The commit, or a note that it is not in git; `(dirty)` means uncommitted changes."""
 
 
 @dataclass(frozen=True)
@@ -252,21 +252,24 @@ class DeploymentTools:
 
     async def create_deployment(
         self,
-        name: Annotated[str, Field(min_length=1, description="Of the new build, such as a commit.")],
+        name: Annotated[str, Field(min_length=1, description="Name of the new build, such as a commit.")],
         like: Annotated[
-            str, Field(min_length=1, description="The deployment whose components these are, by id or name.")
+            str, Field(min_length=1, description="The deployment with the same components, by id or name.")
         ],
         ctx: Context,
         write: Annotated[
             bool,
             Field(
-                description="Record it: functions are imported and addresses asked. Default: false, which only tells "
-                "of what."
+                description=(
+                    "Record it: import functions and call addresses. Default: false, which only shows what would be "
+                    "recorded."
+                )
             ),
         ] = False,
     ) -> RecordedDeployment:
-        """Record the source as it is now as a new build of components that were deployed before, so that run_experiment
-        can try a change. Components that are new are for the user: `evalscribe deployments create`."""
+        """Record the current source as a new build of components that were deployed before, so that run_experiment can
+        test a change. For new components the user runs `evalscribe deployments create`.
+        """
         return await with_progress(ctx, lambda _: _recorded(self.place, name, like, write=write))
 
 
@@ -285,8 +288,8 @@ async def _recorded(place: ServerWorkspace, name: str, like: str, *, write: bool
             return told
         made = await create_deployment(workspace, before.components, folder=Path(before.folder), name=name)
     done = {"written": True, "id": made.deployment.id, "source": made.deployment.build}
-    message = f"Recorded; run_experiment tries it with deployment_id `{name}`."
-    return told.model_copy(update={**done, "message": message if made.new else f"It is there already. {message}"})
+    message = f"Recorded; test it in run_experiment with deployment_id `{name}`."
+    return told.model_copy(update={**done, "message": message if made.new else f"It already exists. {message}"})
 
 
 DRAFT = "draft"
@@ -308,11 +311,11 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """What to do where there is none."""
+    """What to do if there is none."""
 
 
 class DatasetItemLine(Frozen):
-    """What is long is cut."""
+    """An item; long values are cut."""
 
     key: str
     split: str | None
@@ -321,7 +324,7 @@ class DatasetItemLine(Frozen):
     expected_output: str | None
     metadata: str | None
     source: str | None
-    """Where it comes from."""
+    """Where the item comes from."""
     events: int
     """Messages of a recorded trace."""
 
@@ -335,13 +338,13 @@ class DatasetDetails(Frozen):
     versions_total: int
     draft_items: int
     draft_is: int | None
-    """Number of the version that the draft is equal to."""
+    """Number of the version with the same content as the draft."""
     draft_splits: dict[str, int]
     shown: str
-    """The version that `items` are of: its number, or `draft`."""
+    """The version that contains `items`: its number, or `draft`."""
     items: tuple[DatasetItemLine, ...]
     total: int
-    """Of `summarise_dataset`, in the split that is wanted."""
+    """Number of items in the requested split."""
     next_offset: int | None
     notice: str = NOTICE.replace("`text`", "What `items` hold")
 
@@ -349,16 +352,16 @@ class DatasetDetails(Frozen):
 class RegressionDataset(Frozen):
     written: bool
     message: str
-    """What became of it, and what to do next."""
+    """Outcome, and what to do next."""
     parent_run_id: str
     dataset_id: str | None
     dataset_version_id: str | None
     items: int
-    """Taken, or that would be taken."""
+    """Number of items added, or that would be added."""
     experiment_id: str | None
-    """In which every item has to pass, for run_experiment; null where no experiment made the run."""
+    """Experiment in which every item must pass, for run_experiment; null if the run belongs to no experiment."""
     left_out: dict[str, int]
-    """Failures that are not taken, by why."""
+    """Number of failures left out, by reason."""
     notes: tuple[str, ...]
 
 
@@ -368,11 +371,13 @@ class DatasetTools:
 
     def list_datasets(
         self,
-        search: Annotated[str | None, Field(description="Only with this in their name or description.")] = None,
+        search: Annotated[
+            str | None, Field(description="Only datasets with this text in their name or description.")
+        ] = None,
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> DatasetList:
-        """List the datasets of experiments, with how many items each one's draft and latest version have."""
+        """List the datasets of experiments, with the number of items in the draft and the latest version of each."""
         if not self.place.has_store():
             return DatasetList(datasets=(), total=0, next_offset=None, next=NO_EXPERIMENT)
         with self.place.experiments() as workspace:
@@ -387,15 +392,15 @@ class DatasetTools:
         version: Annotated[
             str | None, Field(description="A version's number or id, or `draft`. Default: the latest version.")
         ] = None,
-        split: Annotated[str | None, Field(description="Only items of this split.")] = None,
-        item: Annotated[str | None, Field(description="Only the item of this key.")] = None,
+        split: Annotated[str | None, Field(description="Only items in this split.")] = None,
+        item: Annotated[str | None, Field(description="Only the item with this key.")] = None,
         characters: Annotated[
-            int, Field(ge=50, le=20_000, description="Characters of an input, expected output or metadata at most.")
+            int, Field(ge=50, le=20_000, description="Maximum characters of an input, expected output or metadata.")
         ] = 500,
         limit: tool.Limit = 20,
         offset: tool.Offset = 0,
     ) -> DatasetDetails:
-        """Read a dataset: its versions, and the items of one of them, what is asked and what is expected."""
+        """Read a dataset: its versions, and the items of one version with input and expected output."""
         with self.place.experiments() as workspace:
             one = find_dataset(workspace.store.datasets, dataset)
             whole = summarise_dataset(workspace.store.datasets, one)
@@ -424,28 +429,30 @@ class DatasetTools:
     def make_regression_dataset(
         self,
         run: Annotated[
-            str, Field(min_length=1, description="A run of an experiment by id or name, or one that was imported.")
+            str, Field(min_length=1, description="A run of an experiment, by id or name, or an imported run.")
         ],
-        name: Annotated[str, Field(min_length=1, description="Of the dataset and of its experiment.")],
-        write: Annotated[
-            bool, Field(description="Make it. Default: false, which only counts what it would hold.")
-        ] = False,
+        name: Annotated[str, Field(min_length=1, description="Name of the new dataset and its experiment.")],
+        write: Annotated[bool, Field(description="Create it. Default: false, which only counts the items.")] = False,
         run_item_id: Annotated[
             list[str] | None,
-            Field(max_length=500, description="Take these tries (`eval_id`), in place of all that failed."),
+            Field(max_length=500, description="Use these trials (`eval_id`) instead of all failed ones."),
         ] = None,
         classification: Annotated[
             list[Classification] | None,
             Field(
-                description="Only failures that the run's report classifies so; analyze with write_report makes one."
+                description=(
+                    "Only failures with these classifications in the run's report; analyze with write_report creates "
+                    "one."
+                )
             ),
         ] = None,
         reviewed_only: Annotated[
-            bool, Field(description="Only those whose classification a person gave or confirmed.")
+            bool, Field(description="Only failures whose classification a person gave or confirmed.")
         ] = False,
     ) -> RegressionDataset:
-        """Keep what failed: a published dataset of a run's failures, with an experiment of the same build and scorers
-        in which every item has to pass. Nothing is run, and without write=true nothing is made."""
+        """Create a published dataset of a run's failures, with an experiment of the same build and scorers in which
+        every item must pass. Nothing is run, and without write=true nothing is created.
+        """
         with self.place.experiments() as workspace:
             made, _ = create_regression_dataset(
                 workspace,
@@ -482,13 +489,15 @@ def _dataset_line(one: Item, characters: int) -> DatasetItemLine:
 
 def _made(made: RegressionMade, name: str) -> RegressionDataset:
     if not made.items:
-        message = "Nothing was made: no failure is to be taken."
+        message = "Nothing was created: no failure was selected."
     elif made.dataset_id is None:
-        message = f"Nothing was made: it would hold {made.items:,} of the failures. Call again with write=true."
+        message = (
+            f"Nothing was created: the dataset would have {made.items:,} of the failures. Call again with write=true."
+        )
     elif made.experiment_id is None:
-        message = f"Dataset {name} is made; `evalscribe experiments create` binds a target to it."
+        message = f"Dataset {name} was created; give it a target with `evalscribe experiments create`."
     else:
-        message = f"Dataset and experiment {name} are made: run_experiment with `{name}` runs it."
+        message = f"Dataset and experiment {name} were created: run_experiment with `{name}` runs it."
     return RegressionDataset(
         written=made.dataset_id is not None,
         message=message,

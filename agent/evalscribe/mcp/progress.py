@@ -111,7 +111,7 @@ class ProgressReporter:
         self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        self._tell(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} tries done")
+        self._tell(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} trials done")
 
     async def pass_on(self, ctx: Context) -> None:
         """Send the latest progress repeatedly, forever. The total number of steps is unknown."""
@@ -137,7 +137,7 @@ async def with_progress(
 ) -> T:
     """Run a use case, reporting progress to the client, which may cancel it.
 
-    Work with a turn holds it until it has really stopped; a cancelling client does not wait for that.
+    Work with a turn keeps the turn until it has stopped; a cancelling client does not wait for that.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

@@ -18,23 +18,25 @@ from evalscribe.reports.reading import find_stored_report, list_reports
 from evalscribe.reports.recurring import RecordedAction, RecurringRow, SharedFailure, alike_evals, recurring_evals
 from evalscribe.workspace import Workspace
 
-Models = Annotated[list[str] | None, Field(description="Only these models, as `provider/model`. Default: all.")]
+Models = Annotated[
+    list[str] | None, Field(description=("Only reports on these models, as `provider/model`. Default: all."))
+]
 MOST_CHARACTERS = 60_000
-"""Most characters of the answers in one call."""
+"""Maximum characters of the answers in one call."""
 
 
 class ReportLine(Frozen):
     name: str
-    """For get_report, and as resource `report://<name>`."""
+    """Name for get_report, and for the resource `report://<name>`."""
     provider: str | None = None
     model: str | None = None
     run_id: str | None = None
     revision: int | None = None
-    """Null where people wrote it freely."""
+    """Null for a page that people wrote freely."""
     labels: dict[str, int] = Field(default_factory=dict)
-    """How many failures have which label."""
+    """Number of failures by label."""
     problem: str | None = None
-    """Why it cannot be read as a report."""
+    """Why it cannot be parsed as a report."""
 
 
 class ReportList(Frozen):
@@ -49,18 +51,18 @@ class ReportText(TextPage):
 
 
 class RecurringFailureLine(Frozen):
-    """An eval that one model fails again and again, or that several fail in the same way."""
+    """An eval that one model fails repeatedly, or that several models fail in the same way."""
 
     eval: str
     models: tuple[str, ...]
     times: int
-    """In how many runs of the model, or with how many models."""
+    """Number of runs of the model, or number of models."""
     first_report: str | None = None
     last_report: str | None = None
     labels: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
-    """What was done about it, and whether that held."""
+    """Actions taken, and whether they held."""
 
 
 class RecurringFailures(Frozen):
@@ -81,7 +83,7 @@ class ResultLine(Frozen):
     user_metadata: dict[str, JsonValue]
     model: str
     output: dict[str, JsonValue] | None
-    """The answer; where text cites, `{"text", "citations"}`, each with its status."""
+    """The answer; a text with citations is `{"text", "citations"}`, each with its status."""
     error: str | None
     cost_usd: float
 
@@ -100,11 +102,11 @@ class ReportTools:
 
     def list_reports(
         self,
-        model: Annotated[str | None, Field(description="Only of this model, as `provider/model`.")] = None,
+        model: Annotated[str | None, Field(description="Only reports on this model, as `provider/model`.")] = None,
         limit: tool.Limit = 100,
         offset: tool.Offset = 0,
     ) -> ReportList:
-        """List the reports of this workspace: model, run, and how many failures have which label. Comparisons and
+        """List the reports of this workspace: model, run, and the number of failures by label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
         there = list_reports(self.place.library(), model)
         chosen, following = page_of(there, offset, limit)
@@ -125,7 +127,7 @@ class ReportTools:
         offset: tool.At = 0,
         characters: tool.Characters = 20_000,
     ) -> ReportText:
-        """Read a report, a comparison or another document of the reports folder as markdown, in pages."""
+        """Read a report, a comparison or another document in the reports folder as markdown, in pages."""
         file = find_stored_report(self.place.library(), name)
         return ReportText(name=file.name, **text_page(redact(file.text), offset, characters).model_dump())
 
@@ -135,12 +137,13 @@ class ReportTools:
         across_models: Annotated[
             bool, Field(description="Evals that several models fail in the same way: evidence against the eval.")
         ] = False,
-        minimum: Annotated[int, Field(ge=2, description="With across_models: at least so many models.")] = 2,
+        minimum: Annotated[int, Field(ge=2, description="With across_models: the minimum number of models.")] = 2,
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> RecurringFailures:
-        """Failing evals over all reports: since when, with which labels and causes, what was done about it and
-        whether that held."""
+        """Evals that fail repeatedly in all reports: since when, with which labels and causes, which actions were taken
+        and whether they held.
+        """
         rows, notes = self._alike(models, minimum) if across_models else self._again(models)
         chosen, following = page_of(rows, offset, limit)
         return RecurringFailures(rows=chosen, total=len(rows), next_offset=following, notes=tuple(notes))
@@ -148,22 +151,24 @@ class ReportTools:
     def list_result_sets(
         self,
         collection: tool.Collection = None,
-        prefix: Annotated[str | None, Field(description="Only sets below this name; names are paths.")] = None,
+        prefix: Annotated[str | None, Field(description="Only result sets below this name; names are paths.")] = None,
     ) -> ResultSetList:
-        """List what models answered to requests of the SDK (Client.submit_llm_requests): sets, and how far each is."""
+        """List result sets of SDK requests (Client.submit_llm_requests) with the progress of each."""
         with self.place.collection_of(collection) as (workspace, chosen):
             sets = list_result_sets(workspace.store.results, chosen, prefix)
         return ResultSetList(collection=chosen.id, sets=tuple(ResultSetSummary.of(*one) for one in sets))
 
     def get_results(
         self,
-        name: Annotated[str, Field(min_length=1, description="A result set's name or id.")],
+        name: Annotated[str, Field(min_length=1, description="Name or id of a result set.")],
         collection: tool.Collection = None,
-        include_incomplete: Annotated[bool, Field(description="Also requests without an answer, and why.")] = False,
+        include_incomplete: Annotated[
+            bool, Field(description="Include requests without an answer, with the error.")
+        ] = False,
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> ResultList:
-        """Read the results of a set: each answer with its citations and whether they hold."""
+        """Read the results of a set: each answer with its citations and whether they were verified."""
         with self.place.collection_of(collection) as (workspace, chosen):
             made = result_set_named(workspace.store.results, chosen, name)
             there = complete_results(workspace.store.results, made, include_incomplete=include_incomplete)
@@ -185,9 +190,7 @@ class ReportTools:
     def _alike(self, models: list[str] | None, minimum: int) -> tuple[list[RecurringFailureLine], tuple[str, ...]]:
         with Workspace() as workspace:
             if not workspace.has_store:
-                raise NotFoundError(
-                    "no run is stored here, and only stored runs are compared: call analyze on some first"
-                )
+                raise NotFoundError("there are no stored runs to compare: call analyze on some first")
             told = alike_evals(workspace.reports, workspace.store.analyses, models or (), minimum)
         return [_alike_row(row) for row in told.rows], told.notes
 

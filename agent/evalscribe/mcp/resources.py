@@ -21,21 +21,21 @@ from evalscribe.reports.reading import find_stored_report
 MARKDOWN, JSON = "text/markdown", "application/json"
 REPORTS = "report://{+name}"
 PAGES = {
-    "mcp": "the tools, set up for editors",
-    "sql": "SQL over a collection",
-    "collections": "import and what is understood",
-    "experiments": "what is tried, on which items, how it is scored and gated",
-    "compare": "what a comparison says, and whether it is noise",
-    "explore": "one question over a whole collection",
-    "rubrics": "how rubrics are written",
-    "judges": "who judges, and what it costs",
-    "report": "what a report says",
-    "review": "how people correct reports",
-    "sdk": "questions over a collection from a script",
+    "mcp": "setting up these tools in editors",
+    "sql": "querying a collection in SQL",
+    "collections": "importing, and supported formats",
+    "experiments": "targets, datasets, scorers and gates",
+    "compare": "reading a comparison, and whether it is noise",
+    "explore": "one question about a whole collection",
+    "rubrics": "writing rubrics",
+    "judges": "available judges, and what they cost",
+    "report": "reading a report",
+    "review": "correcting reports",
+    "sdk": "asking questions about a collection from a script",
 }
-"""Pages for users of these tools."""
+"""Documentation pages for users of these tools."""
 MOST_LISTED = 1000
-"""Most reports listed."""
+"""Maximum reports listed."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class WorkspaceResources:
         return [*made, *pages]
 
     def report(self, name: str) -> str:
-        """A report, or another document of the reports folder, by its name below it."""
+        """A report or another document, by its name below the reports folder."""
         try:
             return redact(find_stored_report(self.place.library(), name).text)
         except EvalscribeError as error:
@@ -102,7 +102,7 @@ def _json(schema: dict[str, Any]) -> str:
 
 
 Question = Annotated[str, Field(description="What to find out. Default: what the failures have in common.")]
-Money = Annotated[str, Field(description="US dollars that models may cost. Default: 0, rules only.")]
+Money = Annotated[str, Field(description="Maximum cost of models in US dollars. Default: 0, rules only.")]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class WorkflowPrompts:
     def compare_runs(
         self,
         base: Annotated[str, Field(description="The run or `provider/model` to compare with.")],
-        candidate: Annotated[str, Field(description="The run or `provider/model` that may be worse.")],
+        candidate: Annotated[str, Field(description="The run or `provider/model` that may have become worse.")],
         budget_usd: Money = "0",
     ) -> str:
         """Find out what changed between two runs or checkpoints, and why."""
@@ -130,33 +130,33 @@ class WorkflowPrompts:
         question: Question = "What do the failures have in common?",
         budget_usd: Money = "0",
     ) -> str:
-        """Find what matters in a large collection before anything expensive is asked."""
+        """Find what matters in a large collection before any expensive calls."""
         return self._page(
             "mcp_server/triage_collection.md.j2", collection=collection, question=question, budget_usd=budget_usd
         )
 
     def write_rubric(
         self,
-        behaviour: Annotated[str, Field(description="What judges are to look for.")],
-        examples: Annotated[str, Field(description="Ids of evals that show it, or do not.")] = "",
+        behaviour: Annotated[str, Field(description="What judges should look for.")],
+        examples: Annotated[str, Field(description="Ids of evals that show it, or that do not.")] = "",
     ) -> str:
-        """Write a rubric by which judges find a behaviour, and try it."""
+        """Write a rubric with which judges find a behaviour, and test it."""
         return self._page("mcp_server/write_rubric.md.j2", behaviour=behaviour, examples=examples)
 
     def review_report(
-        self, report: Annotated[str, Field(description="The report's name, or the start of its run's id.")]
+        self, report: Annotated[str, Field(description="Name of the report, or a prefix of its run's id.")]
     ) -> str:
         """Check a report's labels against the evidence, and propose corrections."""
         return self._page("mcp_server/review_report.md.j2", report=report)
 
     def gate_experiment(
         self,
-        experiment: Annotated[str, Field(description="The experiment, by name or id; `sample` is one to try.")],
-        candidate: Annotated[str, Field(description="The build to try. Default: the source as it is now.")] = "",
+        experiment: Annotated[str, Field(description="The experiment, by name or id, or `sample`.")],
+        candidate: Annotated[str, Field(description="The build to test. Default: the current source.")] = "",
         baseline: Annotated[str, Field(description="The run to compare with. Default: the newest that passed.")] = "",
         budget_usd: Money = "0",
     ) -> str:
-        """Try a build on a dataset, and decide whether it is good enough."""
+        """Test a build on a dataset, and decide whether it is good enough."""
         return self._page(
             "mcp_server/gate_experiment.md.j2",
             experiment=experiment,

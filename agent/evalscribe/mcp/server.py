@@ -32,9 +32,9 @@ from evalscribe.mcp.resources import MARKDOWN, REPORTS, WorkflowPrompts, Workspa
 from evalscribe.mcp.tool import READS, STARTS, STORES, WORKS, tool
 
 LONGEST_NUMBER = 300
-"""Most digits of an integer. Python reads at most 4,300, and no argument here needs more than 19."""
+"""Maximum digits of an integer. Python parses at most 4,300, and no argument here needs more than 19."""
 LONGEST_ID = 200
-"""Most characters of a request id that is searched for in an unreadable message."""
+"""Maximum characters of a request id that is searched for in an unreadable message."""
 UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 log = logging.getLogger("evalscribe.mcp")
@@ -127,10 +127,10 @@ def _standard_input() -> BinaryIO:
 
 INSTRUCTIONS = """\
 evalscribe tells why models failed eval runs, and whose fault it was. Runs live in collections: begin with \
-list_collections, list_runs and list_evals, or bring a file in with import_file. execute_sql answers what can be \
+list_collections, list_runs and list_evals, or import a file with import_file. execute_sql answers what can be \
 counted; ask sql_schema and metadata_fields first. analyze, explain, compare, judge and explore find reasons.
-Experiments try builds, prompts and judges on datasets: list_experiments, run_experiment, get_experiment_run, \
-compare_experiment_runs. Their runs are runs like any other: analyze and get_eval work on them.
+Experiments test builds, prompts and judges on datasets: list_experiments, run_experiment, get_experiment_run, \
+compare_experiment_runs. analyze and get_eval also work on their runs.
 Nothing is written without write=true or write_report=true, and nothing is run without start=true. No model is asked \
 without a `budget_usd` above 0: with a model in `judge` and no budget you get the estimate. Ask your user before you \
 spend, or run their code.

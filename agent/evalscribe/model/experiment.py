@@ -112,7 +112,7 @@ class JudgeTarget(Frozen):
     rubric: str
     """`name@version`."""
     cascade: CascadeParts | None = Field(default=None, exclude_if=lambda parts: parts is None)
-    """Of a cascade alone: what it was made of when the version was; None in versions from before this was kept."""
+    """For a cascade: its parts when the version was created; None in older versions without this record."""
 
 
 TargetSpec = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discriminator="type")]

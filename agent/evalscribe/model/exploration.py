@@ -42,7 +42,7 @@ class Passage(Frozen):
 
 
 class Observation(Frozen):
-    """One thing that was seen, and in which agent runs: those whose words hold it up."""
+    """An observation, with the agent runs whose quotations support it."""
 
     id: str
     """`O0`, `O1` … within one exploration."""

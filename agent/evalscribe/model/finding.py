@@ -336,7 +336,7 @@ class FollowUp(Frozen):
 
 
 class NetImpact(Frozen):
-    """The pass rate as run, without what never judged the model, and if the recommendations hold."""
+    """Pass rates: as run, without failures that say nothing about the model, and if the recommendations hold."""
 
     passed: int
     total: int

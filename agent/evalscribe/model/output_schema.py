@@ -143,7 +143,7 @@ def _check_scalar(value: object, path: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise RubricError(shorten_path(path), f"{value} is no JSON number")
     if isinstance(value, str) and not _is_unicode(value):
-        raise RubricError(shorten_path(path), "the text holds half a character (a lone surrogate)")
+        raise RubricError(shorten_path(path), "the text contains an invalid character (a lone surrogate)")
 
 
 def _is_unicode(text: str) -> bool:

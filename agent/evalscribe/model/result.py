@@ -32,7 +32,7 @@ def _said(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     if not is_clean(text):
-        raise ValueError("holds NUL or half a character (a lone surrogate)")
+        raise ValueError("contains NUL or an invalid character (a lone surrogate)")
     return text
 
 

@@ -15,13 +15,13 @@ from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel
 
 MAX_CHARACTERS = 64 * 1024 * 1024
-"""Most characters that one rendering may produce, including intermediate values."""
+"""Maximum characters that one rendering may produce, including intermediate values."""
 ITEM_SIZE = 64
 """Characters that a number or list item counts as."""
 MAX_STEPS = 200_000
-"""Most loop iterations, macro calls and included templates in one rendering."""
+"""Maximum loop iterations, macro calls and included templates in one rendering."""
 MAX_BITS = 4096
-"""Most bits of an integer that arithmetic may produce."""
+"""Maximum bits of an integer that arithmetic may produce."""
 MAX_WIDTH = 1000
 """Largest width, indent or precision that a filter takes."""
 LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))

@@ -17,7 +17,7 @@ from evalscribe.model.output_schema import validate_schema
 from evalscribe.model.target import TargetMessage, prompt_variables
 
 MAX_YAML_VALUES = 50_000
-"""Most values of a document; values repeated by aliases count each time."""
+"""Maximum values of a document; values repeated by aliases count each time."""
 MAX_YAML_DEPTH = 200
 WIDTH = 110
 _ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
@@ -132,7 +132,7 @@ _Dumper.add_representer(list, _list)
 
 
 MAX_PROMPT_BYTES = 256 * 1024
-"""Most bytes of one file."""
+"""Maximum bytes of one file."""
 MAX_OUTPUT_TOKENS = 128_000
 _FENCE = "---\n"
 

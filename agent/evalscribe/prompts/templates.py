@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 MAX_TEMPLATE_BYTES = 1024 * 1024
-"""Most bytes of one template."""
+"""Maximum bytes of one template."""
 TEMPLATE_SUFFIXES = (".j2", ".yaml")
 """Suffixes of templates and rubrics; other files in the folders are ignored."""
 

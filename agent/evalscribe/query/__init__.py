@@ -4,5 +4,5 @@
     statement.text        # for `ports.Tables.select`, with the parameter `collection_id`
 
 The text is parsed; every part of the tree must be on an allow-list, every column must be one of a documented table,
-and all tables and inner queries get names of ours before sqlglot writes the tree for the engine.
+and all tables and inner queries are renamed before sqlglot writes the tree for the engine.
 """

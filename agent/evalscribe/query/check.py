@@ -16,7 +16,7 @@ MOST_JOINED = 60
 MOST_SOURCES = 100
 """Maximum sources in the whole query: planning more takes longer than a query's time limit can interrupt."""
 MOST_GROUPS = 100
-"""Expressions in GROUP BY; sqlglot copies the expression that a number there stands for."""
+"""Maximum expressions in GROUP BY: sqlglot copies the expression that a number there refers to."""
 DEEPEST = 300
 """Nested expressions."""
 MOST_ROWS = 10**9
@@ -61,23 +61,23 @@ ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "jsonb_each_text": ("key", "value"),
     "jsonb_object_keys": ("key",),
 }
-"""Functions that stand in FROM, with their columns."""
+"""Functions allowed in FROM, with their columns."""
 TYPES = words("INT BIGINT SMALLINT DOUBLE FLOAT DECIMAL TEXT VARCHAR BOOLEAN JSON JSONB TIMESTAMP TIMESTAMPTZ DATE ")
 REASONS = {
-    "now": "its answer would change from one moment to the next; give the time as a literal",
-    "random": "its answer would change from one moment to the next",
+    "now": "its result would change from one moment to the next; give the time as a literal",
+    "random": "its result would change from one moment to the next",
     "generate_series": "rows come only from the documented tables",
-    "repeat": "it makes text of any length",
-    "lpad": "it makes text of any length",
-    "rpad": "it makes text of any length",
+    "repeat": "it can produce text of any length",
+    "lpad": "it can produce text of any length",
+    "rpad": "it can produce text of any length",
     "unnest": "use jsonb_array_elements",
-    "to_char": "take the value as it is and format it where you show it",
+    "to_char": "use the value as it is and format it where you display it",
     **dict.fromkeys(
         ("regexp_replace", "regexp_matches", "regexp_match", "regexp_count", "regexp_like"),
-        "patterns are only matched, with ~",
+        "patterns can only be matched, with ~",
     ),
     **{
-        name: f"it makes rows and stands in FROM: FROM …, {name}(…) AS one"
+        name: f"it returns rows and belongs in FROM: FROM …, {name}(…) AS one"
         for one in ROW_FUNCTIONS
         for name in (one, one.replace("jsonb", "json"))
     },
@@ -140,13 +140,13 @@ def check(tree: exp.Query) -> None:
         for name, value in node.args.items():
             if value and name not in PLAIN_ARGUMENTS and not _is_tree(value):
                 word = value if isinstance(value, str) else name.strip("_").replace("_", " ")
-                raise query_error(node, f"{str(word).upper()} is not understood here")
+                raise query_error(node, f"{str(word).upper()} is not supported here")
         rule = _RULES.get(type(node))
         if rule is not None:
             rule(node)
         sources += isinstance(node, exp.Table | exp.Lateral | exp.Values)
         if sources > MOST_SOURCES:
-            raise query_error(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
+            raise query_error(node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in all")
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
@@ -167,7 +167,7 @@ def _unsupported(node: exp.Expr) -> str:
         return "this is not supported"
     text = node.sql("postgres")[:60]
     if isinstance(node, exp.CurrentDate | exp.CurrentTime | exp.CurrentTimestamp | exp.Localtime | exp.Localtimestamp):
-        return f"{text.lower()} is not offered here: {REASONS['now']}"
+        return f"{text.lower()} is not available: {REASONS['now']}"
     return f"{node.key.upper()} ({text}) is not supported"
 
 
@@ -175,18 +175,18 @@ def _select(node: exp.Select) -> None:
     if not node.expressions:
         raise query_error(node, "SELECT needs at least one column")
     if len(node.expressions) > MOST_COLUMNS:
-        raise query_error(node, f"SELECT shows at most {MOST_COLUMNS:,} columns")
+        raise query_error(node, f"SELECT can return at most {MOST_COLUMNS:,} columns")
     names = []
     for source in _sources(node):
         names.append(source.alias_or_name or (source.this.name if isinstance(source.this, exp.Anonymous) else ""))
     if len(names) > MOST_JOINED:
-        raise query_error(node, f"at most {MOST_JOINED} are joined, and {MOST_SOURCES} named in all")
+        raise query_error(node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in all")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise query_error(node, f"{twice} is named twice in FROM: give one of them an alias")
     for one in node.args.get("windows") or []:
         if one.args.get("alias") is not None:
-            raise query_error(one, "a named window is described in full, not by another window")
+            raise query_error(one, "a named window must be defined in full, not by another window")
 
 
 def _sources(node: exp.Select) -> list[exp.Expr]:
@@ -196,17 +196,17 @@ def _sources(node: exp.Select) -> list[exp.Expr]:
 
 def _table(node: exp.Table) -> None:
     if node.args.get("joins"):
-        raise query_error(node, "joins inside parentheses are not understood: write them one after the other")
+        raise query_error(node, "joins inside parentheses are not supported: write them one after the other")
     if isinstance(node.this, exp.Anonymous):
         _row_function(node.this)
     elif node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
-        raise query_error(node, "tables have one name, without a schema")
+        raise query_error(node, "write the table's name without a schema")
 
 
 def _lateral(node: exp.Lateral) -> None:
     if not isinstance(node.this, exp.Anonymous):
         raise query_error(
-            node, "LATERAL queries are not offered: SQLite has none; write jsonb_array_elements(…) or a WITH"
+            node, "LATERAL queries are not available, because SQLite has none; write jsonb_array_elements(…) or a WITH"
         )
     _row_function(node.this)
 
@@ -220,7 +220,7 @@ def row_function(name: str) -> str:
 def _row_function(call: exp.Anonymous) -> None:
     name = row_function(call.name)
     if name not in ROW_FUNCTIONS:
-        raise query_error(call, f"function {name} makes no rows here{nearest(name, list(ROW_FUNCTIONS))}")
+        raise query_error(call, f"function {name} does not return rows{nearest(name, list(ROW_FUNCTIONS))}")
     if len(call.expressions) != 1:
         raise query_error(call, f"{name} takes 1 argument")
 
@@ -228,9 +228,9 @@ def _row_function(call: exp.Anonymous) -> None:
 def _join(node: exp.Join) -> None:
     side, kind = (str(node.args.get(name) or "").upper() for name in ("side", "kind"))
     if side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "INNER", "OUTER", "CROSS"):
-        raise query_error(node, f"{side or kind} JOIN is not understood: write JOIN … ON")
+        raise query_error(node, f"{side or kind} JOIN is not supported: write JOIN … ON")
     if isinstance(node.this.this, exp.Anonymous) and side in ("RIGHT", "FULL"):
-        raise query_error(node, f"rows of a JSON value are joined with CROSS JOIN, LEFT JOIN or a comma, not {side}")
+        raise query_error(node, f"join rows of a JSON value with CROSS JOIN, LEFT JOIN or a comma, not {side}")
     bare = node.args.get("on") is None and not node.args.get("using")
     if bare and (side or kind == "INNER"):
         raise query_error(node, "JOIN needs ON or USING")
@@ -242,19 +242,19 @@ def _values(node: exp.Values) -> None:
         raise query_error(node, "give VALUES a name, and its columns: (VALUES (…)) AS t(a, b)")
     widths = {len(row.expressions) for row in node.expressions}
     if len(widths) > 1:
-        raise query_error(node, "all rows of VALUES have as many values")
+        raise query_error(node, "all rows of VALUES must have the same number of values")
     if len(alias.args.get("columns") or []) > max(widths):
         raise query_error(node, f"{alias.name} has {max(widths)} columns, not {len(alias.args['columns'])}")
 
 
 def _tuple(node: exp.Tuple) -> None:
     if not isinstance(node.parent, exp.Values | exp.Distinct):
-        raise query_error(node, "rows of values (a, b) are not offered")
+        raise query_error(node, "row values (a, b) are not available")
 
 
 def _subquery(node: exp.Subquery) -> None:
     if not isinstance(node.this, exp.Select | exp.SetOperation | exp.Subquery):
-        raise query_error(node, "only tables, queries and jsonb functions stand in FROM")
+        raise query_error(node, "FROM allows only tables, queries and jsonb functions")
     if isinstance(node.parent, exp.From | exp.Join) and node.args.get("alias") is None:
         # Postgres before 16 wants a name as well.
         raise query_error(node, "give the query in FROM a name: (SELECT …) AS q")
@@ -262,16 +262,16 @@ def _subquery(node: exp.Subquery) -> None:
 
 def _set(node: exp.SetOperation) -> None:
     if not node.args.get("distinct", True) and not isinstance(node, exp.Union):
-        raise query_error(node, f"{node.key.upper()} ALL is not offered: SQLite has none")
+        raise query_error(node, f"{node.key.upper()} ALL is not available, because SQLite has none")
     for part in (node.this, node.expression):
         # Postgres binds INTERSECT tighter than the others, SQLite does not.
         if isinstance(part, exp.SetOperation) and type(part) is not type(node):
-            raise query_error(node, "write parentheses around one of UNION, EXCEPT and INTERSECT")
+            raise query_error(node, "put one of UNION, EXCEPT and INTERSECT in parentheses")
 
 
 def _with(node: exp.With) -> None:
     if node.args.get("recursive"):
-        raise query_error(node, "WITH RECURSIVE is not offered: nothing bounds it")
+        raise query_error(node, "WITH RECURSIVE is not available: it could run forever")
 
 
 def _group(node: exp.Group) -> None:
@@ -284,21 +284,21 @@ def _group(node: exp.Group) -> None:
 def _count(node: exp.Expr) -> None:
     options = node.args.get("limit_options")
     if options is not None and any(value for name, value in options.args.items() if name != "rows"):
-        raise query_error(node, "WITH TIES is not understood here")
+        raise query_error(node, "WITH TIES is not supported")
     value = node.args.get("expression") or node.args.get("count")
     if isinstance(value, exp.Null) or (isinstance(value, exp.Column) and value.name.upper() == "ALL"):
         node.pop()
         return
     digits = value.name if isinstance(value, exp.Literal) and not value.is_string else ""
     if not (digits.isascii() and digits.isdigit() and int(digits) <= MOST_ROWS):
-        raise query_error(node, f"LIMIT and OFFSET take a whole number of at most {MOST_ROWS:,}")
+        raise query_error(node, f"LIMIT and OFFSET must be a whole number of at most {MOST_ROWS:,}")
 
 
 def _star(node: exp.Star) -> None:
     if any(node.args.values()):
-        raise query_error(node, "* stands alone")
+        raise query_error(node, "* must stand alone")
     if not isinstance(node.parent, exp.Select | exp.Count | exp.Column):
-        raise query_error(node, "* stands only in the list of SELECT and in count(*)")
+        raise query_error(node, "* is allowed only in the list of SELECT and in count(*)")
 
 
 def _literal(node: exp.Literal) -> None:
@@ -307,7 +307,7 @@ def _literal(node: exp.Literal) -> None:
     try:
         number = float(node.name)
     except ValueError:
-        raise query_error(node, "this is no number") from None
+        raise query_error(node, "this is not a number") from None
     if number == float("inf") or (node.name.isdigit() and int(node.name) >= 2**63):
         raise query_error(node, "this number is too large")
 
@@ -318,7 +318,7 @@ def _cast(node: exp.Cast) -> None:
     if name not in TYPES or wanted.args.get("nested"):
         raise query_error(
             node,
-            f"there is no type {wanted.sql('postgres')} here; there is: text, integer, double precision, "
+            f"type {wanted.sql('postgres')} is not available; types: text, integer, double precision, "
             "numeric, boolean, jsonb, timestamp, date",
         )
     if not all(one.name.isascii() and one.name.isdigit() and len(one.name) < 5 for one in wanted.expressions):
@@ -334,8 +334,8 @@ def _call(node: exp.Anonymous) -> None:
         return
     if name not in FUNCTIONS:
         if name in REASONS:
-            raise query_error(node, f"function {name} is not offered here: {REASONS[name]}")
-        raise query_error(node, f"there is no function {name}{nearest(name, list(functions()))}")
+            raise query_error(node, f"function {name} is not available: {REASONS[name]}")
+        raise query_error(node, f"function {name} does not exist{nearest(name, list(functions()))}")
     count, given = FUNCTIONS[name], len(arguments(node)[0])
     if given != (count or given) or not given:
         wanted = f"{count} argument{'' if count == 1 else 's'}" if count else "at least 1 argument"
@@ -349,7 +349,7 @@ def _call(node: exp.Anonymous) -> None:
     if name in _PERCENTILES and not isinstance(node.parent, exp.WithinGroup):
         raise query_error(node, f"{name} needs WITHIN GROUP (ORDER BY …)")
     if name == "string_agg" and not arguments(node)[0][1].is_string:
-        raise query_error(node, "the separator is a literal")
+        raise query_error(node, "the separator must be a literal")
 
 
 def arguments(node: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:
@@ -366,16 +366,18 @@ def _within_group(node: exp.WithinGroup) -> None:
     call = node.this
     fits = isinstance(call, exp.Anonymous) and call.name.lower() in _PERCENTILES and len(call.expressions) == 1
     if not fits or len(node.expression.expressions) != 1:
-        raise query_error(node, "only percentile_cont and percentile_disc, by one value, stand before WITHIN GROUP")
+        raise query_error(
+            node, "WITHIN GROUP works only with percentile_cont and percentile_disc, ordered by one value"
+        )
     share = call.expressions[0]
     if not (isinstance(share, exp.Literal) and not share.is_string and 0 <= float(share.name) <= 1):
-        raise query_error(node, "the share is a literal between 0 and 1")
+        raise query_error(node, "the fraction must be a literal between 0 and 1")
 
 
 def _filter(node: exp.Filter) -> None:
     call = node.this.this if isinstance(node.this, exp.WithinGroup) else node.this
     if not isinstance(call, _AGGREGATED) and not (isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES):
-        raise query_error(node, "FILTER stands after an aggregate")
+        raise query_error(node, "FILTER must follow an aggregate")
 
 
 def _extract(node: exp.Extract) -> None:
@@ -386,31 +388,33 @@ def _extract(node: exp.Extract) -> None:
 def _substring(node: exp.Substring) -> None:
     start = node.args.get("start")
     if start is None or start.is_string:
-        raise query_error(node, "substring takes FROM and FOR with numbers; patterns are only matched, with ~")
+        raise query_error(node, "substring takes FROM and FOR with numbers; patterns can only be matched, with ~")
 
 
 def _interval(node: exp.Interval) -> None:
     if not (isinstance(node.parent, exp.Add | exp.Sub) and node.parent.expression is node):
         raise query_error(
             node,
-            "an interval is no value here: write it beside a time: created_at::timestamp + interval '7 days', of years,"
+            "an interval cannot stand alone: add it to a time: created_at::timestamp + interval '7 days', of years,"
             " months, weeks, days, hours …",
         )
     unit = str(node.args.get("unit") or "").lower().removesuffix("s")
     number = node.this.name.lstrip("+-") if isinstance(node.this, exp.Literal) else ""
     if not (number.isascii() and number.isdigit() and len(number) < 7) or unit not in INTERVALS:
-        raise query_error(node, "an interval has one whole number and one unit: '7 days', '3 months', '90 minutes'")
+        raise query_error(
+            node, "write an interval as one whole number and one unit: '7 days', '3 months', '90 minutes'"
+        )
 
 
 def _bracket(node: exp.Bracket) -> None:
     key = node.expressions[0] if len(node.expressions) == 1 else None
     if key is None or not key.is_string:
-        raise query_error(node, "only JSON['key'] is read so: write -> with an index, or jsonb_array_elements")
+        raise query_error(node, "subscripts support only JSON['key']: write -> with an index, or jsonb_array_elements")
 
 
 def _array(node: exp.Array) -> None:
     if not isinstance(node.parent, (exp.Any, exp.All, exp.Anonymous, exp.Paren, *_OF_JSON, *_OF_JSON_TOO)):
-        raise query_error(node, "arrays stand only beside ANY and ALL and after JSON operators")
+        raise query_error(node, "arrays are allowed only with ANY and ALL and after JSON operators")
 
 
 def _quantified(node: exp.Expr) -> None:
@@ -419,20 +423,20 @@ def _quantified(node: exp.Expr) -> None:
         compared = exp.NEQ if isinstance(node, exp.All) else exp.EQ
         if type(node.parent) is not compared:
             raise query_error(
-                node, "before a query only = ANY and <> ALL are understood; or compare with its min or max"
+                node, "with a query only = ANY and <> ALL are supported; otherwise compare with its min or max"
             )
     elif not (isinstance(inner, exp.Array) and inner.expressions):
-        raise query_error(node, "ANY and ALL take ARRAY['a', 'b'] or a query; or write IN (…)")
+        raise query_error(node, "ANY and ALL need ARRAY['a', 'b'] or a query; otherwise write IN (…)")
 
 
 def _member(node: exp.In) -> None:
     if not node.expressions and node.args.get("query") is None:
-        raise query_error(node, "IN takes at least one value")
+        raise query_error(node, "IN needs at least one value")
 
 
 def _pattern(node: exp.Expr) -> None:
     if not node.expression.is_string:
-        raise query_error(node.expression, "a pattern is a literal")
+        raise query_error(node.expression, "a pattern must be a literal")
     try:
         as_python(node.expression.name.removeprefix("(?i)"))
     except UnsupportedPattern as wrong:
@@ -442,7 +446,7 @@ def _pattern(node: exp.Expr) -> None:
 def _escape(node: exp.Escape) -> None:
     sign = node.expression.name if node.expression.is_string else ""
     if not isinstance(node.this, exp.Like | exp.ILike) or len(sign) != 1 or sign.isalnum() or sign in "%_'":
-        raise query_error(node, "ESCAPE takes one sign that is neither letter nor digit nor wildcard")
+        raise query_error(node, "ESCAPE needs one character that is not a letter, digit or wildcard")
 
 
 def keys(node: exp.Expr) -> list[str]:
@@ -465,7 +469,7 @@ def _window(node: exp.Window) -> None:
     if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
         return
     if not isinstance(call, (*_AGGREGATED, *_RANKED)):
-        raise query_error(node, f"{call.name or call.key} does not stand over a window")
+        raise query_error(node, f"{call.name or call.key} cannot be used with a window")
 
 
 def _frame(node: exp.WindowSpec) -> None:
@@ -473,7 +477,7 @@ def _frame(node: exp.WindowSpec) -> None:
         value = node.args.get(name)
         word = value.name if isinstance(value, exp.Literal) and not value.is_string else str(value or "").upper()
         if not (word in ("", "CURRENT ROW", "UNBOUNDED") or (word.isascii() and word.isdigit() and len(word) < 12)):
-            raise query_error(node, "a frame's bounds are whole numbers, UNBOUNDED or CURRENT ROW")
+            raise query_error(node, "the bounds of a frame must be whole numbers, UNBOUNDED or CURRENT ROW")
 
 
 _RULES: dict[type[exp.Expr], Callable[[Any], None]] = {

@@ -1,6 +1,6 @@
 """Transpile a checked query to Postgres or SQLite.
 
-sqlglot does most of it. Here is what it leaves out: JSON operators, casts, times and patterns of SQLite, in terms of
+sqlglot does most of it. This module adds what it lacks: JSON operators, casts, times and patterns of SQLite, in terms
 SQLite's own functions and of those in `store.query_process`. An argument is never written twice, unless it is a
 column: nested calls would make the statement exponentially long.
 """
@@ -324,7 +324,7 @@ class _SQLite(SQLite):
 
 
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
-    """Return a document and the steps from it to a part, so that SQLite reads it once; None if no path says them."""
+    """Return a document and the steps to a part of it, so that SQLite reads it once; None if no path expresses them."""
     if isinstance(node, exp.Paren):
         return _chain(node.this)
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
@@ -355,7 +355,7 @@ def _step(key: exp.Expr) -> str | int | None:
 
 
 def _is_plain(key: str) -> bool:
-    """Tell whether a path of SQLite can contain the key."""
+    """Return whether a path of SQLite can contain the key."""
     return bool(key) and key.isprintable() and not set(key) & {'"', "\\"}
 
 

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from evalscribe.query.problem import QueryError, query_error
 
 LONGEST = 50_000
-"""Characters of a query."""
+"""Maximum characters of a query."""
 _ARROWS = (TokenType.ARROW, TokenType.DARROW)
 
 
@@ -64,19 +64,19 @@ class Syntax(Postgres):
             return super()._parse_column_reference()
 
         def _warn_unsupported(self) -> None:
-            """Log nothing: a statement that is not a SELECT is refused with a message of ours."""
+            """Log nothing: a statement that is not a SELECT is refused with our own message."""
 
         def _parse_as_command(self, start: Token) -> exp.Command:
-            self.raise_error(f"only SELECT is run here, not {start.text.upper()}", start)
+            self.raise_error(f"only SELECT is allowed, not {start.text.upper()}", start)
             raise AssertionError
 
 
 def parse_query(sql: str) -> exp.Query:
     """Return the one SELECT of a text. Raises `QueryError` for anything else."""
     if len(sql) > LONGEST:
-        raise QueryError(f"it has {len(sql):,} characters, and {LONGEST:,} are read", None)
+        raise QueryError(f"it has {len(sql):,} characters; the maximum is {LONGEST:,}", None)
     if "\x00" in sql:
-        raise QueryError("it holds a NUL character", sql.index("\x00"))
+        raise QueryError("it contains a NUL character", sql.index("\x00"))
     statements = [one for one in _read(sql) if one is not None]
     if len(statements) != 1:
         raise QueryError("give one SELECT" if not statements else "give one SELECT, not several statements", None)
@@ -89,11 +89,13 @@ def _read(sql: str) -> list[exp.Expr | None]:
         _no_junk(sql, tokens)
         return list(Syntax().parser().parse(tokens, sql))
     except TokenError as error:
-        raise QueryError(f"this cannot be read: a quotation or comment is not closed ({_short(error)})", None) from None
+        raise QueryError(
+            f"this cannot be parsed: a quotation or comment is not closed ({_short(error)})", None
+        ) from None
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
         offset = _offset(sql, found.get("line"), found.get("col"), found.get("highlight") or "")
-        raise QueryError(_reading(str(found.get("description") or "it is no SQL")), offset) from None
+        raise QueryError(_reading(str(found.get("description") or "it is not SQL")), offset) from None
     except RecursionError:
         raise QueryError("it is nested too deeply", None) from None
 
@@ -103,15 +105,15 @@ def _no_junk(sql: str, tokens: list[Token]) -> None:
     for token in tokens:
         after = sql[token.end + 1 : token.end + 2]
         if token.token_type == TokenType.NUMBER and (after == "_" or after.isalnum()):
-            raise QueryError("this is no number", token.start)
+            raise QueryError("this is not a number", token.start)
 
 
 def _reading(said: str) -> str:
     if said.startswith("only"):
         return said
     if "<class" in said:
-        return "this cannot be read: something is missing here"
-    return "this cannot be read: " + said.split(" but got <Token")[0].rstrip(".")
+        return "this cannot be parsed: something is missing here"
+    return "this cannot be parsed: " + said.split(" but got <Token")[0].rstrip(".")
 
 
 def _short(error: Exception) -> str:
@@ -133,9 +135,11 @@ def _select(statement: exp.Expr) -> exp.Query:
     ):
         return _select(statement.this)
     if not isinstance(statement, exp.Select | exp.SetOperation):
-        raise query_error(statement, f"only SELECT is run here, not {_word(statement)}")
+        raise query_error(statement, f"only SELECT is allowed, not {_word(statement)}")
     for place in statement.find_all(exp.Placeholder, exp.Parameter):
-        raise query_error(place, "values are written in the query itself; JSON is taken apart with -> and ->>")
+        raise query_error(
+            place, "parameters are not supported: write values in the query; extract JSON with -> and ->>"
+        )
     return statement
 
 

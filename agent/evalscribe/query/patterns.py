@@ -28,18 +28,18 @@ _CLASSES = {
 
 
 class UnsupportedPattern(ValueError):
-    """What is wrong with a pattern."""
+    """Problem with a pattern."""
 
 
 def as_python(pattern: str) -> str:
     """Translate a pattern. Raises `UnsupportedPattern` if Postgres and Python would read it differently."""
     if len(pattern) > LONGEST:
-        raise UnsupportedPattern(f"there are {len(pattern):,} characters, and {LONGEST:,} are read")
+        raise UnsupportedPattern(f"there are {len(pattern):,} characters; the maximum is {LONGEST:,}")
     written = "".join(_parts(pattern))
     try:
         re.compile(written, re.ASCII | re.DOTALL)
     except (re.error, OverflowError, RecursionError) as error:
-        raise UnsupportedPattern(f"something does not fit: {error}") from None
+        raise UnsupportedPattern(f"it is invalid: {error}") from None
     return written
 
 
@@ -48,7 +48,7 @@ def _parts(pattern: str) -> Iterator[str]:
     while place < len(pattern):
         found = _TOKEN.match(pattern, place)
         if found is None:
-            raise UnsupportedPattern(f"{pattern[place : place + 10]!r} is not understood")
+            raise UnsupportedPattern(f"{pattern[place : place + 10]!r} is not supported")
         text, place = found[0], found.end()
         if found["times"] and not atom:
             raise UnsupportedPattern(f"{text} has nothing before it")
@@ -64,7 +64,7 @@ def _written(text: str, kind: str) -> str:
         return _set(text)
     if kind == "times":
         if any(int(number) > MOST_TIMES for number in re.findall(r"\d+", text)):
-            raise UnsupportedPattern(f"{text} is more than {MOST_TIMES} times")
+            raise UnsupportedPattern(f"{text} repeats more than {MOST_TIMES} times")
         return text
     if kind == "plain":
         return _ANCHORS.get(text) or (text if text == "." else re.escape(text))
@@ -73,11 +73,11 @@ def _written(text: str, kind: str) -> str:
 
 def _escaped(sign: str) -> str:
     if sign == "b":
-        raise UnsupportedPattern(r"the edge of a word is written \y")
+        raise UnsupportedPattern(r"write a word boundary as \y")
     if sign in _SIGNS:
         return _SIGNS[sign]
     if sign.isalnum() or sign == "_":
-        raise UnsupportedPattern(f"\\{sign} is not understood")
+        raise UnsupportedPattern(f"\\{sign} is not supported")
     return re.escape(sign)
 
 
@@ -92,10 +92,10 @@ def _in_set(part: re.Match[str]) -> str:
     name, escaped, plain = part.groups()
     if name:
         if name not in _CLASSES:
-            raise UnsupportedPattern(f"[:{name}:] is not understood")
+            raise UnsupportedPattern(f"[:{name}:] is not supported")
         return _CLASSES[name]
     if escaped:
         if escaped in "DWSb":
-            raise UnsupportedPattern(f"\\{escaped} does not stand inside []")
+            raise UnsupportedPattern(f"\\{escaped} is not allowed inside []")
         return _escaped(escaped)
     return plain if plain == "-" else re.escape(plain)

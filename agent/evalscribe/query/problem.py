@@ -10,7 +10,7 @@ MOST_NAMED = 5
 
 
 class QueryError(Exception):
-    """A query that may not run. `offset` is the character in the query; None if the place is unknown."""
+    """A query that is refused. `offset` is the position in the query; None if it is unknown."""
 
     def __init__(self, message: str, offset: int | None) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ def query_error(node: exp.Expr | None, message: str) -> QueryError:
 
 
 def offset_of(node: exp.Expr | None) -> int | None:
-    """Return where a part begins, or the part that contains it if the parser recorded no place."""
+    """Return the offset of a part, or of the part that contains it if the parser recorded no position."""
     while node is not None:
         starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         if starts:
@@ -49,4 +49,4 @@ def nearest(name: str, known: list[str]) -> str:
     close = get_close_matches(name.lower(), known, MOST_NAMED, 0.6)
     if close:
         return f"; did you mean {' or '.join(close[:2])}?"
-    return f"; there is: {', '.join(known)}" if 0 < len(known) <= 20 else ""
+    return f"; available: {', '.join(known)}" if 0 < len(known) <= 20 else ""

@@ -17,8 +17,10 @@ from evalscribe.query.problem import QueryError, nearest, query_error
 from evalscribe.query.tables import Dialect, by_name
 
 LONGEST = 400_000
-"""Characters of a statement, with the columns of inner queries written out as planners do. Beyond that, the planner of
-Postgres allocates memory before its time limit can interrupt it."""
+"""Maximum characters of a statement, with the columns of inner queries written out as planners do.
+
+Beyond that, the planner of Postgres allocates memory before its time limit can interrupt it.
+"""
 _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE)
 _FUNCTION_NAMES: dict[type[exp.Expr], str] = {
     exp.LogicalAnd: "bool_and",
@@ -41,7 +43,7 @@ class ResultColumn(Frozen):
 
     name: str
     kind: str
-    """`JSONB`, `BOOLEAN` or another type of sqlglot; `UNKNOWN` where it cannot be told."""
+    """`JSONB`, `BOOLEAN` or another type of sqlglot; `UNKNOWN` if it cannot be determined."""
 
 
 class Statement(Frozen):
@@ -96,7 +98,7 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
 
 
 def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
-    """Put the documented tables before the query. The user's text has no parameters, only ours have."""
+    """Put the documented tables before the query. The user's text has no parameters; only the tables have."""
     scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
     tables = f"WITH {', '.join(scoped)} " if scoped else ""
     if scoped and text.startswith("WITH "):
@@ -110,13 +112,13 @@ def _check_tables(tree: exp.Query) -> None:
     queries = [folded(one.args["alias"].this) for one in tree.find_all(exp.CTE)]
     for one in tree.find_all(exp.CTE):
         if one.alias.lower() in by_name():
-            raise query_error(one, f"{one.alias} is a table already: give the query another name")
+            raise query_error(one, f"{one.alias} is already a table: give the query another name")
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             continue
         name = folded(table.this)
         if name not in by_name() and name not in queries:
-            raise query_error(table, f"there is no table {name}{nearest(name, [*by_name(), *queries])}")
+            raise query_error(table, f"table {name} does not exist{nearest(name, [*by_name(), *queries])}")
 
 
 def folded(identifier: exp.Expr) -> str:
@@ -227,7 +229,7 @@ class _Widths:
             self._known[id(query)] = 1  # for a query that names itself, which is refused later
             self._known[id(query)] = width = self._count(query)
             if width > MOST_COLUMNS:
-                raise query_error(query, f"SELECT shows at most {MOST_COLUMNS:,} columns")
+                raise query_error(query, f"SELECT can return at most {MOST_COLUMNS:,} columns")
         return self._known[id(query)]
 
     def _count(self, query: exp.Expr) -> int:
@@ -236,7 +238,7 @@ class _Widths:
         if isinstance(query, exp.Subquery):
             return self._of(query.this)
         if not isinstance(query, exp.Select):
-            raise query_error(query, "only SELECT is run here")
+            raise query_error(query, "only SELECT is allowed")
         sources = {one.alias_or_name.lower() or str(number): one for number, one in enumerate(_sources(query))}
         widths = {name: self._of_source(one) for name, one in sources.items()}
         total = 0
@@ -260,7 +262,7 @@ class _Widths:
 def _check_columns(tree: exp.Expr) -> None:
     """Check that every column exists. Raises `QueryError` for the first that does not."""
     for row in tree.find_all(exp.TableColumn):
-        raise query_error(row, f"there is no column {row.name}")
+        raise query_error(row, f"column {row.name} does not exist")
     for scope in traverse_scope(tree):
         known = {name: _columns(source) for name, source in scope.sources.items()}
         aliases = {one.alias_or_name for one in getattr(scope.expression, "selects", ())}
@@ -269,18 +271,18 @@ def _check_columns(tree: exp.Expr) -> None:
             if table and table in known:
                 columns = known[table]
                 if columns is not None and name not in columns:
-                    raise query_error(column, f"there is no column {name} in {table}{nearest(name, columns)}")
+                    raise query_error(column, f"column {name} does not exist in {table}{nearest(name, columns)}")
             elif table:
                 if scope.is_root or not scope.is_correlated_subquery:
-                    raise query_error(column, f"nothing in FROM is called {table}{nearest(table, list(known))}")
+                    raise query_error(column, f"FROM has no table {table}{nearest(table, list(known))}")
             elif name not in aliases or not isinstance(
                 column.find_ancestor(exp.Group, exp.Order, exp.Select), exp.Group | exp.Order
             ):
                 having = [one for one, columns in known.items() if columns and name in columns]
                 if len(having) > 1:
-                    raise query_error(column, f"column {name} is ambiguous: write which table's it is")
+                    raise query_error(column, f"column {name} is ambiguous: write its table's name")
                 names = list(dict.fromkeys(one for columns in known.values() for one in columns or ()))
-                raise query_error(column, f"there is no column {name}{nearest(name, names)}")
+                raise query_error(column, f"column {name} does not exist{nearest(name, names)}")
 
 
 def _columns(source: Any) -> list[str] | None:
@@ -297,7 +299,7 @@ def _check_types(tree: exp.Expr) -> None:
     for node in tree.find_all(exp.Add, exp.Sub, exp.RegexpLike, exp.RegexpILike):
         if isinstance(node, exp.RegexpLike | exp.RegexpILike):
             if node.this.is_type(*exp.DataType.NUMERIC_TYPES, exp.DType.BOOLEAN, exp.DType.JSONB):
-                raise query_error(node, f"a pattern takes text and this is {_named(node.this)}: write CAST(… AS TEXT)")
+                raise query_error(node, f"a pattern needs text, but this is {_named(node.this)}: write CAST(… AS TEXT)")
             continue
         left, right = node.this, node.expression
         temporal = [one for one in (left, right) if one.is_type(*_TIMES)]
@@ -307,8 +309,8 @@ def _check_types(tree: exp.Expr) -> None:
         if not dates or (len(temporal) == 2 and isinstance(node, exp.Add)):
             raise query_error(
                 node,
-                f"{_named(left)} and {_named(right)} do not go together here: write extract(epoch from a - b), which"
-                " gives seconds, or write an interval beside a time: created_at::timestamp + interval '7 days'",
+                f"{_named(left)} and {_named(right)} cannot be combined here: write extract(epoch from a - b), which "
+                "returns seconds, or add an interval to a time: created_at::timestamp + interval '7 days'",
             )
 
 
@@ -355,7 +357,7 @@ def _limited_size(size: int) -> int:
 
 
 def _own_tables(tree: exp.Expr) -> list[str]:
-    """Rename tables and queries in WITH to names of ours, so that none of the user's can hide a table of the store."""
+    """Rename tables and queries in WITH to our own names, so that no user's name can hide a table of the store."""
     used, queries = set[str](), dict[int, str]()
     renamed = list[tuple[exp.Table, str]]()
     for scope in traverse_scope(tree):
@@ -368,14 +370,14 @@ def _own_tables(tree: exp.Expr) -> list[str]:
                 used.add(source.name)
                 name = by_name()[source.name].written
             else:
-                raise query_error(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
+                raise query_error(table, f"table {table.name} does not exist{nearest(table.name, list(by_name()))}")
             renamed.append((table, name))
     for table, name in renamed:
         table.set("this", exp.to_identifier(name, quoted=True))
     done = {id(table) for table, _ in renamed}
     for table in tree.find_all(exp.Table):
         if id(table) not in done and not isinstance(table.this, exp.Anonymous):
-            raise query_error(table, f"there is no table {table.name}{nearest(table.name, list(by_name()))}")
+            raise query_error(table, f"table {table.name} does not exist{nearest(table.name, list(by_name()))}")
     for query in tree.find_all(exp.CTE):
         name = queries.setdefault(id(query.this), f"w{len(queries) + 1}")
         query.args["alias"].set("this", exp.to_identifier(name, quoted=True))

@@ -18,7 +18,7 @@ class QueryColumn(Frozen):
     kind: Kind
     about: str
     source: str | tuple[str, str]
-    """SQL that reads it from the store; a pair for SQLite and Postgres where they differ."""
+    """SQL that reads it from the store; a pair for SQLite and Postgres if they differ."""
 
 
 class QueryTable(Frozen):
@@ -26,15 +26,15 @@ class QueryTable(Frozen):
     about: str
     columns: tuple[QueryColumn, ...]
     source: str | tuple[str, str]
-    """What follows FROM."""
+    """SQL after FROM."""
 
     @property
     def written(self) -> str:
-        """Name of its common table expression; no table of the store is called so."""
+        """Name of its common table expression; no table of the store has this name."""
         return f"all_{self.name}"
 
     def scoped(self, dialect: Dialect) -> str:
-        """Return the SELECT that gives its rows of `:collection_id`."""
+        """Return the SELECT of its rows for `:collection_id`."""
         parts = [f"{_source(one, dialect)} AS {one.name}" for one in self.columns]
         return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
 
@@ -66,7 +66,7 @@ _MINE = "collection_runs AS mine JOIN"
 _WHERE = "WHERE mine.collection_id = :collection_id"
 _EVAL = renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "it.eval_id")
 _RUN: tuple[str, Kind, str] = ("run_id", "text", "its run: `runs.id`")
-_NUMBER: tuple[str, Kind, str] = ("number", "bigint", "its place, from 0")
+_NUMBER: tuple[str, Kind, str] = ("number", "bigint", "position, from 0")
 
 
 def _message(name: str, about: str) -> QueryColumn:
@@ -87,17 +87,17 @@ TABLES = (
                 ("model", "text", "of its run"),
                 ("experiment", "text", "of its run"),
             ),
-            renamed("task", "text", "what all trials of one task share", "it.name"),
+            renamed("task", "text", "shared by all trials of one task", "it.name"),
             *of(
                 "it",
-                ("category", "text", "what tasks are grouped by"),
+                ("category", "text", "group of tasks"),
                 ("trial", "bigint", "from 1"),
-                ("trials", "bigint", "how many the run has of this task"),
+                ("trials", "bigint", "number of trials of this task in the run"),
                 ("status", "text", "passed, failed, error (the harness broke) or incomplete"),
-                ("failed_step", "text", "the step that failed, where the source has steps"),
-                ("reason", "text", "why it has no result, or what the source says of its failure"),
-                ("url", "text", "where it can be seen"),
-                ("metadata_json", "jsonb", "all else: `task`, `scores` (name to number), `agent` (`model_name`) …"),
+                ("failed_step", "text", "the failed step, if the source has steps"),
+                ("reason", "text", "why it has no result, or the source's reason for the failure"),
+                ("url", "text", "address of its page"),
+                ("metadata_json", "jsonb", "other fields: `task`, `scores` (name to number), `agent` (`model_name`) …"),
             ),
         ),
         source=f"{_MINE} evals AS it ON it.run_id = mine.run_id JOIN runs AS run ON run.run_id = mine.run_id {_WHERE}",
@@ -111,7 +111,7 @@ TABLES = (
                 "it",
                 ("provider", "text", ""),
                 ("model", "text", ""),
-                ("experiment", "text", "what is compared with each other"),
+                ("experiment", "text", "only runs of one experiment are compared"),
                 (
                     "status",
                     "text",
@@ -119,8 +119,8 @@ TABLES = (
                 ),
                 ("passed", "bigint", "evals that passed"),
                 ("failed", "bigint", "evals that failed"),
-                ("total", "bigint", "all of them, incomplete ones too"),
-                ("url", "text", "where it can be seen"),
+                ("total", "bigint", "all evals, including incomplete ones"),
+                ("url", "text", "address of its page"),
             ),
         ),
         source=f"{_MINE} runs AS it ON it.run_id = mine.run_id {_WHERE}",
@@ -136,14 +136,14 @@ TABLES = (
                 _NUMBER,
                 ("name", "text", ""),
                 ("status", "text", ""),
-                ("error", "text", "of the step that failed"),
+                ("error", "text", "error of the step, if it failed"),
             ),
         ),
         source=f"{_MINE} steps AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
     QueryTable(
         name="transcripts",
-        about="what was said and done in an eval",
+        about="messages and tool calls of an eval",
         columns=(
             *of("it", ("id", "text", ""), _RUN),
             _EVAL,
@@ -151,7 +151,7 @@ TABLES = (
                 "it",
                 _NUMBER,
                 ("name", "text", ""),
-                ("messages", "jsonb", "an array; table `messages` has one row for each"),
+                ("messages", "jsonb", "an array; table `messages` has one row per message"),
                 ("metadata_json", "jsonb", ""),
             ),
         ),
@@ -164,23 +164,23 @@ TABLES = (
             renamed("transcript_id", "text", "`transcripts.id`", "it.id"),
             *of("it", _RUN),
             _EVAL,
-            renamed("number", "bigint", "its place, from 0", ("one.key", "one.ordinality - 1")),
+            renamed("number", "bigint", "position, from 0", ("one.key", "one.ordinality - 1")),
             _message("role", "system, user, assistant or tool"),
             _message("content", ""),
-            _message("reasoning", "of an assistant, where it was recorded"),
-            _message("model", "of an assistant, where it was recorded"),
-            _message("function", "of a tool's answer: its name"),
-            _message("error", "of a tool's answer: what went wrong"),
+            _message("reasoning", "for assistant messages, if recorded"),
+            _message("model", "for assistant messages, if recorded"),
+            _message("function", "for tool messages: name of the tool"),
+            _message("error", "for tool messages: the error"),
             renamed(
                 "tool_calls",
                 "jsonb",
-                "of an assistant: an array with `function` and `arguments`",
+                "for assistant messages: an array with `function` and `arguments`",
                 ("one.value -> '$.tool_calls'", "one.value -> 'tool_calls'"),
             ),
             renamed(
                 "metadata_json",
                 "jsonb",
-                "what else was recorded",
+                "other recorded fields",
                 ("one.value -> '$.metadata'", "one.value -> 'metadata'"),
             ),
         ),
@@ -192,13 +192,13 @@ TABLES = (
     ),
     QueryTable(
         name="documents",
-        about="named texts that are known of an eval",
+        about="named texts of an eval",
         columns=(
             *of("it", _RUN),
             _EVAL,
             *of(
                 "it",
-                ("number", "bigint", "from 0 what was imported, below what was gathered as evidence"),
+                ("number", "bigint", "from 0 for imported documents, negative for those gathered as evidence"),
                 ("role", "text", "task, output, expected, grader, log, transcript or known_gaps"),
                 ("path", "text", ""),
                 ("digest", "text", "equal for equal texts"),
@@ -208,13 +208,13 @@ TABLES = (
     ),
     QueryTable(
         name="findings",
-        about="what the last report of a run says of each failed eval",
+        about="findings of the latest report of each run",
         columns=(
             *of("it", _RUN),
             _EVAL,
             *of(
                 "it",
-                ("number", "bigint", "in the report, from 1"),
+                ("number", "bigint", "number in the report, from 1"),
                 ("path", "text", "`agent_runs.name`"),
                 ("step", "text", "the step that failed"),
                 ("classification", "text", "MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK, KNOWN_GAP; null: unclassified"),
@@ -222,49 +222,52 @@ TABLES = (
                 ("cause_kind", "text", "model, task, grader, lint, harness or infrastructure"),
                 ("confidence", "double precision", "from 0 to 1"),
                 ("uncertain", "boolean", ""),
-                ("judge", "text", "who said so"),
+                ("judge", "text", "the judge"),
                 ("error", "text", "in one line"),
                 ("reasoning", "text", ""),
                 ("recurrence", "text", "new, repeat, changed or fix-in-doubt"),
-                ("finding_json", "jsonb", "all of it"),
+                ("finding_json", "jsonb", "the complete object as JSON"),
             ),
         ),
         source=f"{_MINE} findings AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
     QueryTable(
         name="reports",
-        about="the last report of each run",
+        about="the latest report of each run",
         columns=of(
-            "it", _RUN, ("path", "text", "below the reports folder"), ("text", "text", "the markdown as it was written")
+            "it",
+            _RUN,
+            ("path", "text", "path below the reports folder"),
+            ("text", "text", "the markdown as it was written"),
         ),
         source=f"{_MINE} reports AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
     QueryTable(
         name="labels",
-        about="what people said of failures, in reviews",
+        about="human labels of failures",
         columns=of(
             "it",
             _RUN,
             _NUMBER,
             ("eval", "text", "`agent_runs.name`"),
-            ("label", "text", "the classification that a person gave"),
+            ("label", "text", "the classification by a person"),
             ("reviewer", "text", ""),
-            ("label_json", "jsonb", "all of it"),
+            ("label_json", "jsonb", "the complete object as JSON"),
         ),
         source=f"{_MINE} labels AS it ON it.run_id = mine.run_id {_WHERE}",
     ),
     QueryTable(
         name="judge_results",
-        about="what judges made of agent runs and failed evals by a rubric",
+        about="results of judging agent runs and failed evals by a rubric",
         columns=(
             renamed("id", "text", "", "it.key"),
-            *of("it", ("kind", "text", "the result's type; FAILURE where there is none")),
+            *of("it", ("kind", "text", "type of the result; FAILURE if there is no output")),
             renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "of.eval_id"),
             *of(
                 "it",
                 ("rubric_id", "text", ""),
                 ("rubric_version", "bigint", ""),
-                ("judge", "text", "who was asked"),
+                ("judge", "text", "the judge"),
                 ("output", "jsonb", "in the rubric's own schema"),
                 ("reason", "text", "why there is no output"),
                 ("confidence", "double precision", "from 0 to 1"),
@@ -281,12 +284,12 @@ TABLES = (
     ),
     QueryTable(
         name="result_sets",
-        about="answers of models to requests that belong together",
+        about="sets of related model requests",
         columns=of(
             "it",
             ("id", "text", ""),
             ("name", "text", "a path: `analysis/v1`"),
-            ("output_schema", "jsonb", "what answers look like; null: text"),
+            ("output_schema", "jsonb", "schema of the answers; null: text"),
             ("created_at", "text", "ISO 8601"),
         ),
         source="result_sets AS it WHERE it.collection_id = :collection_id",
@@ -299,14 +302,14 @@ TABLES = (
             ("id", "text", ""),
             ("result_set_id", "text", "`result_sets.id`"),
             _NUMBER,
-            ("user_metadata", "jsonb", "what the request was given"),
+            ("user_metadata", "jsonb", "metadata of the request"),
             ("output", "jsonb", "the answer"),
-            ("error", "text", "why there is none"),
+            ("error", "text", "error, if there is no answer"),
             ("model", "text", ""),
             ("input_tokens", "bigint", ""),
             ("output_tokens", "bigint", ""),
             ("cost_usd", "double precision", ""),
-            ("prompt", "jsonb", "what was asked, with the ids of what it refers to"),
+            ("prompt", "jsonb", "the prompt, with the ids of referenced objects"),
             ("created_at", "text", "ISO 8601"),
         ),
         source="results AS it JOIN result_sets AS whole ON whole.id = it.result_set_id"
@@ -321,14 +324,14 @@ TABLES = (
             ("id", "text", "`runs.id`"),
             ("name", "text", "its label"),
             ("experiment_id", "text", ""),
-            ("experiment_version_id", "text", "what was tried: target, scorers and config"),
+            ("experiment_version_id", "text", "the tested version: target, scorers and config"),
             ("dataset_version_id", "text", ""),
-            ("deployment_id", "text", "the build that ran; null for targets that are no components"),
+            ("deployment_id", "text", "the build that ran; null for targets that are not components"),
             ("state", "text", "queued, running, completed, failed or cancelled"),
             ("reason", "text", "why it failed or was cancelled"),
-            ("items", "bigint", "of the dataset version that it tries"),
-            ("repetitions", "bigint", "tries at each item"),
-            ("budget_usd", "double precision", "what it may cost"),
+            ("items", "bigint", "number of items of the dataset version in the run"),
+            ("repetitions", "bigint", "trials of each item"),
+            ("budget_usd", "double precision", "budget in US dollars"),
             ("created_at", "text", "ISO 8601"),
             ("started_at", "text", "ISO 8601"),
             ("ended_at", "text", "ISO 8601"),
@@ -337,20 +340,20 @@ TABLES = (
     ),
     QueryTable(
         name="run_items",
-        about="tries at items in runs of experiments",
+        about="trials of items in runs of experiments",
         columns=of(
             "it",
             ("id", "text", "`agent_runs.id`, once the run has ended"),
             ("run_id", "text", "`experiment_runs.id`"),
-            ("item_key", "text", "the item's name, the same in all runs"),
-            ("number", "bigint", "the item's place in the dataset, from 0"),
+            ("item_key", "text", "key of the item, the same in all runs"),
+            ("number", "bigint", "the item's position in the dataset, from 0"),
             ("repetition", "bigint", "from 1"),
             ("status", "text", "ok, error, timeout or cancelled"),
             ("verdict", "text", "passed, failed, error (no answer) or unscored"),
             ("error", "text", "why there is no answer"),
             ("duration_ms", "double precision", ""),
-            ("usage", "jsonb", "`calls`, `input_tokens`, `output_tokens` …; null: the target does not say"),
-            ("cost_usd", "double precision", "of the target, without its scores"),
+            ("usage", "jsonb", "`calls`, `input_tokens`, `output_tokens` …; null: not reported by the target"),
+            ("cost_usd", "double precision", "cost of the target, without scorers"),
             ("model", "text", ""),
             ("created_at", "text", "ISO 8601"),
         ),
@@ -358,7 +361,7 @@ TABLES = (
     ),
     QueryTable(
         name="scores",
-        about="what scorers say of tries",
+        about="scores of trials",
         columns=of(
             "it",
             ("id", "text", ""),
@@ -367,11 +370,11 @@ TABLES = (
             ("item_key", "text", "`run_items.item_key`"),
             ("repetition", "bigint", "from 1"),
             ("scorer", "text", "its name in the experiment"),
-            ("scorer_version_id", "text", "equal for equal scorers of equal config"),
-            ("required", "boolean", "whether a try can pass without it"),
+            ("scorer_version_id", "text", "equal for equal scorers with equal config"),
+            ("required", "boolean", "whether a trial must pass it"),
             ("status", "text", "ok, unscored (it abstains) or error (it broke)"),
-            ("value", "double precision", "from 0 to 1; null where the status is not ok"),
-            ("passed", "boolean", "null where the status is not ok"),
+            ("value", "double precision", "from 0 to 1; null if the status is not ok"),
+            ("passed", "boolean", "null if the status is not ok"),
             ("label", "text", ""),
             ("explanation", "text", ""),
             ("error_type", "text", ""),
@@ -379,7 +382,7 @@ TABLES = (
             ("supersedes", "text", "the score that it replaced"),
             ("current", "boolean", "false once a later one replaced it"),
             ("reason", "text", "why it was scored again"),
-            ("metadata_json", "jsonb", "what else the scorer says, with its `config`"),
+            ("metadata_json", "jsonb", "other output of the scorer, with its `config`"),
             ("created_at", "text", "ISO 8601"),
         ),
         source=f"scores AS it {_OF_RUN}",

@@ -306,9 +306,9 @@ _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in 
 _SHORTEST = 20
 _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
-"""Most characters in one part of a key with several parts, such as `dp.st.production.…`."""
+"""Maximum characters in one part of a key with several parts, such as `dp.st.production.…`."""
 _SEGMENTS = 9
-"""Most parts before a run, as in `hooks.slack.com/services/…/…/` or in base64 with `+` and `/`."""
+"""Maximum parts before a run, as in `hooks.slack.com/services/…/…/` or in base64 with `+` and `/`."""
 _INSIDE = ".~/:|,+"
 """Characters between the parts of a key."""
 _ESCAPES = frozenset("\\%[;")

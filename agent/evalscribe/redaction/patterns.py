@@ -77,7 +77,7 @@ class ScannedText:
 
 
 SHORT = 48
-"""Most characters of names and texts that are cached because they recur."""
+"""Maximum characters of names and texts that are cached because they recur."""
 
 _STRONG_NAME = re.compile(r"secret|passw|passphrase|pwd|credential|token|authorization", re.IGNORECASE)
 _QUALIFIED_KEY = re.compile(

@@ -21,7 +21,7 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
         _check_cluster(settings.ray_address.origin)
         return RayEngine(lanes, settings.ray_address.value)
     if chosen != LOCAL:
-        raise UsageError(f"--engine {chosen} is not known: {LOCAL} or {RAY}")
+        raise UsageError(f"--engine {chosen} is unknown; use {LOCAL} or {RAY}")
 
     return LocalEngine(lanes)
 
@@ -30,6 +30,6 @@ def _check_cluster(address: Origin) -> None:
     """Check who named the cluster: its operator receives keys and evidence, and can run code here."""
     if address.trust < ENVIRONMENT:
         raise UsageError(
-            f"the Ray cluster's address comes from {address.where}, which may be a stranger's\n"
+            f"the Ray cluster's address comes from {address.where}, which may not be trustworthy\n"
             "name it with --ray-address or in the environment"
         )

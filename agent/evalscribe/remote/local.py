@@ -67,6 +67,6 @@ async def no_questions() -> AsyncIterator[AskParent]:
     """A `QuestionHandler` for workers without questions."""
 
     async def ask(question: object) -> object:
-        raise LookupError(f"nobody answers {type(question).__name__}")
+        raise LookupError(f"no handler for {type(question).__name__}")
 
     yield ask

@@ -222,7 +222,7 @@ class RayWorker:
             opened = await self._call(self._actor.open.remote(factory))
         except RuntimeError as error:
             said = str(error).splitlines()[0]
-            raise UnavailableError(f"a worker cannot start on the Ray cluster: {said}\n{VERSION_HINT}") from None
+            raise UnavailableError(f"a worker could not start on the Ray cluster: {said}\n{VERSION_HINT}") from None
         opened.result()
 
     async def _serve(self, clerk: QuestionHandler) -> None:
@@ -264,7 +264,7 @@ _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
 
 MAX_TRIES = 3
-"""Most attempts at a piece whose worker died."""
+"""Maximum attempts at a piece whose worker died."""
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
 """Shared memory of a local cluster, in bytes; no piece is larger than a few megabytes."""
 LOOPBACK = "127.0.0.1"
@@ -286,7 +286,7 @@ class RayEngine:
         if find_spec("ray") is None:
             raise UsageError(MISSING_PACKAGE)
         if address is not None and "://" in address:
-            raise UsageError(f"--ray-address {address}: give HOST:PORT of the cluster's head, from one of its machines")
+            raise UsageError(f"--ray-address {address}: use HOST:PORT of the cluster's head, from one of its machines")
         self.lanes = lanes
         self._address = address
         self._tries = tries

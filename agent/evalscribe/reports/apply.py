@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MOST_PACKED = 3
-"""Most findings whose evidence is shown to the model; the others are described in the report's words."""
+"""Maximum findings whose evidence is shown to the model; the others are described in the report's words."""
 EVIDENCE_TOKENS = 3_000
-"""Most tokens of evidence per finding."""
+"""Maximum tokens of evidence per finding."""
 
 
 @dataclass(frozen=True)

@@ -140,10 +140,10 @@ def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: Fai
 
 
 MAX_FOLLOW_UPS = 12
-"""Most follow-ups in a report."""
+"""Maximum follow-ups in a report."""
 ORDER: tuple[FollowUpOutcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
-"""Most characters of an action in a report."""
+"""Maximum characters of an action in a report."""
 COMMIT = re.compile(r",? commit `[0-9a-f]{7,64}`(?: on `[^`]*`)?$")
 NOTHING_DONE = "\n## Actions taken\nNone."
 FindRecord = Callable[[PastReport, str], FailureFingerprint | None]

@@ -71,7 +71,7 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
 """Longest line that is searched for links, in characters."""
 SHOWN = 5
-"""Most further lines listed for one link."""
+"""Maximum further lines listed for one link."""
 
 
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:

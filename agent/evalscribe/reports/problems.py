@@ -21,14 +21,14 @@ class LineProblem(NamedTuple):
 
 
 ANNOTATIONS = 10
-"""Most annotations of each level that GitHub shows per step."""
+"""Maximum annotations of each level that GitHub shows per step."""
 ROWS = 50
 COMMENT_ROWS = 20
 COMMENT_REPORTS = 10
 COMMENT_SUMMARY = 3000
-"""Most characters of one report's first lines in a comment."""
+"""Maximum characters of one report's first lines in a comment."""
 COMMENT_LIMIT = 60_000
-"""Most characters of a comment; GitHub accepts 65,536."""
+"""Maximum characters of a comment; GitHub accepts 65,536."""
 
 
 def check_lines(checked: CheckResult) -> Iterator[str]:

@@ -171,7 +171,7 @@ def _key(section: str, line: str) -> str:
 
 
 MANY = 6
-"""Most corrections for which every combination is tried."""
+"""Maximum corrections for which every combination is tried."""
 CELL = re.compile(r"(?<!\\)\|")
 LABEL_CELL = 4
 NUMBER = re.compile(r"###\s+(\d+)[.)]")

@@ -123,7 +123,7 @@ def _united(ours: LocalReport, theirs: Mapping[str, str | None]) -> str:
 
 
 TRIES = 5
-"""Most retries if the remote's branch moves during the push."""
+"""Maximum retries if the remote's branch moves during the push."""
 PAUSE_S = 0.2
 
 

@@ -15,9 +15,9 @@ from evalscribe.model.finding import RecurrenceKind
 from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
-"""Most characters of a text; GitHub accepts 65,536, including our marks and people's additions."""
+"""Maximum characters of a text; GitHub accepts 65,536, including our marks and people's additions."""
 SHOWN = 20
-"""Most names or lines of a list that are printed."""
+"""Maximum names or lines of a list that are printed."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
 SEEN: dict[RecurrenceKind, str] = {

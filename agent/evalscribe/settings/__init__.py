@@ -17,8 +17,6 @@ from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.settings import access, database
-from evalscribe.settings import access as github
-from evalscribe.settings import access as providers
 from evalscribe.settings.access import Access
 from evalscribe.settings.config import (
     BUILT_IN,
@@ -46,7 +44,7 @@ __all__ = ["RULES", "Access", "Options", "Origin", "SettingRow", "SettingValue",
 T = TypeVar("T")
 RAY_ADDRESS = "EVALSCRIBE_RAY_ADDRESS"
 _OWN_NAMES = (*ConfigFile().named(), RAY_ADDRESS)
-_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *providers.PROVIDER_NAMES, *github.GITHUB_NAMES)
+_NAMES = (*_OWN_NAMES, *access.CONVEX_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
 DEFAULT_BUDGET = 5.0
 DEFAULT_CONCURRENCY = 4
 DEFAULT_ENGINE = "local"
@@ -144,7 +142,7 @@ class Settings(Frozen):
 
         Raises `UsageError` if the key would go to a host that a stranger could have named.
         """
-        return access.model_access(self.places, providers.PROVIDERS[name])
+        return access.model_access(self.places, access.PROVIDERS[name])
 
     @property
     def judge_name(self) -> str:
@@ -152,16 +150,16 @@ class Settings(Frozen):
 
         name = self.judge.value or (DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES)
         provider, _, model = name.partition("/")
-        if name != RULES and (provider not in providers.PROVIDERS or not model):
-            known = ", ".join(providers.PROVIDERS)
+        if name != RULES and (provider not in access.PROVIDERS or not model):
+            known = ", ".join(access.PROVIDERS)
             raise UsageError(
-                f"--judge {name} is not known: rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}"
+                f"--judge {name} is unknown; use rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}"
             )
         return name
 
     def github(self) -> Access:
         """GitHub's API, with a token if one is set. Raises `UsageError` if a stranger could have named the host."""
-        return github.github_access(self.places)
+        return access.github_access(self.places)
 
     def describe(self) -> tuple[SettingRow, ...]:
         """Return the settings and their origins, for `doctor`."""
@@ -174,7 +172,7 @@ class Settings(Frozen):
             "engine": _printed(self.engine),
             "ray address": _printed(self.ray_address, "a cluster of this machine's own"),
             "reports": _printed(self.reports),
-            "collection": _printed(self.collection, "the only one there is"),
+            "collection": _printed(self.collection, "the only one"),
             "visualizer": _printed(self.visualizer),
             "cascade": SettingValue(
                 value=f"{self.cascade.tag}, then {self.cascade.judge}",
@@ -183,8 +181,7 @@ class Settings(Frozen):
         }
         rows = [SettingRow(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
         models = (
-            _access_rows(one.title, partial(self.provider, one.name), one.key_name)
-            for one in providers.PROVIDERS.values()
+            _access_rows(one.title, partial(self.provider, one.name), one.key_name) for one in access.PROVIDERS.values()
         )
         forges = _access_rows("GitHub", self.github)
         return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
@@ -236,7 +233,7 @@ def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str],
     """Return the sources, most trusted first. `--env-file` replaces every other source that could name a deployment."""
     given = _given(options, cwd)
     if options.env_file:
-        names = (*_OWN_NAMES, *providers.PROVIDER_NAMES, *github.GITHUB_NAMES)
+        names = (*_OWN_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
         files = (read_env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
         rest: SettingsSources = (*files, settings_source("environment", ENVIRONMENT, environ, names))
     else:
@@ -255,7 +252,7 @@ def _given(options: Options, cwd: Path) -> SettingsSource:
         RAY_ADDRESS: options.ray_address,
         "EVALSCRIBE_DEPLOYMENT": options.deployment,
         "EVALSCRIBE_COLLECTION_ID": options.collection,
-        github.GITHUB_API_NAME: options.api_url,
+        access.GITHUB_API_NAME: options.api_url,
     }
     settings = {name: None if value is None else str(value) for name, value in plain.items()}
     if options.key_file:
@@ -266,7 +263,7 @@ def _given(options: Options, cwd: Path) -> SettingsSource:
 def _key_in(path: Path) -> str:
     lines = [line.strip() for line in read_settings_file(path).splitlines() if line.strip()]
     if len(lines) != 1:
-        raise UsageError(f"{path} must hold the key on one line and nothing else")
+        raise UsageError(f"{path} must contain only the key, on one line")
     return lines[0]
 
 
@@ -315,9 +312,9 @@ def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingV
     try:
         folder = ((root if inside else cwd) / found.value).resolve()
     except (OSError, ValueError, RuntimeError):
-        raise UsageError(f"reports ({found.origin.where}) can be no folder") from None
+        raise UsageError(f"reports ({found.origin.where}) cannot be a folder") from None
     if inside and not folder.is_relative_to(root):
-        raise UsageError(f"reports ({found.origin.where}) lies outside {root}: name it with --reports")
+        raise UsageError(f"reports ({found.origin.where}) is outside {root}: set it with --reports")
     return SettingValue(value=folder, origin=found.origin)
 
 

@@ -100,7 +100,7 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
     url = host_url(host, provider.url_name) if host else provider.url
     origin = host.origin if host else DEFAULT
     if key and not (key.value.isascii() and key.value.isprintable()):
-        raise UsageError(f"{provider.key_name} ({key.origin.where}) is damaged: it holds what no key has. Set it whole")
+        raise UsageError(f"{provider.key_name} ({key.origin.where}) contains invalid characters; set the full key")
     if key is None:
         return Access(url=url, url_origin=origin) if provider.compatible and url != provider.url else None
     if url != provider.url:
@@ -134,7 +134,7 @@ def host_url(value: SettingValue[str], name: str) -> str:
     except ValueError:
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment or not value.value.isprintable():
-        raise UsageError(f"{name} ({value.origin.where}) is no http address without login and query")
+        raise UsageError(f"{name} ({value.origin.where}) must be an http address without login and query")
     return value.value.rstrip("/")
 
 
@@ -157,7 +157,8 @@ def npx_environment(places: SettingsSources) -> dict[str, str]:
         return {}
     if given.get(DEPLOYMENT_NAME):
         raise UsageError(
-            "--deployment is for HTTP: with --via npx the folder or CONVEX_DEPLOY_KEY names the deployment"
+            "--deployment works only over HTTP; with --via npx the folder or CONVEX_DEPLOY_KEY determines the "
+            "deployment"
         )
     key = given.get(DEPLOY_KEYS[0])
     return {DEPLOY_KEYS[0]: key.value} if key else {}
@@ -197,7 +198,7 @@ def _checked(key: _Key) -> _Key:
     if value.startswith(("project:", "preview:")):
         raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deploy key of one")
     if "|" not in value or not value.isascii() or not value.isprintable():
-        raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set it whole")
+        raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set all of it")
     return key
 
 
@@ -210,15 +211,15 @@ def _convex_host(places: SettingsSources, key: _Key, host: SettingValue[str] | N
     if beside and beside.origin.trust < key.origin.trust and not _is_pair(places, beside.origin):
         check_host(SELF_HOSTED_URL, beside.origin, key.name, key.origin)
     if not key.deployment:
-        raise UsageError(f"{key.name} ({key.origin.where}) names no deployment: give its address with --deployment URL")
+        raise UsageError(
+            f"{key.name} ({key.origin.where}) does not name a deployment: give its address with --deployment URL"
+        )
     return key.deployment, key.origin
 
 
 def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]:
     if url is None:
-        raise UsageError(
-            f"{SELF_HOSTED_KEY} ({key.origin.where}) needs {SELF_HOSTED_URL} beside it, or --deployment URL"
-        )
+        raise UsageError(f"{SELF_HOSTED_KEY} ({key.origin.where}) also needs {SELF_HOSTED_URL}, or --deployment URL")
     if url.origin != key.origin:
         raise UsageError(
             f"{SELF_HOSTED_URL} comes from {url.origin.where} but {SELF_HOSTED_KEY} from {key.origin.where}: "
@@ -250,9 +251,7 @@ def github_access(places: SettingsSources) -> Access:
     if token is None:
         return Access(url=url, url_origin=origin)
     if not (token.value.isascii() and token.value.isprintable()):
-        raise UsageError(
-            f"{GITHUB_TOKENS[0]} ({token.origin.where}) is damaged: it holds what no token has. Set it whole"
-        )
+        raise UsageError(f"{GITHUB_TOKENS[0]} ({token.origin.where}) contains invalid characters; set the full token")
     if url != GITHUB_API:
         check_host(GITHUB_API_NAME, origin, GITHUB_TOKENS[0], token.origin)
     return Access(url=url, url_origin=origin, key=SecretStr(token.value), key_origin=token.origin)

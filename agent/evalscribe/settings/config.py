@@ -78,7 +78,7 @@ def read_settings_file(path: Path) -> str:
             raise UsageError(f"{path} is too large for a file of settings")
         return path.read_bytes().decode("utf-8-sig", "replace")
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {path}") from None
+        raise NotFoundError(f"file {path} not found") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -104,7 +104,7 @@ class CascadeTable(Frozen):
     rules: Annotated[bool, Field(strict=True)] = True
     """True to let the rules decide first where they are certain (analyses only)."""
     tags: dict[TagName, TagTable] | None = None
-    """In order: of several tags of one failure the first decides. None: those that come with evalscribe."""
+    """Tags in order: the first one of a failure decides. None for the built-in tags."""
 
     def issues(self) -> tuple[Tag, ...]:
         """Return the configured tags."""
@@ -132,7 +132,7 @@ class SourcesTable(Frozen):
 
 
 class ConfigFile(Frozen):
-    """Never a key: this file is kept in git."""
+    """Configuration of providers; never a key, because this file is kept in git."""
 
     judge: Text | None = None
     budget: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -142,9 +142,9 @@ class ConfigFile(Frozen):
     engine: Text | None = None
     reports: Text | None = None
     collection_id: Text | None = None
-    """The collection that is meant where none is named."""
+    """Default collection."""
     store_url: Text | None = None
-    """Database on a server that is the store, without a password."""
+    """Database on a server that serves as the store, without a password."""
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()
@@ -177,7 +177,7 @@ def load_config(root: Path) -> ConfigFile:
     try:
         return ConfigFile.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is no valid TOML: {error}") from None
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
     except RecursionError:
         raise UsageError(f"{path} is nested too deeply") from None
     except ValidationError as error:
@@ -188,7 +188,7 @@ def _first(error: ValidationError, text: str) -> str:
     """Describe the first problem with the line of its key; the value is omitted, because it may be a misplaced key."""
     problem = error.errors(include_input=False, include_url=False)[0]
     keys = [str(part) for part in problem["loc"] if part != "[key]"]
-    reason = "is no setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
+    reason = "is not a setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
     return f"line {_line_of(keys, text)}: `{'.'.join(keys)}` {reason}"
 
 

@@ -49,11 +49,12 @@ def _checked(address: str, where: str) -> str:
         good = False
     if not good or parts.fragment or parts.netloc.count("@") > 1 or "," in parts.netloc:
         raise UsageError(
-            f"{where} is no postgresql://USER@HOST/DATABASE\nsigns in a password are written as %XX: @ is %40, / is %2F"
+            f"{where} is not postgresql://USER@HOST/DATABASE\nwrite special characters in a password as %XX: @ is "
+            "%40, / is %2F"
         )
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name not in PARAMETERS:
-            raise UsageError(f"{where} has a parameter {name!r}: it takes {', '.join(PARAMETERS)}")
+            raise UsageError(f"{where} has a parameter {name!r}: allowed: {', '.join(PARAMETERS)}")
     return address
 
 

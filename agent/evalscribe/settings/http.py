@@ -26,9 +26,9 @@ def explain_connection_errors() -> Iterator[None]:
 
 MIB = 1024 * 1024
 LARGEST_ERROR = MIB // 4
-"""Most bytes of an error's body. A longer body is truncated, not refused: the status already says what failed."""
+"""Maximum bytes of an error's body. A longer body is truncated, not refused: the status already says what failed."""
 EVENT_LINES = 1000
-"""Most lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each new line."""
+"""Maximum lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each new line."""
 EVENTS = "text/event-stream"
 
 

@@ -74,7 +74,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
     """
     argument = argument.strip()
     if not argument or not argument.isprintable():
-        raise UsageError(f"no run is named: {_EXPECTED}")
+        raise UsageError(f"no run given: {_EXPECTED}")
     if "://" in argument:
         return _page(argument)
     path = cwd / Path(argument)
@@ -87,8 +87,8 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
     if _ID.fullmatch(argument):
         return RunAddress(kind="id", run_id=argument)
     if "/" in argument or "\\" in argument:
-        raise NotFoundError(f"there is no folder {argument!r}")
-    raise UsageError(f"{argument[:80]!r} names no run: {_EXPECTED}")
+        raise NotFoundError(f"folder {argument!r} not found")
+    raise UsageError(f"{argument[:80]!r} is not a run: {_EXPECTED}")
 
 
 def _exists(path: Path) -> bool:
@@ -101,7 +101,7 @@ def _exists(path: Path) -> bool:
 def _snapshot(path: Path) -> RunAddress:
     folder = path.parent if path.name == SUMMARY else path
     if not (folder / SUMMARY).exists():
-        raise NotFoundError(f"{path} is no snapshot of a run: it has no {SUMMARY}")
+        raise NotFoundError(f"{path} is not a snapshot of a run: it has no {SUMMARY}")
     return RunAddress(kind="snapshot", folder=folder)
 
 
@@ -112,12 +112,12 @@ def _page(url: str) -> RunAddress:
     except ValueError:
         raise UsageError(f"not a URL: {_EXPECTED}") from None
     if parts.scheme not in ("http", "https", ""):
-        raise UsageError(f"a {parts.scheme}: address names no run: {_EXPECTED}")
+        raise UsageError(f"a {parts.scheme}: address is not a run: {_EXPECTED}")
     names = [unquote(name) for name in parts.path.split("/") if name]
     at = _position_of_run(names)
     run_id, *rest = names[at + 1 :]
     if not _ID.fullmatch(run_id):
-        raise UsageError(f"the URL's run id {run_id[:80]!r} cannot be one: {_EXPECTED}")
+        raise UsageError(f"the URL's run id {run_id[:80]!r} is invalid: {_EXPECTED}")
     return RunAddress(
         kind="url",
         run_id=run_id,
@@ -137,7 +137,7 @@ def _position_of_run(names: list[str]) -> int:
     candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
     behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
     if not candidates:
-        raise UsageError(f"the URL names no run: {_EXPECTED}")
+        raise UsageError(f"the URL contains no run: {_EXPECTED}")
     return (behind or candidates)[0]
 
 
@@ -145,7 +145,7 @@ def _base(scheme: str, host: str, port: int | None, names: list[str]) -> str:
     """Rebuild the address from host, port and path, dropping everything else."""
     host = f"[{host}]" if ":" in host else _ascii(host)
     if not _HOST.fullmatch(host):
-        raise UsageError(f"the URL's host {host[:80]!r} cannot be one")
+        raise UsageError(f"the URL's host {host[:80]!r} is invalid")
     place = f"{host}:{port}" if port is not None else host
     return "/".join([f"{scheme}://{place}", *(quote(name, safe="", errors="replace") for name in names)])
 
@@ -154,7 +154,7 @@ def _ascii(host: str) -> str:
     try:
         return host.encode("idna").decode()
     except UnicodeError:
-        raise UsageError(f"the URL's host {host[:80]!r} cannot be one") from None
+        raise UsageError(f"the URL's host {host[:80]!r} is invalid") from None
 
 
 class RunOverrides(Frozen):

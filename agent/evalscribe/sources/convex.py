@@ -64,7 +64,7 @@ class ConvexFunctions(Protocol):
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
     """Return the error for a key that is missing, wrong or lacks a permission. `reason` is the deployment's own."""
-    message = f"{where} refuses access: {reason}"
+    message = f"{where} denied access: {reason}"
     if any(sign in reason for sign in _PERMISSION):
         return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
     if not has_key:
@@ -95,12 +95,12 @@ async def check_deployment(functions: ConvexFunctions) -> str:
         try:
             value = await functions.call(kind, path, args)
         except FunctionUnavailable as failure:
-            raise UnavailableError(f"{functions.where} gave no answer: {failure}") from None
+            raise UnavailableError(f"{functions.where} did not respond: {failure}") from None
         except FunctionFailed as failure:
             message = str(failure)
             if _is_withheld(message) and functions.has_key:
                 # The tables of another deployment may have other numbers, so the id may be refused.
-                in_doubt = "; it hides the reasons for errors, so it is not known whether it has the functions"
+                in_doubt = "; it hides the reasons for errors, so it is unknown whether it has the functions"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
         else:
@@ -122,7 +122,7 @@ class DeploymentPayloads:
         try:
             value = await self._functions.call("query", SUMMARY, {"runId": self._run_id})
         except FunctionUnavailable as failure:
-            raise UnavailableError(f"{where} gave no answer about run {self._run_id}: {failure}") from None
+            raise UnavailableError(f"{where} did not respond about run {self._run_id}: {failure}") from None
         except FunctionFailed as failure:
             raise await self.refused(str(failure)) from None
         if value is None:
@@ -155,7 +155,7 @@ class DeploymentPayloads:
             return self._no_function(path)
         if _BAD_ID.search(message):
             return NotFoundError(
-                f"{where} knows no run {self._run_id!r}: {_reason(message)}\ncopy the id from the run's address"
+                f"{where} does not know run {self._run_id!r}: {_reason(message)}\ncopy the id from the run's address"
             )
         if not self._functions.has_key:
             return refuses_access(where, safe_message(message), has_key=False)
@@ -170,12 +170,12 @@ class DeploymentPayloads:
         where = self._functions.where
         if not _is_well_formed(self._run_id):
             return NotFoundError(
-                f"{where} knows no run {self._run_id!r}: it is not a Convex id ({message})\n"
+                f"{where} does not know run {self._run_id!r}: it is not a Convex id ({message})\n"
                 "copy the id from the run's address"
             )
         if await self._answers_about_runs():
             return NotFoundError(
-                f"{where} knows no run {self._run_id!r}: it is the id of something else ({message})\n"
+                f"{where} does not know run {self._run_id!r}: it is the id of something else ({message})\n"
                 "name the run, not one of its evals; the deployment hides the reasons for errors"
             )
         return UnavailableError(
@@ -200,12 +200,12 @@ class DeploymentPayloads:
         where = self._functions.where
         if not self._functions.has_key:
             return AccessError(
-                f"{where} shows no function {path}: the key is missing, or the function is not deployed\n"
+                f"{where} has no accessible function {path}: the key is missing, or the function is not deployed\n"
                 "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one "
                 f"({self._functions.chosen_by})"
             )
         return UnavailableError(
-            f"{where} has no function {path}: it is not deployed there, or the key is no admin key\n"
+            f"{where} has no function {path}: it is not deployed there, or the key is not an admin key\n"
             f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})"
         )
 
@@ -239,7 +239,7 @@ def _reason(message: str) -> str:
 
 
 MAX_ANSWER_BYTES = 64 * MIB
-"""Most bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
+"""Maximum bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
 `\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
 """Fewest characters of a key; anything shorter may be a word."""
@@ -257,9 +257,9 @@ class ConvexRetryPolicy(Frozen):
     """Longest pause; also limits a pause requested with retry-after."""
     connect: float = 10.0
     read: float = 60.0
-    """Most seconds without receiving a byte."""
+    """Maximum seconds without receiving a byte."""
     whole: float = 180.0
-    """Most seconds for a call with all its attempts and pauses."""
+    """Maximum seconds for a call with all its attempts and pauses."""
 
 
 def open_convex(
@@ -314,7 +314,7 @@ class ConvexHttp:
                 async with asyncio.timeout(self._patience.whole):
                     return await self._persist(f"{self.where}/api/{kind}", body)
             except TimeoutError:
-                raise FunctionUnavailable(f"no whole answer within {self._patience.whole:g} s") from None
+                raise FunctionUnavailable(f"no complete response within {self._patience.whole:g} s") from None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -373,15 +373,16 @@ class ConvexHttp:
         answer = _members(content)
         if answer is None or (status < 400 and answer.get("status") not in ("success", "error")):
             raise UnavailableError(
-                f"{self.where} answers {status} with what is no Convex deployment's: {self._error(content)}\n"
-                "name the deployment itself (https://NAME.convex.cloud), not the dashboard or the site"
+                f"{self.where} answered {status} with something that is not from a Convex deployment: "
+                f"{self._error(content)}\nname the deployment itself (https://NAME.convex.cloud), not the dashboard "
+                "or the site"
             )
         if answer.get("status") == "error":
             raise FunctionFailed(
                 safe_message(optional_text_field(answer, "errorMessage") or "no reason given", self._secret)
             )
         if status >= 400:
-            raise UnavailableError(f"{self.where} answers {status} {self._error(content)}")
+            raise UnavailableError(f"{self.where} answered {status} {self._error(content)}")
         return answer.get("value")
 
     def _error(self, content: bytes) -> str:

@@ -42,7 +42,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"\[infrastructure\] Convex backend health check",
             "stopped in the middle, because the local Convex backend no longer answered, so later evals never ran",
         ),
-        (r"\[infrastructure\]", "stopped by an outage of what the evals run on, not by the model"),
+        (r"\[infrastructure\]", "stopped by an outage of the infrastructure, not by the model"),
         (r"\[rate_limit\]", "stopped by the provider's rate limit, so later evals never ran"),
         (
             r"\[answer_validation\]",
@@ -205,7 +205,7 @@ _CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULT
 _LOCAL_STATE = "answer/convex_local_"
 """A local backend's database beside the reference of three evals; not part of the answer."""
 _MOST_NAMED = 5
-"""Most files named in one phrase about missing text."""
+"""Maximum files named in one phrase about missing text."""
 
 
 def decode_run(payload: object, links: Links) -> Run:

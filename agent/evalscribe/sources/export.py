@@ -30,7 +30,7 @@ def parse_line(value: object, run_id: str | None) -> Run | Record:
     """Parse and redact a decoded line; a record without a `run_id` belongs to the run before it. Raises `DataError`."""
     kept = safe_json(value)
     if not isinstance(kept, dict):
-        raise DataError("a line that is no object")
+        raise DataError("a line that is not an object")
     try:
         if set(kept) == {"run"}:
             return Run.model_validate(_run(kept["run"]))

@@ -74,7 +74,7 @@ def open_regular(path: Path) -> BinaryIO:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise DataError(f"{path} is no regular file")
+            raise DataError(f"{path} is not a regular file")
         return os.fdopen(descriptor, "rb", CHUNK_BYTES)
 
 
@@ -86,21 +86,21 @@ def read_errors(path: Path) -> Iterator[None]:
     except EvalscribeError:
         raise
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFoundError(f"there is no file {path}") from None
+        raise NotFoundError(f"file {path} not found") from None
     except PermissionError:
-        raise AccessError(f"{path} may not be read") from None
+        raise AccessError(f"no permission to read {path}") from None
     except EOFError:
-        raise DataError(f"{path} ends in the middle of what gzip packed") from None
+        raise DataError(f"{path} ends in the middle of gzip data") from None
     except (zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} cannot be unpacked: {error}") from None
+        raise DataError(f"{path} cannot be decompressed: {error}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
-        raise DataError(f"{str(path)!r} can be no file: {error}") from None
+        raise DataError(f"{str(path)!r} cannot be a file: {error}") from None
 
 
 MAX_LINE_BYTES = 128 * 1024 * 1024
-"""Most bytes of a line."""
+"""Maximum bytes of a line."""
 
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None]]:
@@ -137,7 +137,7 @@ def first_line(path: Path) -> str | None:
 
 ZIP_MAGIC = b"PK\x03\x04"
 MAX_MEMBER_BYTES = 128 * 1024 * 1024
-"""Most bytes of one member, decompressed."""
+"""Maximum bytes of one member, decompressed."""
 MAX_COMPRESSION = 200
 """Highest compression ratio of a large member; text never reaches it."""
 UNCHECKED_BYTES = 16 * 1024 * 1024
@@ -170,7 +170,7 @@ class WholeZip:
         try:
             content = self._unpacked(info)
         except NotImplementedError:
-            raise DataError("a member that is packed or locked in a way that is not understood") from None
+            raise DataError("a member with unsupported compression or encryption") from None
         except Exception:  # Each compression method raises its own errors.
             raise DataError("a member that is damaged") from None
         _check(info.compress_size, len(content))
@@ -203,7 +203,7 @@ class TornZip:
         self.names = tuple(self._places)
         if not self.names:
             file.close()
-            raise DataError(f"{path} is a zip file that is damaged")
+            raise DataError(f"{path} is a damaged zip file")
 
     def read(self, name: str) -> bytes:
         place = self._places[name]
@@ -254,7 +254,7 @@ def _inflated(packed: bytes, method: int) -> bytes:
         unpacked = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
         return bytes(unpacked.read(MAX_MEMBER_BYTES + 1))
     if method != zipfile.ZIP_DEFLATED:
-        raise DataError("a member that is packed in a way that is not understood")
+        raise DataError("a member with unsupported compression")
     return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, MAX_MEMBER_BYTES + 1)
 
 
@@ -262,4 +262,4 @@ def _check(packed: int, whole: int) -> None:
     if whole > MAX_MEMBER_BYTES:
         raise DataError(f"a member larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
     if whole > UNCHECKED_BYTES and whole > packed * MAX_COMPRESSION:
-        raise DataError("a member that is packed more tightly than any text is")
+        raise DataError("a member that is compressed more tightly than any text")

@@ -18,13 +18,13 @@ from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_x
 from evalscribe.sources.tau_bench import Tau2Bench, TauBench
 
 SUPPORTED = (
-    "Understood are tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, "
+    "Supported formats: tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, "
     "snapshots of Convex runs, and JSON lines of agent runs or of `evalscribe export`."
 )
 
 
 MAX_KEYS = 64
-"""Most names of an object that are checked."""
+"""Maximum names of an object that are checked."""
 
 
 def open_format(path: Path, overrides: RunOverrides) -> Records:
@@ -39,7 +39,7 @@ def open_format(path: Path, overrides: RunOverrides) -> Records:
         found = {"<": _xml, "[": _listed, "{": _object}.get(begins)
         records = found(path, overrides, text) if found else None
     if records is None:
-        raise DataError(f"{path} {'holds no runs' if begins else 'is empty'}. {SUPPORTED}")
+        raise DataError(f"{path} {'contains no runs' if begins else 'is empty'}. {SUPPORTED}")
     return records
 
 
@@ -48,7 +48,7 @@ def _zipped(path: Path, overrides: RunOverrides) -> Records:
     with closing(open_members(path)) as members:
         if any(name in (HEADER, START) or name.startswith(SAMPLES) for name in members.names):
             return EvalFile(path, overrides)
-    raise DataError(f"{path} is a zip file, but no Inspect log. {SUPPORTED}")
+    raise DataError(f"{path} is a zip file but not an Inspect log. {SUPPORTED}")
 
 
 def _xml(path: Path, overrides: RunOverrides, _: JsonStream) -> Records | None:
@@ -75,7 +75,7 @@ def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
     if "simulations" in names:
         return Tau2Bench(path, overrides)
     if "run" in names and "failedEvals" in names:
-        raise DataError(f"{path} is part of a snapshot: name its folder")
+        raise DataError(f"{path} is part of a snapshot: give its folder")
     return _by_line(path, overrides) or _agent_runs(path, overrides, names, by_line=False)
 
 
@@ -140,7 +140,7 @@ def _below(folder: Path) -> list[Path]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except PermissionError:
-        raise AccessError(f"{folder} may not be read") from None
+        raise AccessError(f"no permission to read {folder}") from None
     found: list[Path] = []
     for entry in entries:
         if entry.name.startswith("."):

@@ -95,7 +95,7 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
 """Fields of the eval's description that are dropped: long, and the same for all samples."""
 LONGEST_KEPT = 2000
-"""Most characters of a header field, which every sample stores."""
+"""Maximum characters of a header field, which every sample stores."""
 Header = Mapping[str, JsonValue]
 
 
@@ -134,7 +134,7 @@ class InspectLog(RecordFile):
     def _record(self, sample: object, run: Run, header: Header, place: str) -> Record | None:
         try:
             if not isinstance(sample, dict) or "id" not in sample:
-                raise DataError("it is no object with an `id`")
+                raise DataError("it is not an object with an `id`")
             where = self._place(sample, run, _object(header.get("eval")), place)
             return inspect_sample.parse_sample(sample, where, self._left_out)
         except RecursionError:
@@ -193,7 +193,7 @@ class EvalFile(InspectLog):
                     yield record
             self._done = 1.0
             if members.torn:
-                raise DataError(f"{self._path} is cut off: {len(samples)} samples could be found")
+                raise DataError(f"{self._path} is truncated: {len(samples)} samples were recovered")
 
     def _header(self, members: WholeZip | TornZip) -> Header:
         for name in (HEADER, START):

@@ -19,10 +19,10 @@ from evalscribe.sources.records import Omissions
 from evalscribe.text import cut
 
 MAX_CONVERSATIONS = 100
-"""Most conversations stored per sample."""
+"""Maximum conversations stored per sample."""
 MAX_MESSAGES = 100_000
-"""Most messages per conversation and in total: a hostile file can refer to the same pool entries repeatedly."""
-_TOO_MANY = "a conversation of a sub-agent, of which the sample has too many or too long ones"
+"""Maximum messages per conversation and in total: a hostile file can refer to the same pool entries repeatedly."""
+_TOO_MANY = "a conversation of a sub-agent, beyond the sample's limits of number and length"
 _NAMING = ("agent", "subtask", "tool", "solver")
 _GRADING = ("scorer", "scorers")
 
@@ -176,7 +176,7 @@ def render_events(events: Sequence[object], left_out: Omissions) -> str:
 
 def _lines(event: object, left_out: Omissions) -> Iterator[str]:
     if not isinstance(event, dict):
-        left_out.add("an event that is no object")
+        left_out.add("an event that is not an object")
         return
     kind = str(event.get("event"))
     if kind in _TELLING:
@@ -187,7 +187,7 @@ def _lines(event: object, left_out: Omissions) -> Iterator[str]:
         return
     if error := event.get("error"):
         yield f"{kind}: {_event_json({'error': _short(error)})}"
-    left_out.add(f"an event `{kind[:40]}` (of the harness, or said by messages)")
+    left_out.add(f"an event `{kind[:40]}` (of the harness, or repeated by messages)")
 
 
 def _short(error: object) -> object:
@@ -256,7 +256,7 @@ def _parsed(text: str) -> float | None:
 
 
 MAX_FIELD = 20_000
-"""Most characters of a metadata field."""
+"""Maximum characters of a metadata field."""
 _ATTACHMENT = "attachment://"
 _ELSEWHERE = frozenset({"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"})
 """Fields that are stored elsewhere than in the metadata."""
@@ -375,7 +375,7 @@ def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out
         return "error"
     main = main_score(next(iter(scores.values()), {}))
     if main is not None and main > 1:
-        left_out.add("a score above 1, which says neither passed nor failed")
+        left_out.add("a score above 1, which means neither passed nor failed")
     if main is None or main > 1:
         return "failed" if sample.get("limit") and not scores else "incomplete"
     return "passed" if main == 1 else "failed"

@@ -23,7 +23,7 @@ ITEM_FIELDS = tuple(Item.model_fields)
 _NAMES = ("key", "split", "cluster")
 _MAY_BE_NULL = ("input", "expected_output")
 _MAY_BE_EMPTY = ("metadata", "events")
-_KINDS = {"dict_type": "no object", "tuple_type": "no list"}
+_KINDS = {"dict_type": "not an object", "tuple_type": "not a list"}
 _HIDDEN = "[redacted:"
 
 
@@ -42,9 +42,9 @@ def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
     describing the problem, without its location.
     """
     if not isinstance(value, dict):
-        raise DataError("no JSON object, so no item")
+        raise DataError("not a JSON object, so not an item")
     if unknown := next((name for name in value if name not in ITEM_FIELDS), None):
-        raise DataError(f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; there is: {', '.join(ITEM_FIELDS)}")
+        raise DataError(f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; fields: {', '.join(ITEM_FIELDS)}")
     kept, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
     try:
         item = Item.model_validate({"key": "", "source": dict(source), **kept})
@@ -73,7 +73,7 @@ def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
     texts = collect_strings(value)
     whole = "\n".join(texts)
     if not _is_text(whole):
-        raise DataError("holds half of a surrogate pair, which is no character")
+        raise DataError("contains half of a surrogate pair, which is not a character")
     hints = find_hints(whole)
     kept = {name: _part(name, part, hints) for name, part in value.items()}
     return kept, 0 if kept == value else _marks(collect_strings(kept)) - _marks(texts)
@@ -84,9 +84,9 @@ def _part(name: str, part: object, hints: Hints) -> object:
         return redact_json(part, hints)
     text = str(part) if isinstance(part, int) and not isinstance(part, bool) else part
     if not isinstance(text, str):
-        raise DataError(f"`{name}` is no text")
+        raise DataError(f"`{name}` is not text")
     if text != prose.name(text):
-        raise DataError(f"`{name}` is no name: one line of 1 to {prose.NAME_LIMIT} characters")
+        raise DataError(f"`{name}` is not a valid name: use one line of 1 to {prose.NAME_LIMIT} characters")
     return redact(text, hints)
 
 
@@ -112,7 +112,7 @@ def _item_error(error: ValidationError) -> str:
 
 
 MAX_ITEM_BYTES = 16 * 1024 * 1024
-"""Most bytes of a line, and so of an item."""
+"""Maximum bytes of a line, and so of an item."""
 TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
@@ -139,7 +139,7 @@ def decode_line(line: bytes | None) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"no UTF-8: byte {line[error.start]:#04x} at {error.start + 1}") from None
+        raise DataError(f"not UTF-8: byte {line[error.start]:#04x} at {error.start + 1}") from None
 
 
 def _line(number: int, held: bytearray, end: bytes) -> bytes:
@@ -148,7 +148,7 @@ def _line(number: int, held: bytearray, end: bytes) -> bytes:
 
 
 MAX_PROBLEMS = 20
-"""Most problems that are stored; all are counted."""
+"""Maximum problems that are stored; all are counted."""
 
 
 class ItemCollector:
@@ -192,7 +192,7 @@ class ItemCollector:
     def _take(self, key: str, number: int) -> None:
         first = self._places.setdefault(key, number)
         if first != number:
-            raise DataError(f"the key {key!r} is that of {self._unit} {first} too")
+            raise DataError(f"the key {key!r} is also used by {self._unit} {first}")
 
     def _keyed(self, item: Item) -> Item:
         """Give a duplicate item's key a suffix: `…-2`."""
@@ -288,7 +288,7 @@ class _Utf8(FileReader):
         try:
             self._check.decode(piece, final=not piece)
         except UnicodeDecodeError:
-            raise DataError(f"{self._name} is no UTF-8") from None
+            raise DataError(f"{self._name} is not UTF-8") from None
         return piece
 
 
@@ -304,7 +304,7 @@ class CsvColumns(Frozen):
     input: tuple[str, ...]
     """Several columns are combined into an object."""
     expected: str | None = None
-    """An empty cell means that nothing is expected."""
+    """An empty cell means that there is no expected output."""
     metadata: tuple[str, ...] = ()
     split: str | None = None
     cluster: str | None = None
@@ -393,7 +393,7 @@ class CsvRows(ItemFile):
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
         for option, name in self._columns.asked:
             if names.count(name) != 1:
-                found = "is there twice" if name in names else "is not there"
+                found = "occurs twice" if name in names else "does not exist"
                 raise UsageError(f"{option} {name!r} {found}; {self._name} has the columns {', '.join(names)}")
         return names
 
@@ -442,7 +442,7 @@ class CsvRows(ItemFile):
         except DataError as error:
             raise DataError(f"column {column!r}: {error}") from None
         if not isinstance(value, list):
-            raise DataError(f"column {column!r} holds no JSON list")
+            raise DataError(f"column {column!r} is not a JSON list")
         return value
 
 
@@ -450,13 +450,13 @@ def _row(header: list[str], cells: list[str]) -> _Row:
     if len(cells) != len(header):
         raise DataError(f"has {pluralise(len(cells), 'cell')}, not {len(header)}")
     if not all(map(is_clean, cells)):
-        raise DataError("no UTF-8, or holds NUL")
+        raise DataError("not UTF-8, or contains NUL")
     return dict(zip(header, cells, strict=True))
 
 
 def _told(error: csv.Error) -> str:
     unclosed = "unexpected end" in str(error) or "field limit" in str(error)
-    return f"no CSV: {error}{' (a quote that is never closed?)' if unclosed else ''}"
+    return f"not CSV: {error}{' (a quote that is never closed?)' if unclosed else ''}"
 
 
 def open_items(path: Path, name: str) -> ItemFile:

@@ -23,7 +23,7 @@ TIMEOUT = 180.0
 """Time limit of one call, in seconds."""
 AT_ONCE = 4
 MOST_WARNINGS = 100
-"""Most lines of standard output that are tried as the start of the result."""
+"""Maximum lines of standard output that are tried as the start of the result."""
 _DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
 """Lines on standard error, by npm, Node or the tool, that are not part of the reason."""
@@ -77,17 +77,17 @@ def open_npx(
 def _require_convex(folder: Path) -> None:
     """Require the package `convex`: without it, npx would download any package of that name."""
     if not folder.is_dir():
-        raise UsageError(f"--convex-dir {folder} is no folder")
+        raise UsageError(f"--convex-dir {folder} is not a folder")
     package = folder / "package.json"
     if not package.is_file():
-        raise UsageError(f"{folder} has no package.json: --convex-dir names the folder in which `npx convex run` works")
+        raise UsageError(f"{folder} has no package.json: --convex-dir must be the folder where `npx convex run` works")
     try:
         said = parse_json(package.read_bytes())
     except (OSError, DataError):
-        raise UsageError(f"{package} cannot be read: --convex-dir names a folder with a package.json") from None
+        raise UsageError(f"{package} cannot be read: --convex-dir must be a folder with a package.json") from None
     tables = [said.get(name) for name in _DEPENDENCIES] if isinstance(said, dict) else []
     if not any(isinstance(table, dict) and "convex" in table for table in tables):
-        raise UsageError(f"{package} does not list `convex`: --convex-dir names the folder in which it is used")
+        raise UsageError(f"{package} does not list `convex`: --convex-dir must be a folder that uses it")
     installed = (parent / "node_modules" / "convex" for parent in (folder.resolve(), *folder.resolve().parents))
     if not any(path.is_dir() for path in installed):
         raise UsageError(f"`convex` is not installed in {folder}\nrun `npm install` (or `bun install`) there first")

@@ -19,7 +19,7 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import FileReader
 
 MAX_PHRASES = 200
-"""Most phrases that are counted: a hostile file can have a different problem in each of a million records."""
+"""Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
 MORE = "something else"
 
 
@@ -78,7 +78,7 @@ class RecordFile(ABC):
 
 
 MAX_NAME_IN_ID = 80
-"""Most characters of a name that an id contains unchanged."""
+"""Maximum characters of a name that an id contains unchanged."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 

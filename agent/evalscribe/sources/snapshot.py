@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
-"""Most bytes of a file; a deployment's answers are limited to 16 MiB before escaping."""
+"""Maximum bytes of a file; a deployment's answers are limited to 16 MiB before escaping."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
@@ -55,12 +55,12 @@ class SnapshotWriter:
         """Prepare the folder. Raises `UsageError` if it holds another run or is not a folder."""
         self._folder = folder
         if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{folder} is a file: name a new folder")
+            raise UsageError(f"{folder} is a file: give a new folder")
         if (folder / DEBUG).is_symlink():
-            raise UsageError(f"{folder / DEBUG} leads elsewhere: name a new folder")
+            raise UsageError(f"{folder / DEBUG} points outside the folder: give a new folder")
         held = _held_run(folder)
         if held not in (None, run_id):
-            raise UsageError(f"{folder} holds run {held}, not {run_id}: name a new folder")
+            raise UsageError(f"{folder} contains run {held}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
         """Write one eval; for an unreadable one the reason is stored, so that reading the snapshot gives the same
@@ -82,7 +82,7 @@ def _held_run(folder: Path) -> str | None:
         summary = require_object(_read_summary(folder.resolve(), folder), SUMMARY)
         return optional_text_field(require_object(summary.get("run"), "`run`"), "_id") or "without an id"
     except DataError as error:
-        raise UsageError(f"{folder} holds an unreadable {SUMMARY} ({error}): name a new folder") from None
+        raise UsageError(f"{folder} contains an unreadable {SUMMARY} ({error}): give a new folder") from None
 
 
 def _read_summary(root: Path, folder: Path) -> object:
@@ -90,9 +90,9 @@ def _read_summary(root: Path, folder: Path) -> object:
     try:
         return parse_json(_read(path, root))
     except FileNotFoundError:
-        raise NotFoundError(f"{folder} is no snapshot of a run: it has no {SUMMARY}") from None
+        raise NotFoundError(f"{folder} is not a snapshot of a run: it has no {SUMMARY}") from None
     except PermissionError:
-        raise AccessError(f"{folder / SUMMARY} may not be read") from None
+        raise AccessError(f"no permission to read {folder / SUMMARY}") from None
     except (OSError, DataError) as error:
         raise DataError(f"{folder / SUMMARY}: {_reason(error)}") from None
 
@@ -115,12 +115,12 @@ def _debug_name(eval_id: str) -> str:
 def _read(path: Path, root: Path) -> bytes:
     """Read a regular file inside `root`, of bounded size, without blocking on a pipe."""
     if not path.resolve().is_relative_to(root):
-        raise DataError("a symbolic link leads out of the snapshot")
+        raise DataError("a symbolic link points outside the snapshot")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise DataError("no regular file")
+            raise DataError("not a regular file")
         if status.st_size > LARGEST:
             raise DataError(f"larger than {LARGEST // 1024 // 1024} MiB")
         return file.read()
@@ -155,7 +155,7 @@ class StoredSource:
     async def run(self) -> Run:
         run = self._store.get_run(self._run_id)
         if run is None:
-            raise NotFoundError(f"there is no run {self._run_id} in the store")
+            raise NotFoundError(f"run {self._run_id} not found in the store")
         return run
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:

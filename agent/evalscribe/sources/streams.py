@@ -17,7 +17,7 @@ from evalscribe.sources.files import CHUNK_BYTES, FileReader
 
 
 MAX_VALUE_CHARS = 128 * 1024 * 1024
-"""Most characters of one value."""
+"""Maximum characters of one value."""
 MAX_INT_DIGITS = 18
 _SPACE = " \t\r\n"
 _CUT = 16
@@ -43,7 +43,7 @@ def decode_json(text: str) -> object:
     except RecursionError:
         raise DataError("JSON nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise DataError(f"no valid JSON: {error.msg} at character {error.pos + 1}") from None
+        raise DataError(f"invalid JSON: {error.msg} at character {error.pos + 1}") from None
 
 
 class JsonStream:
@@ -83,7 +83,7 @@ class JsonStream:
                 value, end = self._values.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 if not (self._may_go_on(error) and self._more(len(self._text) - self._at)):
-                    raise self.wrong(f"no valid JSON: {error.msg}", error.pos) from None
+                    raise self.wrong(f"invalid JSON: {error.msg}", error.pos) from None
                 continue
             except RecursionError:
                 raise self.wrong("JSON nested too deeply") from None
@@ -112,7 +112,7 @@ class JsonStream:
         while True:
             name = self.value()
             if not isinstance(name, str):
-                raise self.wrong("a name was expected")
+                raise self.wrong("expected a name")
             self._take(":")
             yield name
             if self._take(",}") == "}":
@@ -129,7 +129,7 @@ class JsonStream:
     def end(self) -> None:
         """Check that nothing follows. Raises `DataError` otherwise."""
         if self.peek():
-            raise self.wrong("more follows after the end")
+            raise self.wrong("unexpected content after the end")
 
     def wrong(self, what: str, at: int | None = None) -> DataError:
         return DataError(f"{self._where}: {what} at character {self._before + (self._at if at is None else at) + 1:,}")
@@ -140,7 +140,7 @@ class JsonStream:
     def _take(self, wanted: str) -> str:
         found = self.peek()
         if not found or found not in wanted:
-            raise self.wrong(f"{' or '.join(map(repr, wanted))} was expected")
+            raise self.wrong(f"expected {' or '.join(map(repr, wanted))}")
         self._at += 1
         return found
 
@@ -164,7 +164,7 @@ class JsonStream:
 
 MAX_XML_DEPTH = 50
 MAX_XML_TEXT = 16 * 1024 * 1024
-"""Most characters of one element's text."""
+"""Maximum characters of one element's text."""
 
 
 class StartTag(NamedTuple):
@@ -189,7 +189,7 @@ def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
     except expat.ExpatError as error:
         yield from handler.taken()
         told = expat.ErrorString(error.code)
-        raise DataError(f"{where}: no valid XML at line {error.lineno}, column {error.offset + 1}: {told}") from None
+        raise DataError(f"{where}: invalid XML at line {error.lineno}, column {error.offset + 1}: {told}") from None
     yield from handler.taken()
 
 
@@ -228,7 +228,7 @@ class _Handler:
         self._events.append(EndTag(tag, clean_text("".join(self._texts.pop()))))
 
     def _refuse(self, *_: object) -> None:
-        raise self._wrong("a document type or entity is declared, which no report of tests needs")
+        raise self._wrong("a document type or entity is declared, which test reports do not need")
 
     def _wrong(self, what: str) -> DataError:
         return DataError(f"{self._where}: {what} at line {self.parser.CurrentLineNumber}")

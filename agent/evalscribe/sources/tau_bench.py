@@ -86,7 +86,7 @@ def _is_answer(message: _Message) -> bool:
 
 
 MAX_SHOWN = 160
-"""Most characters of a value in an error."""
+"""Maximum characters of a value in an error."""
 _REFUSED = re.compile(r"error\b", re.IGNORECASE)
 _Named = Mapping[str, JsonValue]
 
@@ -234,12 +234,12 @@ class TauBench(RecordFile):
     def _record(self, entry: object, number: int, run: Run, known: "_Known") -> Record | None:
         place = f"[{number}]"
         if not isinstance(entry, dict) or "task_id" not in entry:
-            self._left_out.add("an entry that is no object with a `task_id`", place)
+            self._left_out.add("an entry that is not an object with a `task_id`", place)
             return None
         try:
             return _record(cast(_Entry, records.safe_json(entry)), run, known, self._left_out, place)
         except DataError as error:
-            self._left_out.add(f"an entry that cannot be kept: {error}", place)
+            self._left_out.add(f"an entry that cannot be stored: {error}", place)
             return None
 
 
@@ -403,7 +403,7 @@ def _missing(entry: _Entry, info: _Entry, task: _Entry) -> tuple[str, ...]:
     if not entry.get("traj"):
         missing.append("there is no trajectory")
     if not task:
-        missing.append("the file does not hold the task")
+        missing.append("the file does not contain the task")
     if "error" not in info and not info.get("reward_info"):
         missing.append("the conversation was not graded")
     return tuple(missing)

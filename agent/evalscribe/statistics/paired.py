@@ -17,7 +17,7 @@ NONE = Fraction(0)
 
 
 class Task(NamedTuple):
-    """What both sides reached in one task, trial by trial; at least one trial each."""
+    """Outcomes of one task on both sides, by trial; at least one trial each."""
 
     base: tuple[Fraction, ...]
     candidate: tuple[Fraction, ...]

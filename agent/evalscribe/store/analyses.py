@@ -34,7 +34,6 @@ from evalscribe.store.database import Database, open_database, pack
 from evalscribe.store.errors import unstorable
 from evalscribe.store.statements import StoredJson, by_key, matching, unless_there, upsert, without_nul
 from evalscribe.store.tables import documents, evals, runs, steps, texts, transcripts
-from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import evidence as table
 
 FAILED = ("failed", "error")
@@ -215,16 +214,14 @@ _EVIDENCE = TypeAdapter[Evidence | UnreadableEvidence](Evidence | UnreadableEvid
 _PUT_EVIDENCE = upsert(table)
 # In one statement, so that no other process can replace the evidence in between.
 _GET = (
-    select(table.c.body, document_rows.c.number, document_rows.c.role, document_rows.c.path, texts.c.body.label("text"))
+    select(table.c.body, documents.c.number, documents.c.role, documents.c.path, texts.c.body.label("text"))
     .outerjoin(
-        document_rows,
-        (document_rows.c.run_id == table.c.run_id)
-        & (document_rows.c.eval_id == table.c.eval_id)
-        & (document_rows.c.number < 0),
+        documents,
+        (documents.c.run_id == table.c.run_id) & (documents.c.eval_id == table.c.eval_id) & (documents.c.number < 0),
     )
-    .outerjoin(texts, texts.c.digest == document_rows.c.digest)
+    .outerjoin(texts, texts.c.digest == documents.c.digest)
     .where(table.c.run_id == bindparam("run_id"), table.c.eval_id == bindparam("eval_id"))
-    .order_by(document_rows.c.number)
+    .order_by(documents.c.number)
 )
 
 
@@ -337,7 +334,7 @@ _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
 
 class _Sightings(RootModel[tuple[FailureFingerprint, ...]]):
-    """All of a run."""
+    """All rows of a run."""
 
 
 _SIGHTINGS = TypeAdapter(_Sightings)

@@ -72,7 +72,7 @@ class CollectionStore:
             elif row["name"] != collection.name:
                 raise UsageError(
                     f"the id {collection.id!r} is taken by a collection named {row['name']!r}.\n"
-                    "Choose another one, or give none and get a new one."
+                    "Choose another id, or omit it to get a new one."
                 )
 
     def collections(self) -> tuple[Collection, ...]:
@@ -94,8 +94,8 @@ class CollectionStore:
             held = _held(connection, collection_id)
             if held:
                 raise UsageError(
-                    f"collection {collection_id!r} is not empty, it has {held}.\n"
-                    "Only runs can be taken out; a collection with rubrics, label sets or result sets stays."
+                    f"collection {collection_id!r} is not empty: it has {held}.\n"
+                    "Only runs can be removed; a collection with rubrics, label sets or result sets is kept."
                 )
             connection.execute(_REMOVE, {"of_id": collection_id})
 
@@ -122,7 +122,7 @@ class CollectionStore:
             row = _first(connection, _LATEST, **key)
             if row is None:
                 there = [one["id"] for one in _rows(connection, _ALL_LATEST, collection_id=collection_id)]
-                raise _missing(f"no rubric {rubric_id!r} in collection {collection_id!r}", there)
+                raise _missing(f"rubric {rubric_id!r} in collection {collection_id!r}", there)
             if version is not None:
                 row = _numbered(connection, row, version)
             return self._rubric(row)
@@ -142,12 +142,12 @@ class CollectionStore:
                 row = {"collection_id": collection_id, "id": labels.id, "body": pack(labels)}
                 connection.execute(insert(_label_sets), row)
             elif there[labels.id] != labels:
-                raise UsageError(f"label set {labels.id!r} is there and differs.\nGive the new one another id.")
+                raise UsageError(f"label set {labels.id!r} already exists with other content.\nUse another id.")
 
     def label_set(self, collection_id: str, label_set_id: str) -> LabelSet:
         there = {labels.id: labels for labels in self.label_sets(collection_id)}
         if label_set_id not in there:
-            raise _missing(f"no label set {label_set_id!r} in collection {collection_id!r}", there)
+            raise _missing(f"label set {label_set_id!r} in collection {collection_id!r}", there)
         return there[label_set_id]
 
     def label_sets(self, collection_id: str) -> tuple[LabelSet, ...]:
@@ -179,7 +179,7 @@ class CollectionStore:
 def require_collection(connection: Connection, collection_id: str) -> None:
     if _first(connection, _COLLECTION, id=collection_id) is None:
         there = [row["id"] for row in _rows(connection, _COLLECTIONS)]
-        raise _missing(f"no collection {collection_id!r}", there)
+        raise _missing(f"collection {collection_id!r}", there)
 
 
 def _held(connection: Connection, collection_id: str) -> str:
@@ -194,7 +194,7 @@ def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMa
     # The number is arbitrary, and SQLite takes 64 bits.
     row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
     if row is None:
-        raise _missing(f"no version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])
+        raise _missing(f"version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])
     return row
 
 
@@ -218,4 +218,4 @@ def _rows(connection: Connection, statement: Select[Any], **values: object) -> S
 
 
 def _missing(what: str, there: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"there is {what}; there is: {join_first(list(there), MOST_NAMES) or 'none yet'}")
+    return NotFoundError(f"{what} not found; available: {join_first(list(there), MOST_NAMES) or 'none yet'}")

@@ -92,9 +92,9 @@ def json_of(value: object, what: str) -> str:
         text = _ENCODER.encode(value)
         text.encode()
     except UnicodeEncodeError:
-        reason = "a text in it holds half a character (a lone surrogate)"
+        reason = "it contains an invalid character (a lone surrogate)"
     except ValueError:
-        reason = "a number in it is not finite, or of more digits than can be read"
+        reason = "it contains a number that is not finite or has too many digits"
     except RecursionError:
         reason = "it is nested too deeply"
     else:

@@ -99,7 +99,7 @@ def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
         what = (
             "is empty" if not numbers else "has no readable revision" if len(numbers) == 1 else "has several revisions"
         )
-        raise place.damaged(f"its version table {revisions.name} {what}, so its form is not known")
+        raise place.damaged(f"its version table {revisions.name} {what}, so its revision is unknown")
 
 
 def _upgrade(connection: Connection, place: DatabasePlace) -> None:
@@ -115,7 +115,7 @@ def _upgrade(connection: Connection, place: DatabasePlace) -> None:
     except CommandError as error:
         raise DataError(
             f"the store {place.shown} was written by a newer evalscribe ({error}).\n"
-            "Upgrade evalscribe, or work in another folder; nothing in the store was changed."
+            "Upgrade evalscribe, or use another folder; nothing in the store was changed."
         ) from error
 
 
@@ -151,7 +151,8 @@ def open_database(place: Path | str) -> "Database":
 
 
 def damage() -> DataError | None:
-    """Return the damage of a store that this process has opened, to tell damage from a bug; None if there is none.
+    """Return the damage of a store that this process has opened, to distinguish damage from a bug; None if there is
+    none.
 
     The store that was opened last is examined first: a process that serves many calls may have opened others before.
     """
@@ -176,8 +177,8 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees the database as it is at its first statement.
 
-        Reading raises if another process has taken over a lock. Writing is never refused for that, since what is
-        written may have been paid for.
+        Reading raises if another process has taken over a lock. Writing is never refused for that reason, since the
+        data may have been paid for.
         """
         with self.place.explained(), self.readable(), self._engine.connect() as connection:
             self.place.check()

@@ -55,7 +55,7 @@ class DraftItems:
     """Items for a draft, converted into rows before anything is locked."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        """Convert items; the last with a key counts. Raises `DataError` naming an item that cannot be stored."""
+        """Convert items; the last one with a key is used. Raises `DataError` naming an item that cannot be stored."""
         self._texts = Texts()
         self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
@@ -68,7 +68,7 @@ class DraftItems:
 
     def _row(self, item: Item) -> dict[str, Any]:
         if "\x00" in item.key:
-            raise DataError(f"item {item.key!r} cannot be stored: its key holds NUL")
+            raise DataError(f"item {item.key!r} cannot be stored: its key contains NUL")
         text = json_of(item.model_dump(mode="json", exclude={"source"}), f"item {item.key!r}")
         return {
             "item_key": item.key,
@@ -180,7 +180,7 @@ class DatasetStore:
         with self._database.writing() as connection:
             digests = tuple(connection.scalars(_CONTENTS, {"of": dataset_id}))
             if not digests:
-                raise UsageError("the draft has no items: there is nothing to publish.\nPut some in first.")
+                raise UsageError("the draft has no items to publish.\nAdd some first.")
             version_id = DatasetVersion.id_of(dataset_id, digests)
             if (row := first_row(connection, _VERSION, id=version_id)) is not None:
                 return _version(row)
@@ -246,7 +246,7 @@ def _freeze(connection: Connection, version: DatasetVersion) -> None:
 def _required(connection: Connection, version_id: str) -> RowMapping:
     row = first_row(connection, _VERSION, id=version_id)
     if row is None:
-        raise UsageError(f"there is no version {version_id} of a dataset")
+        raise UsageError(f"dataset version {version_id} not found")
     return row
 
 

@@ -37,23 +37,23 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise write_error(f"the store {path} cannot be used", error, _ADVICE) from error
 
 
-_ADVICE = "Make its folder writable, or work in another one."
+_ADVICE = "Make its folder writable, or use another one."
 
 
 def damaged(path: Path, what: str) -> DataError:
     return DataError(
         f"the store {path} is damaged: {what}.\n"
-        "Move it away and start again: reports are not in it, evidence and verdicts are fetched and asked anew;\n"
-        "versions of rubrics begin again at 1."
+        "Move it away and start again: it contains no reports, and evidence and verdicts will be fetched again;\n"
+        "rubric versions restart at 1."
     )
 
 
 def write_refused(shown: str, words: str) -> DataError:
-    return DataError(f"the store {shown} refuses: {words}.\nNothing was changed.")
+    return DataError(f"the store {shown} refused: {words}.\nNothing was changed.")
 
 
 def unstorable() -> DataError:
-    return DataError("this cannot be stored: a text in it holds half a character (a lone surrogate)")
+    return DataError("this cannot be stored: it contains an invalid character (a lone surrogate)")
 
 
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
@@ -61,7 +61,7 @@ def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
     if name == NEVER:
         return write_refused(str(path), str(error))
     if name.startswith(FOR_NOW):
-        return UnavailableError(f"the store {path} does not answer: {error}.\nNothing is lost: {_next(path)}.")
+        return UnavailableError(f"the store {path} did not respond: {error}.\nNothing is lost: {_next(path)}.")
     if name.startswith(NO_PERMISSION):
         return AccessError(f"the store {path} cannot be used: {error}.\n{_ADVICE}")
     return damaged(path, str(error))
@@ -78,4 +78,4 @@ def _next(path: Path) -> str:
 
 def overdue(timeout_s: float) -> EvalscribeError:
     """Return the error of a query that was stopped after `timeout_s` seconds."""
-    return UnavailableError(f"the query did not end within {timeout_s:g} s: ask for less, or give it more time")
+    return UnavailableError(f"the query did not end within {timeout_s:g} s: query less data, or raise the timeout")

@@ -233,7 +233,7 @@ class ExperimentRunStore:
             found = [_run(one) for one in ([row] if row is not None else _beginning(connection, named))]
         if len(found) > 1:
             ids = ", ".join(one.id for one in found)
-            raise UsageError(f"several runs begin with {named!r}: {ids}.\nGive more of the id.")
+            raise UsageError(f"several runs begin with {named!r}: {ids}.\nUse a longer prefix.")
         return found[0] if found else None
 
     def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
@@ -404,7 +404,7 @@ class ExperimentRunStore:
             connection.execute(_CHANGE.values(**values), {"of_id": run_id})
             row = first_row(connection, _RUN, id=run_id)
             if row is None:
-                raise NotFoundError(f"there is no run {run_id!r} of an experiment")
+                raise NotFoundError(f"run {run_id!r} not found")
             return _run(row)
 
 

@@ -83,4 +83,4 @@ def _holder(descriptor: int) -> str | None:
 def busy(run_id: str, holder: str | None) -> str:
     """Render the error message for a run that is locked."""
     who = holder or "another process"
-    return f"run {run_id} is being analysed already, by {who}.\nWait for it, or end that process and start again."
+    return f"run {run_id} is already being analysed by {who}.\nWait for it, or end that process and try again."

@@ -45,15 +45,17 @@ def find_version(versions: Sequence[V], named: str) -> V | None:
 def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundError:
     """Return the error for an unknown version. `of`: such as `prompt answer`. `versions` must not be empty."""
     there = join_last([f"{one.number} ({one.id})" for one in versions], MOST_NAMED)
-    return NotFoundError(f"{of} has no version {named!r}; there is: {there}")
+    return NotFoundError(f"{of} has no version {named!r}; versions: {there}")
 
 
 def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
     """Return the error for an unknown name. `there`: names, the newest last; `maker`: the command that creates one."""
     known = (
-        f"there is: {join_last(there, MOST_NAMED)}" if there else f"there is none yet: `evalscribe {maker}` makes one"
+        f"available: {join_last(there, MOST_NAMED)}"
+        if there
+        else (f"there is none yet; create one with `evalscribe {maker}`")
     )
-    return NotFoundError(f"there is no {what} {named[:80]!r}{_of_another(what, named)}; {known}")
+    return NotFoundError(f"{what} {named[:80]!r}{_of_another(what, named)} not found; {known}")
 
 
 def kind_of(named: str) -> str | None:
@@ -65,7 +67,7 @@ def kind_of(named: str) -> str | None:
 def _of_another(what: str, named: str) -> str:
     """Explain that the id belongs to another kind of object."""
     kind = kind_of(named)
-    return f", which looks like the id of {kind}" if kind and kind.partition(" ")[2] != what else ""
+    return f" (which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
 
 
 def find_dataset(datasets: "DatasetStore", named: str) -> Dataset:
@@ -83,13 +85,11 @@ def find_dataset_version(datasets: "DatasetStore", dataset: Dataset | None, name
     if dataset is None:
         if version := datasets.version(named):
             return version
-        raise NotFoundError(
-            f"there is no version {named!r} of any dataset; `evalscribe datasets versions list NAME` shows their ids"
-        )
+        raise NotFoundError(f"dataset version {named!r} not found; `evalscribe datasets versions list NAME` lists ids")
     versions = datasets.versions(dataset.id)
     if version := find_version(versions, named):
         return version
     if not versions:
-        makes = f"`evalscribe datasets publish {dataset.name}` makes one"
-        raise NotFoundError(f"dataset {dataset.name} has no version {named!r}; nothing was published yet: {makes}")
+        makes = f"publish one with `evalscribe datasets publish {dataset.name}`"
+        raise NotFoundError(f"dataset {dataset.name} has no version {named!r}; nothing has been published yet: {makes}")
     raise version_not_found(f"dataset {dataset.name}", named, versions)

@@ -72,7 +72,7 @@ def _without_state(shown: str, error: BaseException | None, words: str) -> Evals
     """Translate an error by its words, some in the server's language: libpq has no SQLSTATE before it connects."""
     connection = getattr(error, "pgconn", None)
     if "database" in words and "does not exist" in words:
-        return NotFoundError(f"there is no such database: {shown}.\nMake it on that server: createdb NAME.")
+        return NotFoundError(f"database {shown} does not exist.\nCreate it on that server: createdb NAME.")
     if any(word in words for word in REFUSED) or (connection and connection.needs_password):
         return _refused(shown, words)
     return _gone(shown, words)
@@ -80,13 +80,13 @@ def _without_state(shown: str, error: BaseException | None, words: str) -> Evals
 
 def _refused(shown: str, words: str) -> AccessError:
     return AccessError(
-        f"the store {shown} refuses: {words}.\n"
-        "A password is set in EVALSCRIBE_STORE_URL; PGPASSWORD and ~/.pgpass are for an address of the environment's."
+        f"the store {shown} refused access: {words}.\nSet a password in EVALSCRIBE_STORE_URL; PGPASSWORD and "
+        "~/.pgpass are used only if the address comes from the environment."
     )
 
 
 def _gone(shown: str, words: str) -> UnavailableError:
-    return UnavailableError(f"the store {shown} does not answer: {words}.\nNothing is lost: try again.")
+    return UnavailableError(f"the store {shown} did not respond: {words}.\nNothing is lost: try again.")
 
 
 def _words(error: BaseException | None) -> str:
@@ -130,7 +130,7 @@ class ServerLock:
             raise
 
     def holder(self) -> str | None:
-        """Return the other holder; None if it is gone, or its name is not ours."""
+        """Return the other holder; None if it is gone, or its name is not one of ours."""
         signed = _HOLDER.fullmatch(self._holding() or "")
         if signed is None:
             return None
@@ -144,8 +144,8 @@ class ServerLock:
                 self.mine = self._taken_again()
             if not self.mine:
                 raise UnavailableError(
-                    f"the connection to the store broke, and meanwhile {self.holder() or 'another process'} began "
-                    f"with the same ({self.name}).\nEverything answered until then is stored; wait for that process."
+                    f"the connection to the store broke, and {self.holder() or 'another process'} has started "
+                    f"the same work meanwhile ({self.name}).\nAll answers so far are stored; wait for that process."
                 )
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ GONE_HERE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count
 """The same for a silent server, seen from here; the last is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
-"""Seconds to wait for a server that answered before, such as during a restart: what is to be stored was paid for."""
+"""Seconds to wait for a server that answered before, such as during a restart: the data was paid for."""
 _BY_CODE_POINT = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
@@ -245,7 +245,7 @@ def server_at(url: str) -> "DatabaseServer":
     try:
         options(url)
     except psycopg.ProgrammingError:
-        raise UsageError("the store's address cannot be read: it is postgresql://USER@HOST/DATABASE") from None
+        raise UsageError("the store's address is invalid: use postgresql://USER@HOST/DATABASE") from None
     return DatabaseServer(url)
 
 
@@ -280,15 +280,14 @@ class DatabaseServer:
 
     def damaged(self, what: str) -> DataError:
         return DataError(
-            f"the store {self.shown} is damaged: {what}.\n"
-            "Restore it, or start again with a new database: reports are not in it, evidence and verdicts are fetched "
-            "and asked anew."
+            f"the store {self.shown} is damaged: {what}.\nRestore it, or start again with a new database: it contains "
+            "no reports, and evidence and verdicts will be fetched and requested again."
         )
 
     def foreign(self) -> DataError:
         return DataError(
-            f"the database {self.shown} has tables of another program, and was left as it is.\n"
-            "Make one for evalscribe alone: createdb NAME."
+            f"the database {self.shown} has tables of another program and was not changed.\n"
+            "Create a separate one for evalscribe: createdb NAME."
         )
 
     @contextmanager
@@ -388,9 +387,11 @@ class _Patient:
 def _check(connection: psycopg.Connection) -> None:
     info = connection.info
     if info.server_version < OLDEST * 10_000:
-        raise UnavailableError(f"the store is on Postgres {info.server_version // 10_000}; {OLDEST} or newer is needed")
+        raise UnavailableError(
+            f"the store is on Postgres {info.server_version // 10_000}; {OLDEST} or newer is required"
+        )
     if info.parameter_status("server_encoding") != "UTF8":
-        raise DataError("the store's database is not in UTF-8: make one with createdb --encoding=UTF8 NAME")
+        raise DataError("the store's database is not in UTF-8: create one with createdb --encoding=UTF8 NAME")
 
 
 def _wait_for_turn(connection: Connection, what: str) -> None:

@@ -146,7 +146,7 @@ def _cell(value: Any) -> JsonValue:
         raise UsageError("the query failed: value out of range: overflow")
     if value is None or isinstance(value, bool | int | float | str):
         return cut(value) if isinstance(value, str) and len(value) > LONGEST_CELL else value
-    raise UsageError("the query failed: a column holds no text")
+    raise UsageError("the query failed: a column does not contain text")
 
 
 def _server_message(error: psycopg.Error) -> str:

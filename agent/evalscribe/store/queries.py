@@ -27,7 +27,7 @@ class SqliteTables:
     def __init__(self, path: Path, grace_s: float = GRACE_S) -> None:
         """Open the tables. Raises `NotFoundError` if there is no database."""
         if not path.is_file():
-            raise NotFoundError(f"there is no store {path}: nothing was imported or analysed here yet")
+            raise NotFoundError(f"store {path} does not exist: nothing has been imported or analysed here yet")
         self._path = path
         self._grace_s = grace_s
 
@@ -76,7 +76,7 @@ def _error(told: Mapping[str, Any], timeout_s: float) -> EvalscribeError:
     if told["error"] == "overdue":
         return overdue(timeout_s)
     if told["error"] == "unavailable":
-        return UnavailableError(f"{told['message']}: ask for less, or for fewer rows at once")
+        return UnavailableError(f"{told['message']}: query less data, or fewer rows at once")
     return UsageError(f"the query failed: {told['message']}")
 
 

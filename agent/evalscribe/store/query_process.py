@@ -341,7 +341,7 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Names in the statement's own WITH, which SQLite reports where only rows are counted; no table is called so."""
+"""Names in the statement's own WITH, which SQLite reports where only rows are counted; no table has such a name."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
 ALLOWED_FUNCTIONS = NAMES | _words(
@@ -353,7 +353,7 @@ ALLOWED_FUNCTIONS = NAMES | _words(
 
 
 def cut(text: str) -> str:
-    """Return the beginning of a value that is too long, with a note."""
+    """Return the start of a value that is too long, with a note."""
     return f"{text[:LONGEST_CELL]}… (cut: {len(text):,} characters in all)"
 
 
@@ -442,7 +442,7 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise sqlite3.DataError("value out of range: overflow")
     if isinstance(value, bytes):
-        raise sqlite3.DataError("a column holds no text")
+        raise sqlite3.DataError("a column does not contain text")
     if isinstance(value, str) and len(value) > LONGEST_CELL:
         return cut(value)
     return value

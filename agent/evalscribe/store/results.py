@@ -106,7 +106,7 @@ class ResultSetStore:
         with self._database.claimed(f"results-{result_set_id}") as mine:
             if not mine:
                 raise UnavailableError(
-                    "another process is asking for this result set already.\nWait for it, or end it and start again."
+                    "another process is already working on this result set.\nWait for it, or end it and try again."
                 )
             yield
 

@@ -202,7 +202,7 @@ class DatabaseFile:
 
     def foreign(self) -> DataError:
         return DataError(
-            f"{self.path} is no store of evalscribe, and was left as it is.\nMove it away and start again."
+            f"{self.path} is not a store of evalscribe and was not changed.\nMove it away and start again."
         )
 
     @contextmanager
@@ -234,12 +234,12 @@ class DatabaseFile:
         return find_damage(self.path)
 
     def check(self) -> None:
-        """Raise `UnavailableError` if the database file was removed: what is written into it is lost.
+        """Raise `UnavailableError` if the database file was removed: further writes would be lost.
 
-        The kernel takes no lock away from a live process.
+        The kernel does not take a lock away from a live process.
         """
         if not self.path.exists():
-            raise UnavailableError(f"{self.path} was removed while it was worked with: nothing more can be kept.")
+            raise UnavailableError(f"{self.path} was removed while in use: nothing more can be stored.")
 
 
 def _make(folder: Path) -> None:
@@ -259,7 +259,9 @@ def _make(folder: Path) -> None:
 def _refuse_link(path: Path) -> None:
     """Refuse a symbolic link: whoever made the folder may have planted a link to a file that is not the store's."""
     if path.is_symlink():
-        raise AccessError(f"{path} is a symbolic link, which may lead anywhere: the store is not used.\nRemove it.")
+        raise AccessError(
+            f"{path} is a symbolic link, which may point anywhere, so the store is not used.\nRemove the link."
+        )
 
 
 def _tune(connection: DBAPIConnection, _record: object) -> None:

@@ -19,14 +19,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 HEAD = "0010"
-"""Newest revision; a test holds it against the scripts."""
+"""Newest revision; a test compares it with the scripts."""
 
 metadata = MetaData()
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """Text on SQLite. Users read these columns in SQL."""
 
 JSON_OR_NULL = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-"""What is not there is null to SQL too."""
+"""JSON column in which a missing value is NULL to SQL too."""
 
 revisions = Table("alembic_version", MetaData(), Column("version_num", String, primary_key=True))
 
@@ -46,8 +46,11 @@ runs = Table(
     Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the run as its source tells of it, without its failures, which are rows of `evals`. `recorded` is how many
-of these were imported: once they are as many as the source counts, the counts are theirs, until then the source's."""
+"""`body` is the run as its source describes it, without its failures, which are rows of `evals`.
+
+`recorded` is how many of these were imported: once all evals that the source counts are imported, the counts are
+theirs; until then they are the source's.
+"""
 
 evals = Table(
     "evals",
@@ -72,7 +75,7 @@ evals = Table(
     Index("evals_by_id", "eval_id"),
     Index("evals_in_order", "run_id", "number"),
 )
-"""`number` keeps the source's order; `digest` is null where the eval was not imported, but listed as a failure."""
+"""`number` keeps the source's order; `digest` is null if the eval was not imported but only listed as a failure."""
 
 steps = Table(
     "steps",
@@ -84,7 +87,7 @@ steps = Table(
     Column("status", String, nullable=False),
     Column("error", Text),
 )
-"""Of imported evals; those of a failure that was only listed are in its evidence."""
+"""Steps of imported evals; those of a failure that was only listed are in its evidence."""
 
 transcripts = Table(
     "transcripts",
@@ -108,8 +111,10 @@ documents = Table(
     Column("path", String, nullable=False),
     Column("digest", String, nullable=False, index=True),
 )
-"""What is known of an eval. `number` counts from 0 what was imported with it; what was gathered as its evidence ends
-at -1, so that neither touches the other."""
+"""Documents of an eval.
+
+`number` counts from 0 for imported documents; those gathered as evidence end at -1, so that the two do not collide.
+"""
 
 texts = Table(
     "texts",
@@ -117,7 +122,7 @@ texts = Table(
     Column("digest", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Texts of documents by their content id, each kept once."""
+"""Texts of documents by their content id, each stored once."""
 
 collection_runs = Table(
     "collection_runs",
@@ -126,7 +131,7 @@ collection_runs = Table(
     Column("run_id", String, primary_key=True),
     Column("number", Integer, nullable=False),
 )
-"""Which runs a collection has, in the order they were added."""
+"""The runs of a collection, in the order they were added."""
 
 evidence = Table(
     "evidence",
@@ -136,8 +141,10 @@ evidence = Table(
     Column("digest", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the evidence without its documents, which are rows of `documents`. Where the evidence is unreadable,
-`digest` is null and `body` is the reason."""
+"""`body` is the evidence without its documents, which are rows of `documents`.
+
+If the evidence is unreadable, `digest` is null and `body` is the reason.
+"""
 
 collections = Table(
     "collections",
@@ -146,7 +153,7 @@ collections = Table(
     Column("id", String, nullable=False, unique=True),
     Column("name", String, nullable=False),
 )
-"""`number` keeps the order in which they were made."""
+"""`number` keeps the order of creation."""
 
 
 findings = Table(
@@ -168,7 +175,7 @@ findings = Table(
     Column("recurrence", String),
     Column("finding_json", JSON_TEXT, nullable=False),
 )
-"""What the last report of a run says, one row for each failed eval; `finding_json` has all of it."""
+"""Findings of a run's latest report, one row for each failed eval; `finding_json` has everything."""
 
 verdicts = Table(
     "verdicts",
@@ -230,7 +237,7 @@ batch_intents = Table(
     Column("created", String, nullable=False),
     Column("batch_id", String),
 )
-"""`created` in ISO 8601 with its zone; `batch_id` is null until the service has named it."""
+"""`created` is in ISO 8601 with its zone; `batch_id` is null until the service has named the batch."""
 
 batch_items = Table(
     "batch_items",
@@ -240,7 +247,7 @@ batch_items = Table(
     Column("body", LargeBinary),
     Column("taken", Boolean, nullable=False, server_default=false()),
 )
-"""`body` is what the batch said of the question, null until then; `taken` once somebody had and counted it."""
+"""`body` is the batch's answer to the question, null until then; `taken` is set once it was used and counted."""
 
 sightings = Table(
     "sightings",
@@ -248,8 +255,10 @@ sightings = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""All failures of a run as they are compared with those of other models: nobody ever asks for one of them, and one
-row is read ten times as fast as ten thousand."""
+"""All failures of a run as they are compared with those of other models.
+
+They are never read one by one, and one row is read ten times as fast as ten thousand.
+"""
 
 labels = Table(
     "labels",
@@ -261,7 +270,7 @@ labels = Table(
     Column("reviewer", String),
     Column("label_json", JSON_TEXT, nullable=False),
 )
-"""What people said of a run's failures, as git tells it; `label_json` has all of it."""
+"""Human labels of a run's failures, as read from git; `label_json` has everything."""
 
 proposals = Table(
     "proposals",
@@ -269,7 +278,7 @@ proposals = Table(
     Column("key", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Changes that models proposed, by what they were asked."""
+"""Changes proposed by models, by the request."""
 
 approvals = Table(
     "approvals",
@@ -278,7 +287,7 @@ approvals = Table(
     Column("recommendation", String, primary_key=True),
     Column("patch", String, nullable=False),
 )
-"""Patches that were shown to a person who has not answered yet: one for each recommendation, by its digest."""
+"""Patches shown to a person who has not answered yet: one for each recommendation, by its digest."""
 
 result_sets = Table(
     "result_sets",
@@ -312,8 +321,10 @@ results = Table(
     Column("created_at", String, nullable=False),
     UniqueConstraint("result_set_id", "number"),
 )
-"""What was asked and what became of it: neither output nor error while it waits. `key` is the content id of the whole
-question, once it was asked; `created_at` in ISO 8601, UTC."""
+"""A request and its outcome: neither output nor error while it is pending.
+
+`key` is the content id of the whole question, set when it is asked; `created_at` is in ISO 8601, UTC.
+"""
 
 
 datasets = Table(
@@ -325,7 +336,7 @@ datasets = Table(
     Column("description", Text, nullable=False),
     Column("created_at", String, nullable=False),
 )
-"""Times of all tables below are in ISO 8601, UTC."""
+"""Times in all tables below are in ISO 8601, UTC."""
 
 draft_items = Table(
     "draft_items",
@@ -339,8 +350,11 @@ draft_items = Table(
     Column("source", JSON_TEXT, nullable=False),
     Index("draft_items_in_order", "dataset_id", "number"),
 )
-"""The only items that change. `digest` names the text (`texts`) that holds all of the item but its source; `likeness`
-and `content` are the item's own content ids."""
+"""The only items that change.
+
+`digest` names the text (`texts`) that contains the item without its source; `likeness` and `content` are the item's own
+content ids.
+"""
 
 dataset_versions = Table(
     "dataset_versions",
@@ -469,11 +483,11 @@ experiment_runs = Table(
     Column("gate_key", String),
     Column("gate_passed", Boolean),
 )
-"""`gate_passed` holds where `gate_key` is what the gate rests on now."""
+"""`gate_passed` is valid if `gate_key` matches the current inputs of the gate."""
 
 
 def _texts_of(table: str, *columns: str) -> list[Index]:
-    """So that texts nobody refers to are found."""
+    """Finds texts that nothing refers to."""
     there = {column: text(f"{column} IS NOT NULL") for column in columns}
     return [
         Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
@@ -504,7 +518,7 @@ run_items = Table(
     UniqueConstraint("run_id", "number", "repetition"),
     *_texts_of("run_items", "output", "transcript", "state", "log"),
 )
-"""One row for each try that is done. `output`, `transcript`, `state` and `log` name texts; null where there is none."""
+"""One row for each finished trial. `output`, `transcript`, `state` and `log` name texts; null if there is none."""
 
 scores = Table(
     "scores",
@@ -536,4 +550,4 @@ scores = Table(
     Index("scores_of_run", "run_id", "current"),
     *_texts_of("scores", "input", "output", "evidence"),
 )
-"""`input`, `output` and `evidence` name texts. A trigger refuses every change but of `current`."""
+"""`input`, `output` and `evidence` name texts. A trigger refuses every change except of `current`."""

@@ -75,7 +75,7 @@ def test_pages(desk: Tables) -> None:
     [
         ("1 = 1) OR (1 = 1", "line 2, column"),
         ("id = ", "line 2, column"),
-        ("nobody = 1", "line 2, column 1: there is no column nobody"),
+        ("nobody = 1", "line 2, column 1: column nobody"),
         ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
     ],
 )
@@ -104,5 +104,5 @@ def test_an_eval_as_text(folder: Path) -> None:
     with closing(open_collection_records(folder)) as archive, closing(open_store(folder)) as store:
         marks = [item.mark for item in eval_text(archive, store, HERE, "e0").items]
         assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)
-        with pytest.raises(NotFoundError, match="no eval 'e0' in collection 'other'"):
+        with pytest.raises(NotFoundError, match="eval 'e0' not found in collection 'other'"):
             eval_text(archive, store, Collection(id="o", name="other"), "e0")

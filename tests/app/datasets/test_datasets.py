@@ -78,7 +78,7 @@ def test_publishing_what_is_a_version_already_makes_none(datasets: DatasetStore,
 
 
 def test_a_version_is_named_by_number_id_or_latest(datasets: DatasetStore, dataset: Dataset) -> None:
-    with pytest.raises(NotFoundError, match="nothing was published yet: `evalscribe datasets publish"):
+    with pytest.raises(NotFoundError, match="nothing has been published yet: publish one with `evalscribe"):
         find_dataset_version(datasets, dataset, "latest")
     datasets.put(dataset.id, _items(1))
     first = publish_version(datasets, dataset, "", NOW).version
@@ -87,9 +87,9 @@ def test_a_version_is_named_by_number_id_or_latest(datasets: DatasetStore, datas
     assert [find_dataset_version(datasets, dataset, name) for name in ("1", "v1", first.id)] == [first] * 3
     assert find_dataset_version(datasets, dataset, "latest") == second
     assert find_dataset_version(datasets, None, first.id) == first
-    with pytest.raises(NotFoundError, match=f"no version '3'; there is: 1 \\({first.id}\\), 2"):
+    with pytest.raises(NotFoundError, match=f"no version '3'; versions: 1 \\({first.id}\\), 2"):
         find_dataset_version(datasets, dataset, "3")
-    with pytest.raises(NotFoundError, match="no version '1' of any dataset"):
+    with pytest.raises(NotFoundError, match="dataset version '1' not found"):
         find_dataset_version(datasets, None, "1")
 
 
@@ -104,7 +104,7 @@ def test_a_version_of_another_dataset_is_not_found(
 
 def test_a_dataset_is_found_by_id_or_name(datasets: DatasetStore, dataset: Dataset) -> None:
     assert find_dataset(datasets, dataset.id) == find_dataset(datasets, dataset.name) == dataset
-    with pytest.raises(NotFoundError, match="there is no dataset 'nope'; there is: "):
+    with pytest.raises(NotFoundError, match="dataset 'nope' not found; available: "):
         find_dataset(datasets, "nope")
     for name in ("", " a", "a\nb", dataset.name):
         with pytest.raises(UsageError):
@@ -150,7 +150,7 @@ def test_duplicates_and_which_of_them_go(datasets: DatasetStore, dataset: Datase
     groups = find_duplicates(datasets.draft(dataset.id))
     assert [(one.kept.key, [twin.key for twin in one.others]) for one in groups] == [("a", ["c", "d"]), ("b", ["e"])]
     assert groups[0].splits == ("test", "train")
-    with pytest.raises(UsageError, match="`remove_item_id` a: not among the duplicates that may go: c, d, e"):
+    with pytest.raises(UsageError, match="`remove_item_id` a: not a removable duplicate; removable: c, d, e"):
         remove_duplicates(datasets, dataset, ["a", "d"])
     assert remove_duplicates(datasets, dataset, ["d"]).items == 1
     assert remove_duplicates(datasets, dataset, []).items == 2
@@ -163,9 +163,7 @@ def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
 ) -> None:
     path = folder / "f.jsonl"
     path.write_text('{"input": 1}\n' * 600 + "x\n")
-    with pytest.raises(
-        DataError, match=r"f\.jsonl:601: no valid JSON.*\n1 line of f\.jsonl cannot be read, so nothing"
-    ):
+    with pytest.raises(DataError, match=r"f\.jsonl:601: invalid JSON.*\n1 line of f\.jsonl cannot be read, so nothing"):
         _upload(datasets, dataset, path, partial=False)
     assert datasets.draft_size(dataset.id) == 0
     done = upload_items(datasets, dataset, "f.jsonl", lambda: open_items(path, "f.jsonl"), partial=True)
@@ -204,12 +202,12 @@ def test_what_came_before_a_break_is_kept(datasets: DatasetStore, dataset: Datas
     path.write_text("[" + '{"input": 1},' * 700 + '{"input": ')
     done = upload_items(datasets, dataset, "f.json", lambda: open_items(path, "f.json"), partial=True)
     assert done.items == datasets.draft_size(dataset.id) == 700
-    assert str(done.stopped).startswith("f.json: no valid JSON")
+    assert str(done.stopped).startswith("f.json: invalid JSON")
 
 
 def test_a_file_without_items(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
     path = folder / "f.jsonl"
-    for content, said in (("", "^f.jsonl holds no item"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
+    for content, said in (("", "^f.jsonl contains no items"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
         path.write_text(content)
         with pytest.raises(DataError, match=said):
             _upload(datasets, dataset, path)
@@ -230,9 +228,9 @@ def test_an_example_that_was_typed(datasets: DatasetStore, dataset: Dataset) -> 
     assert add_item(datasets, dataset, NewItem("[urgent] help")).added.same == 1
     for example, said in (
         (NewItem('{"a": 1, "a": 2}'), "--input: an object has the member `a` twice"),
-        (NewItem("x", metadata="{"), "--metadata: no valid JSON"),
-        (NewItem("x", events="{}"), "`events` is no list"),
-        (NewItem("x", key=" "), "`key` is no name"),
+        (NewItem("x", metadata="{"), "--metadata: invalid JSON"),
+        (NewItem("x", events="{}"), "`events` is not a list"),
+        (NewItem("x", key=" "), "`key` is not a valid name"),
     ):
         with pytest.raises(UsageError, match=said):
             add_item(datasets, dataset, example)
@@ -266,7 +264,7 @@ def test_no_cluster_is_in_two_splits_and_new_items_move_none(datasets: DatasetSt
 
 @pytest.mark.parametrize("given", [{"train": 0.5}, {"train": 1.5, "test": -0.5}, {"train": 0.5, "dev": 0.6}])
 def test_shares_that_make_no_whole(given: dict[str, float | None]) -> None:
-    with pytest.raises(UsageError, match="make 1 together"):
+    with pytest.raises(UsageError, match="sum to 1"):
         checked_shares(given)
     assert checked_shares({"train": 0.5, "dev": None, "test": 0.5}) == {"train": 0.5, "test": 0.5}
     assert list(checked_shares({"train": None})) == ["train", "dev", "test"]
@@ -298,5 +296,5 @@ def test_a_table_of_items() -> None:
     assert head == "key,input,expected_output,metadata,events,split,cluster,source"
     assert first == '"a,b","{""q"": 1}",false,,,,,'
     assert second == 'b,"x\n""y""",,,,,,'
-    with pytest.raises(UsageError, match="`format` 'xml' is none of jsonl, csv"):
+    with pytest.raises(UsageError, match="`format` 'xml' is unknown; use one of jsonl, csv"):
         version_lines(items, "xml")

@@ -59,11 +59,11 @@ def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (TargetOptions(type="robot"), "`target_type` 'robot' is none of component"),
+        (TargetOptions(type="robot"), "`target_type` 'robot' is unknown; use one of component"),
         (TargetOptions(type="component"), "`deployment_id`"),
-        (TargetOptions(type="component", deployment_id="base", component_name="x"), "there is: agent"),
+        (TargetOptions(type="component", deployment_id="base", component_name="x"), "components: agent"),
         (TargetOptions(type="component", deployment_id="base", component_type="workflow"), "is of type agent"),
-        (TargetOptions(type="component", deployment_id="base", prompt_id="p"), "`prompt_id` has no meaning"),
+        (TargetOptions(type="component", deployment_id="base", prompt_id="p"), "`prompt_id` does not apply"),
         (TargetOptions(type="prompt"), "`prompt_id`"),
         (TargetOptions(type="judge"), "`judge`"),
     ],
@@ -76,10 +76,13 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetOptions, 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ({"dataset_id": "nix"}, "no dataset 'nix'; there is: letters"),
+        ({"dataset_id": "nix"}, "dataset 'nix' not found; available: letters"),
         ({"dataset_version_id": "7"}, "no version '7'"),
-        ({"target": TargetOptions(type="component", deployment_id="nix")}, "no deployment 'nix'; there is: base"),
-        ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "no prompt 'nix'"),
+        (
+            {"target": TargetOptions(type="component", deployment_id="nix")},
+            "deployment 'nix' not found; available: base",
+        ),
+        ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "prompt 'nix' not found"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
@@ -90,14 +93,14 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"threshold": 1}', "knows no 'threshold'; there is: .*passed_threshold"),
+        ('{"threshold": 1}', ": unknown key 'threshold'; keys: .*passed_threshold"),
         ('{"passed_threshold": 1.5}', "passed_threshold: .*less than or equal to 1"),
         ('{"repetitions": "3"}', "repetitions: .*valid integer"),
         ("[1]", "must be a JSON object"),
-        ("{", "no valid JSON"),
+        ("{", "invalid JSON"),
         ('{"passed_threshold": 1, "passed_threshold": 0}', "member `passed_threshold` twice"),
         ('{"min_pass_rate": NaN}', "no JSON"),
-        ("", "no valid JSON"),
+        ("", "invalid JSON"),
     ],
 )
 def test_a_config_that_is_none(text: str, said: str) -> None:
@@ -159,7 +162,7 @@ def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
     with pytest.raises(UsageError, match="is of type workflow"):
         one.run(deployment="other")
     add(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
-    with pytest.raises(UsageError, match=r"`deployment_id` older: it has no component .*; it has: legacy"):
+    with pytest.raises(UsageError, match=r"`deployment_id` older: it has no component .*\. Its components: legacy"):
         one.run(deployment="older")
 
 
@@ -173,11 +176,11 @@ def test_an_archived_experiment_is_not_run(lab: Labs) -> None:
 def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
     workspace = lab().workspace
     with pytest.raises(
-        NotFoundError, match="no experiment 'dsv-0a1b2c3d', which looks like the id of a dataset version"
+        NotFoundError, match=r"experiment 'dsv-0a1b2c3d' \(which looks like the id of a dataset version\) not found"
     ):
         experiment_named(workspace, "dsv-0a1b2c3d")
     experiment, _ = create_experiment(workspace, resolve_options(workspace, ExperimentOptions(**WHOLE)))
-    with pytest.raises(NotFoundError, match="new is an experiment, and no run: nothing of it has run yet"):
+    with pytest.raises(NotFoundError, match="new is an experiment, not a run: it has no runs yet"):
         run_named(workspace, "new")
     with pytest.raises(NotFoundError, match=f"{experiment.id} is an experiment"):
         run_named(workspace, experiment.id)

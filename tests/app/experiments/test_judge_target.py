@@ -155,7 +155,7 @@ async def test_a_judge_that_hangs_is_a_timeout() -> None:
 async def test_a_budget_without_room_ends_the_run() -> None:
     models = BudgetedModels(Models([BudgetExceeded("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
     async with opened(MODEL, models=models) as target:
-        with pytest.raises(UnavailableError, match="no room: give --budget"):
+        with pytest.raises(UnavailableError, match="no room: add --budget"):
             await target.answer(call())
 
 
@@ -164,7 +164,7 @@ async def test_a_budget_without_room_ends_the_run() -> None:
     [
         ("rules", "failure", {"question": "why?"}, "no evidence of a failed eval: evidence: Field required"),
         ("rules", "failure", "text", "no evidence of a failed eval"),
-        (MODEL, "polite", "text", "no agent run"),
+        (MODEL, "polite", "text", "not an agent run"),
         (MODEL, "polite", {"agent_run": {"id": "a"}}, "transcripts"),
         (MODEL, "polite", {"evidence": {}, "provider": "p", "model": "m"}, "evidence.eval: Field required"),
     ],
@@ -199,7 +199,7 @@ async def test_a_rubric_that_the_rules_cannot_answer_by_ends_the_run() -> None:
 
 
 async def test_a_cascade_that_says_no_models_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not say of which models its cascade is made"):
+    with pytest.raises(UsageError, match="does not record the models of its cascade"):
         async with opened("cascade"):
             pass
 

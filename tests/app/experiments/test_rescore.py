@@ -88,7 +88,7 @@ async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) 
     strict = Equal("kind")
     told = await rescore_run(one.workspace, run, show_nothing, scorers=("kind",), runners=opened(Equal(), strict))
     assert (told.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
-    with pytest.raises(UsageError, match="`scorer` 'nix' is none of version 2; there is: equal, kind"):
+    with pytest.raises(UsageError, match="`scorer` 'nix' is not in version 2; scorers: equal, kind"):
         await rescore_run(one.workspace, run, show_nothing, scorers=("nix",), runners=opened())
 
 

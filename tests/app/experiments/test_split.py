@@ -71,7 +71,7 @@ def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_ma
     workspace = dealt.workspace
     before = workspace.store.experiments.experiment_versions(dealt.experiment.id)
     wanted = dealt.wanted.model_copy(update={"name": "other", "config": ExperimentConfig(split="tset")})
-    said = r"split 'tset': letters@2 has no item of it; its splits are dev \(3\), test \(3\)"
+    said = r"split 'tset': letters@2 has no items in it; its splits: dev \(3\), test \(3\)"
     with pytest.raises(UsageError, match=said):
         create_experiment(workspace, wanted)
     with pytest.raises(UsageError, match=said):
@@ -91,7 +91,7 @@ def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Lab) -> No
     wanted = dealt.wanted.model_copy(
         update={"dataset_version_id": version.id, "config": ExperimentConfig(split="test")}
     )
-    with pytest.raises(UsageError, match="none has a split: `evalscribe datasets split letters`"):
+    with pytest.raises(UsageError, match="it is not split: run `evalscribe datasets split letters`"):
         update_experiment(dealt.workspace, dealt.experiment, wanted)
 
 
@@ -111,11 +111,11 @@ async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_sh
     await ran(dealt, '{"split": "dev"}', key, "dev")
     found = compare_runs(dealt.workspace, "whole", "test")
     assert found.verdict == "not-comparable"
-    assert "the base tried all items and the candidate split test; 3 items are only in the base" in found.said
+    assert "the base covered all items and the candidate covered split test; 3 items are only in the base" in found.said
     both = compare_runs(dealt.workspace, "whole", "test", allow_mismatch=True)
     assert (both.items, both.coverage, both.base.tries) == (3, 1.0, 3)
     assert {one.item for one in both.regressed} == {"k1", "k3", "k5"}
-    assert "They share no item." in compare_runs(dealt.workspace, "dev", "test", allow_mismatch=True).said
+    assert "They share no items." in compare_runs(dealt.workspace, "dev", "test", allow_mismatch=True).said
     again = await ran(dealt, TEST, key, "again")
     fixed = compare_runs(dealt.workspace, "test", again.id)
     assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
@@ -125,7 +125,7 @@ async def test_a_baseline_over_other_items_decides_nothing(dealt: Lab) -> None:
     await ran(dealt, None, key, "whole")
     await ran(dealt, TEST, key, "test")
     for base, passed, said in (
-        ("whole", False, "it tried all items, not split test"),
+        ("whole", False, "it covered all items, not split test"),
         ("test", True, "0 new failures"),
     ):
         config = f'{{"split": "test", "no_new_failures_vs": "{base}"}}'

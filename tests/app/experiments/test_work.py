@@ -158,7 +158,7 @@ async def test_a_cancelled_run_ends_its_tries(lab: Labs) -> None:
     assert told.state == "cancelled"
     assert (await worker).state == "cancelled"
     assert target.closed == 1
-    with pytest.raises(UsageError, match="has ended already"):
+    with pytest.raises(UsageError, match="has already ended"):
         await cancel_run(one.workspace, told)
 
 
@@ -186,9 +186,9 @@ async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch
     first = Scripted(answer)
     worker = asyncio.create_task(one.work(run, first))
     await first.begun.wait()
-    with pytest.raises(UnavailableError, match="worked on already, by here:1"):
+    with pytest.raises(UnavailableError, match="already has a worker: here:1"):
         await one.work(run, Scripted(key))
-    with pytest.raises(UnavailableError, match="being worked on"):
+    with pytest.raises(UnavailableError, match="already has a worker"):
         resume_run(one.workspace, run, None)
     over.set()
     assert (await worker).state == "completed"
@@ -259,7 +259,7 @@ async def test_what_cannot_be_stored_fails_its_try_only(lab: Labs) -> None:
     assert ended.state == "completed"
     first, second = one.workspace.store.experiment_runs.items(run.id)
     assert (first.verdict, second.verdict) == ("error", "passed")
-    assert (first.error or "").startswith("what it gave cannot be kept: ")
+    assert (first.error or "").startswith("its output cannot be stored: ")
 
 
 async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the_target(lab: Labs) -> None:

@@ -85,14 +85,14 @@ async def test_evals_belong_to_the_run_before_them_and_are_judged_once(finder: S
 
 
 async def test_a_misspelt_eval_is_told_as_one(finder: SubjectFinder) -> None:
-    with pytest.raises(NotFoundError, match=r"no failed eval of run jn7aaaa1 is called '003-three'"):
+    with pytest.raises(NotFoundError, match=r"run jn7aaaa1 has no failed eval '003-three'"):
         await finder.found(["jn7aaaa1", "003-three"])
 
 
 async def test_a_file_that_is_not_there_is_no_run(finder: SubjectFinder) -> None:
-    with pytest.raises(NotFoundError, match=r"there is no file runs\.json$"):
+    with pytest.raises(NotFoundError, match=r"file runs\.json not found$"):
         await finder.found(["runs.json"])
-    with pytest.raises(NotFoundError, match=r"there is no file more\.jsonl$"):
+    with pytest.raises(NotFoundError, match=r"file more\.jsonl not found$"):
         await finder.found(["jn7aaaa1", "more.jsonl"])
 
 
@@ -113,4 +113,4 @@ async def test_a_run_without_failures_is_said_and_no_subject(store: MemoryStore)
     store.put_run(RUN.model_copy(update={"id": "empty-run", "failures": (), "failed": 0}))
     watcher = Silent()
     assert await SubjectFinder(store, Nowhere(), watcher).found(["empty-run"]) == ()
-    assert watcher.said == ["No failed eval of run empty-run is listed."]
+    assert watcher.said == ["Run empty-run lists no failed evals."]

@@ -215,7 +215,7 @@ async def test_other_requests_under_a_taken_name_are_refused(bench: Bench, other
             requests.pop()
         case "order":
             requests.reverse()
-    with pytest.raises(UsageError, match=r"result set 'why/v1' is there with 3 requests") as refused:
+    with pytest.raises(UsageError, match=r"result set 'why/v1' already has 3 requests") as refused:
         await bench.ask(oracle, requests, **fields)
     assert "exists_ok=True" in str(refused.value)
     assert len(bench.rows()) == 3
@@ -298,13 +298,13 @@ async def test_what_is_not_there_is_named_before_anything_is_asked(bench: Bench,
     oracle = Oracle(AssertionError)
     with pytest.raises(NotFoundError) as missing:
         await bench.ask(oracle, [about("a"), LLMRequest(prompt=Prompt(["x", ref]))])
-    assert str(missing.value) == f"collection 'mine' lacks 1 thing that prompts refer to: {told}"
+    assert str(missing.value) == f"collection 'mine' lacks 1 object that prompts refer to: {told}"
     assert (oracle.asked, bench.rows()) == ([], ())
 
 
 async def test_a_run_of_another_collection(bench: Bench) -> None:
     ref = AgentRunRef(id="a", collection_id="c9")
-    with pytest.raises(UsageError, match="request 0 refers to agent run 'a' of collection 'c9', but is asked in 'c1'"):
+    with pytest.raises(UsageError, match="request 0 refers to agent run 'a' of collection 'c9', but belongs to 'c1'"):
         await bench.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))])
 
 
@@ -336,7 +336,7 @@ async def test_what_is_no_text_ends_no_call(bench: Bench) -> None:
     await bench.ask(Oracle(), [LLMRequest(prompt=Prompt("Why \ud800?"), metadata=odd)])
     (row,) = bench.rows()
     assert (row.prompt, row.user_metadata) == (("Why \ufffd?",), {"half \ufffd": ["nul \ufffd", "\U0001f600"]})
-    with pytest.raises(UsageError, match=r"AgentRunRef: id holds NUL or half a character"):
+    with pytest.raises(UsageError, match=r"AgentRunRef: id contains NUL or an invalid character"):
         AgentRunRef(id="run \ud800")
 
 
@@ -353,13 +353,13 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
     [
         ({"requests": []}, "requests is empty: give at least one LLMRequest"),
         ({"requests": ["why?"]}, 'LLMRequest: must be made by LLMRequest(…), not "why?"'),
-        ({"model": "gpt-5-mini"}, "model_string 'gpt-5-mini' names no model: give provider/model, such as openai/"),
-        ({"model": "openai/gpt-5 mini"}, "names no model"),
-        ({"model": "openai/gpt-5-mini\n"}, "names no model"),
-        ({"name": "a//b"}, "result_set_name 'a//b' is no name"),
-        ({"name": ""}, "result_set_name '' is no name"),
-        ({"name": "a/\x1b[2J"}, "is no name"),
-        ({"name": "x" * 201}, "result_set_name has 201 characters; 200 are the most"),
+        ({"model": "gpt-5-mini"}, "model_string 'gpt-5-mini' is not a model: use provider/model, such as openai/"),
+        ({"model": "openai/gpt-5 mini"}, "is not a model: use"),
+        ({"model": "openai/gpt-5-mini\n"}, "is not a model: use"),
+        ({"name": "a//b"}, "result_set_name 'a//b' is not a valid name"),
+        ({"name": ""}, "result_set_name '' is not a valid name"),
+        ({"name": "a/\x1b[2J"}, "is not a valid name"),
+        ({"name": "x" * 201}, "result_set_name has 201 characters; the maximum is 200"),
         ({"reasoning_effort": "hard"}, "submit_llm_requests: reasoning_effort must be 'minimal'"),
         ({"output_schema": {"type": "string"}}, "output_schema"),
     ],

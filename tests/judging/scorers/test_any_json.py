@@ -103,13 +103,13 @@ async def test_deep_values_are_compared_or_refused(scored: Any, nested: int) -> 
 @pytest.mark.parametrize(
     ("selector", "output", "said"),
     [
-        ("output.a", {"b": 1}, "there is no a in the output, which is an object"),
-        ("output.a.b", {"a": [1, 2]}, "there is no b in a of the output, which is a list of 2"),
-        ("output.a.2", {"a": [1, 2]}, "there is no 2 in a of the output, which is a list of 2"),
-        ("output.a.-1", {"a": [1, 2]}, "there is no -1 in a of the output"),
-        ("output.a", "no JSON", "the output is text that is no JSON, so it has no fields"),
-        ("output.a", None, "there is no a in the output, which is null"),
-        ("metadata.gold", None, "there is no gold in the metadata"),
+        ("output.a", {"b": 1}, "the output has no a; it is an object"),
+        ("output.a.b", {"a": [1, 2]}, "a of the output has no b; it is a list of 2"),
+        ("output.a.2", {"a": [1, 2]}, "a of the output has no 2; it is a list of 2"),
+        ("output.a.-1", {"a": [1, 2]}, "a of the output has no -1"),
+        ("output.a", "no JSON", "the output is text that is not JSON, so it has no fields"),
+        ("output.a", None, "the output has no a; it is null"),
+        ("metadata.gold", None, "the metadata has no gold"),
     ],
 )
 async def test_a_field_that_is_not_there_is_no_score(scored: Any, selector: str, output: Any, said: str) -> None:

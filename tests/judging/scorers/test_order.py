@@ -26,8 +26,8 @@ def test_each_comes_after_what_it_depends_on_and_else_as_given() -> None:
 @pytest.mark.parametrize(
     ("needs", "said"),
     [
-        ({"a": "b", "b": "a", "c": ""}, "in a circle: a, b;"),
-        ({"a": "a"}, "in a circle: a;"),
+        ({"a": "b", "b": "a", "c": ""}, "cyclic dependency: a, b"),
+        ({"a": "a"}, "cyclic dependency: a"),
         ({"a": "nobody"}, "a depends on nobody, which is not attached"),
     ],
 )

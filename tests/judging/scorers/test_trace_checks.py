@@ -131,13 +131,13 @@ async def test_a_share_of_a_state_can_be_enough(scored: Any) -> None:
     [
         ({"called": ["refund"]}, "refund was not called"),
         ({"not_called": ["pay"]}, "pay was called 2 times"),
-        ({"in_order": ["search", "refund"]}, "refund was not called after search; called was search, pay, pay"),
-        ({"exact": ["search", "refund", "pay"]}, "call 2 is pay instead of refund; called was search, pay, pay"),
-        ({"exact": ["search"]}, "3 calls instead of 1; called was search, pay, pay"),
+        ({"in_order": ["search", "refund"]}, "refund was not called after search; actual calls: search, pay, pay"),
+        ({"exact": ["search", "refund", "pay"]}, "call 2 is pay instead of refund; actual calls: search, pay, pay"),
+        ({"exact": ["search"]}, "3 calls instead of 1; actual calls: search, pay, pay"),
         ({"any_order": ["search", "search"]}, "search was called 1 of 2 times"),
         (
             {"params": [{"tool": "search", "arguments": {"q": "boots", "filter": {"size": 43}}}]},
-            "no call of search has the arguments: in the nearest, arguments.filter.size is 42 instead of 43",
+            "no call of search has the arguments: in the most similar call, arguments.filter.size is 42 instead of 43",
         ),
     ],
 )

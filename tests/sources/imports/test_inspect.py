@@ -113,8 +113,8 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
         "the log's field `plan`": 1,
         "the log's field `results`": 1,
         "the log's field `eval.dataset`": 1,
-        "an event `model` (of the harness, or said by messages)": 1,
-        "an event `state` (of the harness, or said by messages)": 1,
+        "an event `model` (of the harness, or repeated by messages)": 1,
+        "an event `state` (of the harness, or repeated by messages)": 1,
     }
 
 
@@ -254,7 +254,7 @@ def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[.
     given = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
     read = read_value(log(given))
     assert [one.name for one in read.records[0].transcripts] == [None, "helper", "add"]
-    assert read.left_out["a conversation of a sub-agent, of which the sample has too many or too long ones"] == 1
+    assert read.left_out["a conversation of a sub-agent, beyond the sample's limits of number and length"] == 1
 
 
 def test_a_long_text_is_not_put_back_without_end(
@@ -376,7 +376,7 @@ def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
     torn.write_bytes(whole.read_bytes()[:2600])
     records = open_records(torn, RunOverrides()).read()
     found: list[Record] = []
-    with pytest.raises(DataError, match=r"torn\.eval is cut off: \d samples could be found"):
+    with pytest.raises(DataError, match=r"torn\.eval is truncated: \d samples were recovered"):
         found += (one for one in records if isinstance(one, Record))
     assert 1 <= len(found) < 5
     assert found[0].eval.path == "arithmetic/0"
@@ -393,9 +393,9 @@ def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any]
     read = read_file(path)
     assert [one.eval.name for one in read.records] == ["good"]
     assert set(read.left_out) > {
-        "a member that is packed more tightly than any text is (first: samples/bomb_epoch_1.json)",
+        "a member that is compressed more tightly than any text (first: samples/bomb_epoch_1.json)",
         "JSON nested too deeply (first: samples/deep_epoch_1.json)",
-        "a sample that cannot be read: it is no object with an `id` (first: samples/list_epoch_1.json)",
+        "a sample that cannot be read: it is not an object with an `id` (first: samples/list_epoch_1.json)",
     }
 
 

@@ -87,7 +87,7 @@ def test_a_torn_log_of_today(tmp_path: Path) -> None:
     torn = tmp_path / "torn.eval"
     torn.write_bytes(TODAY.read_bytes()[: TODAY.stat().st_size // 2])
     found: list[object] = []
-    with pytest.raises(DataError, match="is cut off"):
+    with pytest.raises(DataError, match="is truncated"):
         found += open_records(torn, RunOverrides()).read()
     assert 1 < len(found) < 5
 

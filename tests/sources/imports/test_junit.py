@@ -190,9 +190,9 @@ def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any])
         ),
         pytest.param("<testsuite>" + "<a>" * 100, "nested too deeply", id="deep"),
         pytest.param(
-            "<testsuite><testcase name='a'></testsuite>", "no valid XML at line 1, column 33: mismatched tag", id="torn"
+            "<testsuite><testcase name='a'></testsuite>", "invalid XML at line 1, column 33: mismatched tag", id="torn"
         ),
-        pytest.param("<html></html>", "holds no runs", id="other XML"),
+        pytest.param("<html></html>", "contains no runs", id="other XML"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:

@@ -60,10 +60,10 @@ def test_digits_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("[1, 2", "',' or ']' was expected at character 6", id="cut off"),
-        pytest.param("[1, 2 3]", "',' or ']' was expected at character 7", id="no comma"),
-        pytest.param('["a', "no valid JSON: Unterminated string starting at at character 2", id="open text"),
-        pytest.param("[1, nope]", "no valid JSON: Expecting value at character 5", id="no value"),
+        pytest.param("[1, 2", "expected ',' or ']' at character 6", id="cut off"),
+        pytest.param("[1, 2 3]", "expected ',' or ']' at character 7", id="no comma"),
+        pytest.param('["a', "invalid JSON: Unterminated string starting at at character 2", id="open text"),
+        pytest.param("[1, nope]", "invalid JSON: Expecting value at character 5", id="no value"),
         pytest.param("[" * 100_000, "JSON nested too deeply at character 2", id="deep"),
     ],
 )
@@ -87,19 +87,19 @@ def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param(b"", "is empty. Understood are tau-bench", id="empty"),
-        pytest.param(b" \n\xef\xbb\xbf", "holds no runs", id="nearly empty"),
-        pytest.param(b"\x00\xff\xfe\x80 binary", "holds no runs. Understood are", id="binary"),
-        pytest.param(b"task,score\na,1\n", "holds no runs", id="csv"),
-        pytest.param(b"[]", "holds no runs", id="empty list"),
-        pytest.param(b'{"a": 1}', "holds no runs", id="other object"),
-        pytest.param(b"[1, 2]", "holds no runs", id="other list"),
+        pytest.param(b"", "is empty. Supported formats: tau-bench", id="empty"),
+        pytest.param(b" \n\xef\xbb\xbf", "contains no runs", id="nearly empty"),
+        pytest.param(b"\x00\xff\xfe\x80 binary", "contains no runs. Supported formats:", id="binary"),
+        pytest.param(b"task,score\na,1\n", "contains no runs", id="csv"),
+        pytest.param(b"[]", "contains no runs", id="empty list"),
+        pytest.param(b'{"a": 1}', "contains no runs", id="other object"),
+        pytest.param(b"[1, 2]", "contains no runs", id="other list"),
         pytest.param(b"[" * 100_000, "JSON nested too deeply", id="deep"),
-        pytest.param(b"PK\x03\x04 and then nothing", "is a zip file that is damaged", id="no zip"),
-        pytest.param(b"\x1f\x8b and then nothing", "cannot be unpacked", id="no gzip"),
+        pytest.param(b"PK\x03\x04 and then nothing", "is a damaged zip file", id="no zip"),
+        pytest.param(b"\x1f\x8b and then nothing", "cannot be decompressed", id="no gzip"),
         pytest.param(gzip.compress(b"[" + b" " * 9999)[:-12], "ends in the middle", id="torn gzip"),
         pytest.param(
-            b'{"run": {"_id": "r"}, "failedEvals": []}', "is part of a snapshot: name its folder", id="snapshot"
+            b'{"run": {"_id": "r"}, "failedEvals": []}', "is part of a snapshot: give its folder", id="snapshot"
         ),
     ],
 )
@@ -129,11 +129,11 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "locked").write_text("[]")
     cases: list[tuple[Path, type[EvalscribeError], str]] = [
-        (tmp_path / "pipe", DataError, "is no regular file"),
-        (tmp_path, DataError, "is no regular file"),
-        (tmp_path / "none", NotFoundError, "there is no file"),
+        (tmp_path / "pipe", DataError, "is not a regular file"),
+        (tmp_path, DataError, "is not a regular file"),
+        (tmp_path / "none", NotFoundError, "file .* not found"),
         (tmp_path / ("n" * 4000), DataError, "cannot be read"),
-        (tmp_path / "a\x00b", DataError, "can be no file"),
+        (tmp_path / "a\x00b", DataError, "cannot be a file"),
     ]
     for path, kind, told in cases:
         with pytest.raises(kind, match=told):
@@ -147,10 +147,10 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may read everything")
     (folder / "x").chmod(0)
-    with pytest.raises(AccessError, match="may not be read"):
+    with pytest.raises(AccessError, match="no permission to read"):
         open_records(folder / "x", RunOverrides())
     folder.chmod(0)
-    with pytest.raises(AccessError, match="may not be read"):
+    with pytest.raises(AccessError, match="no permission to read"):
         run_files(folder)
     folder.chmod(0o700)
 

@@ -204,8 +204,8 @@ def test_what_is_no_trajectory_is_counted(read_value: Callable[..., Any]) -> Non
     assert len(read.records) == 1
     assert read.left_out == {
         "a message that cannot be read (role 'ghost') (first: [0])": 1,
-        "an entry that is no object with a `task_id` (first: [1])": 2,
-        "an entry that cannot be kept: JSON nested too deeply (first: [3])": 1,
+        "an entry that is not an object with a `task_id` (first: [1])": 2,
+        "an entry that cannot be stored: JSON nested too deeply (first: [3])": 1,
     }
 
 

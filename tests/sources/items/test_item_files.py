@@ -43,7 +43,7 @@ def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     assert rows.bad == len(rows.problems) == 7
     assert [one.partition(": ")[0] for one in rows.problems] == [f"f.jsonl:{number}" for number in range(2, 9)]
     assert rows.problems[0] == "f.jsonl:2: NaN is no JSON"
-    assert rows.problems[-1] == "f.jsonl:8: no UTF-8: byte 0xff at 12"
+    assert rows.problems[-1] == "f.jsonl:8: not UTF-8: byte 0xff at 12"
 
 
 def test_long_lines(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_long_lines(tmp_path: Path) -> None:
 def test_a_key_that_comes_twice_is_told_with_both_lines(tmp_path: Path) -> None:
     items, rows = _read(tmp_path, '{"key": "a", "input": 1}\n\n{"key": "a", "input": 2}\n')
     assert [item.input for item in items] == [1]
-    assert rows.problems == ["f.jsonl:3: the key 'a' is that of line 1 too"]
+    assert rows.problems == ["f.jsonl:3: the key 'a' is also used by line 1"]
 
 
 def test_equal_items_without_keys_are_numbered(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_list_that_breaks_off_ends_the_reading(tmp_path: Path, content: bytes)
 
 
 def test_no_file_and_no_regular_file(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="there is no file"):
+    with pytest.raises(NotFoundError, match=r"^file .* not found$"):
         open_items(tmp_path / "none", "none")
-    with pytest.raises(DataError, match="no regular file"):
+    with pytest.raises(DataError, match="not a regular file"):
         open_items(tmp_path, "folder")
 
 
@@ -142,13 +142,13 @@ def test_rows_that_are_wrong_are_told_with_the_line_they_begin_on(tmp_path: Path
     assert "never closed" in rows.problems[-1]
 
 
-@pytest.mark.parametrize(("header", "said"), [("a,b", "is not there; t.csv has the columns a, b"), ("q,q", "twice")])
+@pytest.mark.parametrize(("header", "said"), [("a,b", "does not exist; t.csv has the columns a, b"), ("q,q", "twice")])
 def test_a_column_that_there_is_not(tmp_path: Path, header: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"--input-column 'q' .*{said}"):
         _table(tmp_path, f"{header}\n1,2\n")
 
 
 def test_a_table_whose_first_row_is_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"t\.csv:1: no CSV"):
+    with pytest.raises(DataError, match=r"t\.csv:1: not CSV"):
         _table(tmp_path, '"q"x\n1\n')
     assert _table(tmp_path, "")[0] == []

@@ -17,7 +17,7 @@ def test_a_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
     assert datasets.find("ds-1") == datasets.find("refunds") == DATASET
     assert datasets.find("nope") is None
     assert datasets.all() == (DATASET, other)
-    with pytest.raises(UsageError, match="the name 'refunds' is taken by dataset ds-1"):
+    with pytest.raises(UsageError, match="the name 'refunds' is already used by dataset ds-1"):
         datasets.add(DATASET.model_copy(update={"id": "ds-3"}))
 
 
@@ -61,7 +61,7 @@ def test_a_version_is_frozen_and_named_by_content(datasets: DatasetStore) -> Non
 def test_nothing_is_published_of_an_empty_draft(datasets: DatasetStore) -> None:
     with pytest.raises(UsageError, match="no items"):
         datasets.publish("ds-1", NOW)
-    with pytest.raises(UsageError, match="no version dsv-x"):
+    with pytest.raises(UsageError, match="dataset version dsv-x not found"):
         datasets.restore("dsv-x")
 
 

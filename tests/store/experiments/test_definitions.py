@@ -73,6 +73,6 @@ def test_an_experiment_gets_versions(definitions: ExperimentStore) -> None:
 def test_the_name_of_an_experiment_is_taken(definitions: ExperimentStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
     other = EXPERIMENT.model_copy(update={"id": "exp-2"})
-    with pytest.raises(UsageError, match="the name 'refunds' is taken by experiment exp-1"):
+    with pytest.raises(UsageError, match="the name 'refunds' is already used by experiment exp-1"):
         definitions.add_experiment(other, version(experiment_id="exp-2"))
     assert definitions.experiment_versions("exp-2") == ()

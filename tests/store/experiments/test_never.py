@@ -81,7 +81,7 @@ def test_only_what_is_current_changes(place: Path | str, runs: ExperimentRunStor
 def test_our_own_code_hears_it_in_words(place: Path | str) -> None:
     with closing(open_database(place)) as database:
         for statement in (update(tables.scores).values(value=0.0), delete(tables.version_items)):
-            with pytest.raises(DataError, match=r"refuses: .* never change"):
+            with pytest.raises(DataError, match=r"refused: .* never change"):
                 database.execute(statement, {})
 
 

@@ -123,7 +123,12 @@ def test_scores_are_asked_for(runs: ExperimentRunStore) -> None:
     assert ids(until="2026-11-22") == [first, third]
 
 
-BAD = {"no number": float("nan"), "half a character": "\ud800", "half a name": [{"\udfff": 1}], "too long": 10**5000}
+BAD = {
+    "no number": float("nan"),
+    "an invalid character": "\ud800",
+    "half a name": [{"\udfff": 1}],
+    "too long": 10**5000,
+}
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)

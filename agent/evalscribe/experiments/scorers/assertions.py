@@ -50,19 +50,19 @@ class Token(NamedTuple):
     kind: TokenKind
     text: str
     at: int
-    """Where it begins, from 1."""
+    """Position where it begins, from 1."""
     value: JsonValue = None
-    """Of a literal."""
+    """Value of a literal."""
 
 
 def tokens(expression: str) -> Iterator[Token]:
-    """Raises `ValueError` for what is none."""
+    """Split an expression into tokens. Raises `ValueError` if it is invalid."""
     at = 0
     while expression[at:].strip():
         match = _WORD.match(expression, at)
         if match is None:
             rest = expression[at:].lstrip()
-            raise ValueError(f"cannot be read from character {len(expression) - len(rest) + 1} on: {rest[:20]}")
+            raise ValueError(f"cannot be parsed at character {len(expression) - len(rest) + 1}: {rest[:20]}")
         yield _token(match)
         at = match.end()
     yield Token("end", "the end", len(expression) + 1)
@@ -83,11 +83,11 @@ def _token(match: re.Match[str]) -> Token:
     try:
         return Token("literal", text, at, json.loads(text))
     except ValueError as error:
-        raise ValueError(f"has at character {at} what is no JSON: {text[:20]}") from error
+        raise ValueError(f"has invalid JSON at character {at}: {text[:20]}") from error
 
 
 Values = Callable[[str], JsonValue]
-"""Gives what a path such as `output.items` names. Raises `CannotScore` where there is nothing."""
+"""Function that resolves a path such as `output.items`. Raises `CannotScore` if the path does not exist."""
 Expression = Callable[[Values], JsonValue]
 
 PREDICATES: Mapping[str, Callable[[JsonValue], bool]] = {
@@ -108,7 +108,7 @@ COMPARISONS = ("==", "!=", *_ORDERS)
 
 
 def compared(sign: str, left: JsonValue, right: JsonValue) -> bool:
-    """Any two values are equal or not; only numbers and numbers, texts and texts have an order."""
+    """Compare two values. Any two can be equal; only two numbers or two texts have an order."""
     if sign in ("==", "!="):
         return equal_values(left, right) == (sign == "==")
     if not any(is_of(left) and is_of(right) for is_of in (PREDICATES["is_number"], PREDICATES["is_string"])):
@@ -122,12 +122,12 @@ def compared(sign: str, left: JsonValue, right: JsonValue) -> bool:
 
 def condition(value: JsonValue) -> bool:
     if not isinstance(value, bool):
-        raise CannotScore("input_error", f"true or false is needed, not {render_value(value)}")
+        raise CannotScore("input_error", f"expected true or false, not {render_value(value)}")
     return value
 
 
 def size(value: JsonValue) -> int:
-    """Characters, items or members."""
+    """Return the number of characters, items or members."""
     if not isinstance(value, str | list | dict):
         raise CannotScore("input_error", f"{type_name(value)} has no size: {render_value(value)}")
     return len(value)
@@ -140,7 +140,7 @@ def unique(value: JsonValue) -> bool:
 
 def listed(function: str, value: JsonValue) -> list[JsonValue]:
     if not isinstance(value, list):
-        raise CannotScore("input_error", f"{function} asks about a list, not {type_name(value)}: {render_value(value)}")
+        raise CannotScore("input_error", f"{function} needs a list, not {type_name(value)}: {render_value(value)}")
     return value
 
 
@@ -149,7 +149,7 @@ QUANTIFIERS: Mapping[str, Callable[[list[bool]], bool]] = {"all": all, "any": an
 
 
 def _hashable(value: JsonValue) -> object:
-    """Equal for equal JSON values only: 1 is 1.0, but not true."""
+    """Return whether two JSON values are equal: 1 equals 1.0 but not true."""
     if isinstance(value, dict):
         return "object", frozenset((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, list):
@@ -175,7 +175,7 @@ _OPERATORS = ("&&", "||", "!", *COMPARISONS)
 
 
 def parse(expression: str) -> Expression:
-    """Raises `ValueError` with the place for what is no assertion."""
+    """Parse an assertion. Raises `ValueError` with the position if it is invalid."""
     if len(expression.encode("utf-8", "surrogatepass")) > LONGEST:
         raise ValueError(f"is longer than {LONGEST} bytes")
     parser = _Parser([*tokens(expression)])
@@ -198,7 +198,7 @@ class _Parser:
         return self._words[self._at]
 
     def unexpected(self, wanted: str) -> ValueError:
-        return ValueError(f"has {self.next.text[:20]} at character {self.next.at} in the place of {wanted}")
+        return ValueError(f"has {self.next.text[:20]} at character {self.next.at} instead of {wanted}")
 
     def condition(self) -> Expression:
         left = self._and()
@@ -247,7 +247,7 @@ class _Parser:
         if name not in (*FUNCTIONS, *QUANTIFIERS, "has"):
             there = ", ".join((*FUNCTIONS, *QUANTIFIERS, "has"))
             place = f"{name[:40]} at character {self.next.at}"
-            raise ValueError(f"has {place}: paths begin with input, output or expected, and functions are {there}")
+            raise ValueError(f"has {place}: paths begin with input, output or expected; functions are {there}")
         self._take()
         self._need("(")
         if name in FUNCTIONS:
@@ -271,7 +271,7 @@ class _Parser:
         return lambda values: _there(values, path)
 
     def _closed(self, inner: Callable[[], Expression]) -> Expression:
-        """What is in parentheses, the first of which is taken already."""
+        """Parse the content of parentheses; the opening one is already consumed."""
         self._deeper()
         made = inner()
         self._need(")")
@@ -288,7 +288,7 @@ class _Parser:
         return self._words[self._at - 1]
 
     def _took(self, operator: str) -> bool:
-        """Whether this was next; then it is taken."""
+        """Consume this token if it is next, and return whether it was."""
         if self.next.kind != "operator" or self.next.text != operator:
             return False
         self._at += 1
@@ -318,7 +318,7 @@ def _there(values: Values, path: str) -> bool:
 MOST = 64
 LONGEST_SAID = 1000
 LARGEST = 2**20
-"""Bytes of the JSON that assertions look at."""
+"""Maximum bytes of JSON that assertions may read."""
 
 
 def _parsed(expression: str) -> str:
@@ -328,23 +328,23 @@ def _parsed(expression: str) -> str:
 
 class Assertion(ScorerConfig):
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    """What it is called in scores."""
+    """Its name in scores."""
     expr: Annotated[str, AfterValidator(_parsed)]
     """A condition such as `size(output.items) > 0 && output.status == "done"`."""
 
 
 class StructuredAssertions(ReadsOutput, ReadsExpected, ReadsInput):
     assertions: Annotated[tuple[Assertion, ...], Field(min_length=1, max_length=MOST)]
-    """What must hold: `[{"name", "expr"}]`."""
+    """The assertions: `[{"name", "expr"}]`."""
     score_threshold: float = Field(default=1.0, gt=0, le=1)
-    """The share of them that must hold."""
+    """Minimum share of assertions that must hold."""
 
     @field_validator("assertions")
     @classmethod
     def _differently_named(cls, assertions: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
         names = [assertion.name for assertion in assertions]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"has {twice!r} twice: each needs a name of its own")
+            raise ValueError(f"has {twice!r} twice: names must be unique")
         return assertions
 
 
@@ -357,7 +357,7 @@ class AssertionOutcome(NamedTuple):
     assertion: Assertion
     holds: bool
     read: Mapping[str, JsonValue]
-    """The values that it looked at, by path."""
+    """Values that it read, by path."""
 
     def __str__(self) -> str:
         values = ", ".join(f"{path} is {render_value(value)}" for path, value in self.read.items())
@@ -385,7 +385,7 @@ def _judged(config: StructuredAssertions, parsed: Sequence[Expression], request:
 
 
 def _outcome(assertion: Assertion, expression: Expression, values: Values) -> AssertionOutcome:
-    """Raises `CannotScore` where it cannot be told, naming the assertion."""
+    """Evaluate an assertion. Raises `CannotScore`, naming the assertion, if it cannot be decided."""
     read: dict[str, JsonValue] = {}
 
     def noted(path: str) -> JsonValue:
@@ -399,7 +399,7 @@ def _outcome(assertion: Assertion, expression: Expression, values: Values) -> As
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
-    """Each root is looked up once, and only when an assertion names it."""
+    """Look up each root once, and only when an assertion uses it."""
     found: dict[str, JsonValue] = {}
     roots = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
 

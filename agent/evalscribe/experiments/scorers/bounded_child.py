@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 Reply = dict[str, Any]
-"""`answer`; or `error` and `type`, as a `CannotScore` has them."""
+"""Return `answer`, or `error` and `type` for a `CannotScore`."""
 Job = Callable[[Any], Reply]
 
 

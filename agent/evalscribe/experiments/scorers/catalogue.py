@@ -41,7 +41,7 @@ class Trajectory(ScorerConfig):
     tools: tuple[ToolName, ...]
     """Names of the tools, in order."""
     mode: Literal["exact", "in_order", "any_order"] | None = None
-    """What must hold of them; `exact` by default."""
+    """How the calls must match; `exact` by default."""
     pattern: Literal["exact", "in_order", "any_order"] | None = None
     """The same as `mode`."""
 
@@ -61,12 +61,12 @@ class ToolParams(ScorerConfig):
 
 class Most(ScorerConfig):
     max: int = Field(ge=0)
-    """The most that passes."""
+    """The maximum that passes."""
 
 
 class MostTime(ScorerConfig):
     max_ms: float = Field(ge=0)
-    """The most that passes, in milliseconds."""
+    """The maximum that passes, in milliseconds."""
 
 
 def _trajectory(config: Trajectory) -> Mapping[str, JsonValue]:
@@ -94,22 +94,28 @@ ALIASES: Mapping[str, AnyAlias] = {
     for alias in (
         _tool("tool_called", "called", "whether a tool was called"),
         _tool("tool_not_called", "not_called", "whether a tool was not called"),
-        _tools("tool_sequence", "in_order", "whether tools were called in this order, others between them"),
+        _tools(
+            "tool_sequence", "in_order", "whether tools were called in this order, with others allowed between them"
+        ),
         _tools("tool_sequence_in_order", "in_order", "the same as tool_sequence"),
         _tools("tool_sequence_exact", "exact", "whether these calls were made, in this order, and no others"),
-        _tools("tool_sequence_any_order", "any_order", "whether each was called, in any order, others too"),
-        ScorerAlias("tool_trajectory", "tool_calls", "a sequence of tools by mode", Trajectory, _trajectory),
-        ScorerAlias(
-            "tool_params_match", "tool_calls", "whether a call of a tool had these arguments", ToolParams, _params
+        _tools(
+            "tool_sequence_any_order", "any_order", "whether each tool was called, in any order, with others allowed"
         ),
-        _most("max_tool_calls", "max_tool_calls", "at most so many calls of tools"),
-        _most("max_llm_calls", "max_model_calls", "at most so many calls of models"),
+        ScorerAlias(
+            "tool_trajectory", "tool_calls", "whether tools were called as a sequence, by mode", Trajectory, _trajectory
+        ),
+        ScorerAlias(
+            "tool_params_match", "tool_calls", "whether a tool was called with these arguments", ToolParams, _params
+        ),
+        _most("max_tool_calls", "max_tool_calls", "whether there were at most so many tool calls"),
+        _most("max_llm_calls", "max_model_calls", "whether there were at most so many model calls"),
         _most("max_lm_calls", "max_model_calls", "the same as max_llm_calls"),
-        _most("max_tokens", "max_tokens", "at most so many tokens"),
+        _most("max_tokens", "max_tokens", "whether at most so many tokens were used"),
         ScorerAlias(
             "duration_under",
             "limits",
-            "at most so many milliseconds",
+            "whether it took at most so many milliseconds",
             MostTime,
             lambda config: {"max_duration_ms": config.max_ms},
         ),
@@ -117,15 +123,15 @@ ALIASES: Mapping[str, AnyAlias] = {
 }
 
 _PLANS = "it would guess at plans by keywords; ask a model with llm_judge, and bound the work with limits"
-_CRITERIA = "write what it should ask as the criteria of llm_judge"
-_STEPS = "steps are told by no trace here; use tool_calls and limits"
+_CRITERIA = "write the question as the criteria of llm_judge"
+_STEPS = "traces do not contain steps; use tool_calls and limits"
 REFUSED: Mapping[str, str] = {
     "plan_quality": _PLANS,
     "plan_adherence": _PLANS,
-    "step_efficiency": "which steps are superfluous depends on the task; use limits, or tool_calls with exact",
-    "tool_failure_recovered": "it fails where no tool failed, which is no fault; use no_errors or a scorer of your own",
-    "goal_success": "it judges sessions, and there are items here; use llm_judge, which is shown the transcript",
-    "agent_judge": "llm_judge is shown the transcript too; use it",
+    "step_efficiency": "superfluous steps depend on the task; use limits, or tool_calls with exact",
+    "tool_failure_recovered": "it fails if no tool call failed, which is not a fault; use no_errors or your own scorer",
+    "goal_success": "it scores sessions, but items are scored here; use llm_judge, which sees the transcript",
+    "agent_judge": "llm_judge sees the transcript too; use it",
     "trace_scorer": "use tool_calls, limits and no_errors",
     "event_sequence": _STEPS,
     "event_count": _STEPS,
@@ -133,7 +139,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("helpfulness", "coherence", "conciseness", "response_relevance"), _CRITERIA),
     **dict.fromkeys(("instruction_following", "refusal", "harmfulness", "stereotyping"), _CRITERIA),
 }
-"""Names that other tools have, and what to use in their place."""
+"""Scorer names of other products, and what to use instead."""
 
 
 _WITHOUT_MODEL: tuple[AnyKind, ...] = (
@@ -148,24 +154,24 @@ _WITHOUT_MODEL: tuple[AnyKind, ...] = (
 
 
 class ScorerInfo(Frozen):
-    """A scorer's name, for people who choose one."""
+    """Description of a built-in scorer, for people who choose one."""
 
     name: str
     line: str
-    """What it asks."""
+    """What it checks."""
     of: str | None = None
-    """The scorer that it is a setting of; None for one of its own."""
+    """The scorer that it is a preset of; None if it is not a preset."""
     aliases: tuple[str, ...] = ()
     needs_model: bool = False
     required: tuple[str, ...] = ()
-    """Keys of its config that have no default."""
+    """Keys of its config without a default."""
     config_schema: dict[str, Any]
     """JSON Schema of its config."""
 
 
 @cache
 def scorer_kinds() -> Mapping[str, AnyKind]:
-    """By name; those that need a model come last."""
+    """Return descriptions by name, with scorers that need a model last."""
     from evalscribe.experiments.scorers.model_specs import CONFIGS, NAMES
 
     asking = [ScorerKind(name, line, CONFIGS[name], None) for name, line in NAMES.items()]
@@ -173,24 +179,24 @@ def scorer_kinds() -> Mapping[str, AnyKind]:
 
 
 def list_scorers() -> tuple[ScorerInfo, ...]:
-    """The scorers, then the other names of their settings."""
+    """The scorers, then their presets."""
     return (*(_listed(kind) for kind in scorer_kinds().values()), *(_listed(alias) for alias in ALIASES.values()))
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no scorer of the user's own may be called so."""
+    """Return whether the name is reserved, so that a user's scorer cannot have it."""
     return name in scorer_kinds() or name in ALIASES or name in REFUSED
 
 
 def find_scorer(name: str) -> AnyKind | AnyAlias:
-    """Raises `UsageError` for a name that is none, with what to use in its place."""
+    """Raise `UsageError` if the name is unknown, with what to use instead."""
     if name in REFUSED:
-        raise UsageError(f"there is no scorer {name}: {REFUSED[name]}")
+        raise UsageError(f"scorer {name} does not exist: {REFUSED[name]}")
     one = scorer_kinds().get(name) or ALIASES.get(name)
     if one is None:
         near = get_close_matches(name, (*scorer_kinds(), *ALIASES), n=3)
-        meant = f"did you mean {' or '.join(near)}?" if near else f"there is: {', '.join(scorer_kinds())}"
-        raise UsageError(f"there is no scorer {name[:80]!r}; {meant}")
+        meant = f"did you mean {' or '.join(near)}?" if near else f"scorers: {', '.join(scorer_kinds())}"
+        raise UsageError(f"scorer {name[:80]!r} not found; {meant}")
     return one
 
 
@@ -208,7 +214,7 @@ def _listed(one: AnyKind | AnyAlias) -> ScorerInfo:
 
 
 def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """A scorer without a model, by its name or another name of one of its settings; its config complete.
+    """Build the spec of a scorer without a model, by its name or a preset, with its config completed.
 
     Raises `UsageError` naming the key and its rule.
     """
@@ -225,10 +231,10 @@ def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
 
 
 def scorer_runner(spec: ScorerSpec) -> ScorerRunner:
-    """Ready to score. Raises `UsageError` for a spec that `scorer_spec` would not make."""
+    """Return the scorer, ready to run. Raises `UsageError` for a spec that `scorer_spec` would not build."""
     kind = scorer_kinds().get(spec.scorer)
     if kind is None or kind.check is None:
-        raise UsageError(f"scorer {spec.name} ({spec.scorer}) is none without a model")
+        raise UsageError(f"scorer {spec.name} ({spec.scorer}) is not a scorer without a model")
     return _Runner(spec.name, kind.check(validate_config(kind.config, spec.name, spec.config)))
 
 
@@ -239,7 +245,7 @@ class _Runner:
     depends_on: tuple[str, ...] = ()
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """The one place where what concerns one item becomes data."""
+        """Run a check. The only place where errors about one item become values."""
         try:
             return await self.check(request)
         except CannotScore as error:
@@ -259,29 +265,29 @@ Specify = Callable[[str, Mapping[str, JsonValue]], ScorerSpec]
 
 
 class AttachedScorer(ScorerConfig):
-    """What the JSON may hold."""
+    """Keys that the JSON may have."""
 
     name: str
-    """Of the scorer."""
+    """Name of the scorer."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     as_: str | None = Field(default=None, alias="as", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")
-    """What its scores are called, where one scorer is attached twice."""
+    """Name of its scores, needed if one scorer is attached twice."""
     required: bool = True
-    """Whether an item can pass without it."""
+    """Whether an item must pass it."""
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Passes from this value on, in place of the scorer's own rule."""
+    """Minimum value that passes, instead of the scorer's own rule."""
 
 
 def parse_binding(text: str, specify: Specify = scorer_spec) -> Binding:
-    """`NAME`, or `{"name", "config", "as", "required", "threshold"}`. `specify` makes the spec.
+    """Parse `NAME`, or `{"name", "config", "as", "required", "threshold"}`; `specify` builds the spec.
 
-    Raises `UsageError` naming what is wrong.
+    Raises `UsageError` naming the problem.
     """
     written = _written(text.strip())
     made = specify(written.name, written.config)
     if written.as_ is not None:
         if written.as_ != written.name and is_reserved(written.as_):
-            raise UsageError(f"scorer {written.name}: as: {written.as_} is the name of another scorer")
+            raise UsageError(f"scorer {written.name}: as: {written.as_} is already the name of a scorer")
         made = made.model_copy(update={"name": written.as_})
     return Binding(spec=made, required=written.required, threshold=written.threshold)
 
@@ -298,9 +304,9 @@ def _written(text: str) -> AttachedScorer:
 
 
 def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
-    """As given, but each after what it depends on.
+    """Return the bindings in the given order, but each after its dependencies.
 
-    Raises `UsageError` for two of one name, for a scorer that depends on one that is not there, and for a circle.
+    Raises `UsageError` for duplicate names, missing dependencies and cycles.
     """
     names = [binding.spec.name for binding in bindings]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -311,7 +317,7 @@ def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
         ready = next((one for one in waiting if all(name in ordered for name in one.spec.depends_on)), None)
         if ready is None:
             circle = ", ".join(binding.spec.name for binding in waiting)
-            raise UsageError(f"scorers depend on each other in a circle: {circle}; one of them must come first")
+            raise UsageError(f"scorers have a cyclic dependency: {circle}")
         ordered[ready.spec.name] = ready
     return tuple(ordered.values())
 

@@ -14,38 +14,38 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 THRESHOLD = 0.7
-"""A number passes from here on where nothing else is said."""
+"""Default threshold: a number passes from this value."""
 MAX_MESSAGE = 200
 ABOUT = "__evalscribe_scorer__"
 """Attribute of a decorated function: its `ScorerDeclaration` as JSON."""
 CALL = "__evalscribe_call__"
-"""Attribute of a decorated function: it takes a `BoundRequest` as JSON and gives a `ScoreResult` as JSON."""
+"""Attribute of a decorated function: it takes a `BoundRequest` as JSON and returns a `ScoreResult` as JSON."""
 _FIELDS = ("status", "value", "score", "passed", "label", "explanation", "error_type", "metadata", "evidence")
-"""Keys of a dictionary that a function may return; `score` is another word for `value`."""
+"""Keys of a dictionary that a function may return; `score` is an alias of `value`."""
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class ScorerDeclaration(Frozen):
-    """What a decorated function says of itself."""
+    """Declaration of a decorated function."""
 
     name: str
     description: str = ""
     depends_on: tuple[str, ...] = ()
-    """Names of the scorers whose results it is given in `peer_scores`."""
+    """Names of the scorers whose results it receives in `peer_scores`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Its settings with their defaults; where there are any, no other is taken."""
+    """Its settings with their defaults; if it has any, other keys are refused."""
     threshold: float = Field(default=THRESHOLD, ge=0, le=1)
-    """From which value on a returned number passes."""
+    """Minimum returned number that passes."""
 
 
 class BoundRequest(ScorerRequest):
-    """What a function is handed: a `ScorerRequest` with the settings of its scorer."""
+    """Input of a function: a `ScorerRequest` with the settings of its scorer."""
 
     config: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class ScorerContext(Frozen):
-    """The first argument of a function that takes two."""
+    """First argument of a function with two parameters."""
 
     scorer: str
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -77,10 +77,10 @@ def scorer(
     """Make a scorer of `function(request)` or `function(ctx, request)`, sync or async.
 
     It returns a `ScoreResult`, a bool, a number from 0 to 1, a dictionary of a result's fields, or None, which
-    abstains. Raises `UsageError` for a function that cannot be called so, and for every scope but `item`.
+    abstains. Raises `UsageError` for a function with other parameters, and for every scope but `item`.
     """
     if scope != "item":
-        raise UsageError(f"scope {scope!r} is none that a scorer can have: it sees one item of a run (scope 'item')")
+        raise UsageError(f"scope {scope!r} is not supported: a scorer sees one item of a run (scope 'item')")
 
     def decorated(function: F) -> F:
         _arguments(function)
@@ -99,13 +99,13 @@ def scorer(
 
 
 def get_declaration(function: object) -> ScorerDeclaration | None:
-    """What a function says of itself as a scorer; None where it is none."""
+    """Return a function's declaration as a scorer; None if it is not a scorer."""
     found = getattr(function, ABOUT, None)
     return None if found is None else ScorerDeclaration.model_validate(found)
 
 
 def _answering(function: Callable[..., object], told: ScorerDeclaration) -> Callable[[object], object]:
-    """`CALL`: async where the function is, so that whoever calls it knows before."""
+    """Return the entry point `CALL`: async if the function is async, so that callers know before the call."""
 
     async def later(payload: object) -> object:
         returned = _called(function, told, payload)
@@ -127,7 +127,7 @@ def _json(returned: object, told: ScorerDeclaration) -> object:
 
 
 def _called(function: Callable[..., object], told: ScorerDeclaration, payload: object) -> object:
-    """What it returns, or the awaitable of it. Raises whatever it raises."""
+    """Call the function and return its result or awaitable. Raises whatever it raises."""
     request = BoundRequest.model_validate(payload)
     if _arguments(function) == 1:
         return function(request)
@@ -135,7 +135,7 @@ def _called(function: Callable[..., object], told: ScorerDeclaration, payload: o
 
 
 def parse_result(returned: object, threshold: float = THRESHOLD) -> ScoreResult:
-    """A checked result of whatever a function returned; one that breaks the rules is an error and never a score."""
+    """Convert what a function returned into a checked result; an invalid one is an error, never a score."""
     try:
         return _checked(_result(returned, threshold))
     except (ValueError, RecursionError) as error:  # a ValidationError is one too
@@ -155,27 +155,27 @@ def _result(returned: object, threshold: float) -> ScoreResult:
         case dict():
             return _whole({**_named(returned), "output": _JSON.validate_python(returned)}, threshold)
     kinds = "a ScoreResult, a bool, a number from 0 to 1, a dict or None"
-    raise ValueError(f"it returned {type(returned).__name__}: return {kinds}")
+    raise ValueError(f"it returned {type(returned).__name__}; it must return {kinds}")
 
 
 def _named(returned: dict[Any, Any]) -> dict[str, Any]:
     unknown = [str(key) for key in returned if key not in _FIELDS]
     if unknown:
-        raise ValueError(f"it returned a dict with {unknown[0]!r}; there is: {', '.join(_FIELDS)}")
+        raise ValueError(f"it returned a dict with the unknown key {unknown[0]!r}; keys: {', '.join(_FIELDS)}")
     if "score" in returned and "value" in returned:
-        raise ValueError("it returned a dict with 'score' and 'value', which are the same: give one")
+        raise ValueError("it returned a dict with 'score' and 'value', which mean the same: return one")
     return {"value" if key == "score" else key: value for key, value in returned.items()}
 
 
 def _whole(fields: dict[str, Any], threshold: float) -> ScoreResult:
-    """With value, passed and explanation filled in from each other."""
+    """Fill in value, passed and explanation from each other."""
     value, passed = fields.get("value"), fields.get("passed")
     if fields.get("status", "ok") != "ok":
         return ScoreResult(**{"explanation": "", **fields, "value": None, "passed": None})
     if value is None and passed is None:
-        raise ValueError("it returned neither a value nor whether it passed")
+        raise ValueError("it returned neither a value nor passed")
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError(f"its value is no number but {type(value).__name__}")
+        raise ValueError(f"its value is not a number but {type(value).__name__}")
     if value is not None and not (math.isfinite(value) and 0 <= value <= 1):
         raise ValueError(f"its value must be from 0 to 1, not {value}")
     settled = {"value": float(bool(passed)) if value is None else float(value)}
@@ -187,11 +187,11 @@ def _whole(fields: dict[str, Any], threshold: float) -> ScoreResult:
 def _said(value: float | None, passed: bool | None, threshold: float) -> str:
     if passed is not None:
         return f"the scorer says it {'passed' if passed else 'failed'}"
-    return f"the scorer says {value:g}; it passes from {threshold:g} on"
+    return f"the scorer says {value:g}; the threshold is {threshold:g}"
 
 
 def _checked(result: ScoreResult) -> ScoreResult:
-    """What can be stored: JSON without NaN, an explanation, and a kind for every error."""
+    """Return a result that can be stored: JSON without NaN, an explanation, and a type for every error."""
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
     wanted: dict[str, object] = {}
     if not result.explanation.strip():
@@ -214,7 +214,7 @@ def _reason(error: ValueError | RecursionError) -> str:
 
 
 def _arguments(function: Callable[..., object]) -> int:
-    """1 for `(request)`, 2 for `(ctx, request)`. Raises `UsageError` for any other."""
+    """Return 1 for `(request)` and 2 for `(ctx, request)`. Raises `UsageError` for any other signature."""
     name = getattr(function, "__name__", repr(function))
     for count in (1, 2):
         try:

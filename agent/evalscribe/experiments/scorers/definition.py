@@ -15,7 +15,7 @@ from evalscribe.model.score import ScoreErrorType, ScoreResult, ScorerRequest
 
 
 class CannotScore(Exception):
-    """What a check needs is not there or not usable: neither passed nor failed."""
+    """Something that a check needs is missing or unusable: the item neither passed nor failed."""
 
     def __init__(self, error_type: ScoreErrorType, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ def score_result(
     evidence: JsonValue = None,
     metadata: Mapping[str, JsonValue] | None = None,
 ) -> ScoreResult:
-    """`value` is 1 or 0 where none is given."""
+    """`value` is 1 or 0 if none is given."""
     return ScoreResult(
         value=float(passed) if value is None else value,
         passed=passed,
@@ -48,7 +48,7 @@ def error_result(error: CannotScore) -> ScoreResult:
 
 
 class ScorerConfig(Frozen):
-    """The base of every scorer's configuration: JSON, closed, and never converted into what it is not."""
+    """Base of every scorer's configuration: JSON without unknown keys and without type conversion."""
 
     model_config = ConfigDict(
         strict=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_by_alias=True, serialize_by_alias=True
@@ -71,21 +71,21 @@ class ScorerCheck:
 
 @dataclass(frozen=True)
 class ScorerKind(Generic[C]):
-    """A scorer that there is."""
+    """A kind of scorer."""
 
     name: str
     line: str
-    """What it asks, in a line."""
+    """What it checks, in one line."""
     config: type[C]
     check: Callable[[C], ScorerCheck] | None
-    """None for one that needs a model, which is made elsewhere."""
+    """None for a scorer that needs a model; those are built elsewhere."""
     version: int = 1
-    """Raised when its rule changes, so that older scores are not taken for the same."""
+    """Raise it when the rule changes, so that older scores are not reused."""
 
 
 @dataclass(frozen=True)
 class ScorerAlias(Generic[C]):
-    """Another name for a setting of a scorer."""
+    """A preset: another name for a scorer with certain settings."""
 
     name: str
     of: str
@@ -95,7 +95,7 @@ class ScorerAlias(Generic[C]):
 
 
 def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable[[C], ScorerCheck]:
-    """A check that rests on nothing but its configuration and its request."""
+    """A check that depends only on its configuration and its request."""
     return lambda config: FunctionCheck(lambda request: check(config, request))
 
 
@@ -117,17 +117,17 @@ F = TypeVar("F", bound=Frozen)
 
 
 def validate_config(shape: type[F], name: str, config: Mapping[str, JsonValue]) -> F:
-    """Raises `UsageError` naming the key and its rule."""
+    """Validate a config. Raises `UsageError` naming the key and its rule."""
     try:
         return shape.model_validate_json(json.dumps(config, allow_nan=False))
     except ValidationError as error:
         raise UsageError(f"scorer {name}: {_describe(error, shape, name)}") from error
     except (ValueError, TypeError, RecursionError) as error:
-        raise UsageError(f"scorer {name}: its config is no JSON: {error}") from error
+        raise UsageError(f"scorer {name}: its config is not JSON: {error}") from error
 
 
 def _describe(error: ValidationError, shape: type[Frozen], name: str) -> str:
-    """The first problem in our words."""
+    """Describe the first problem."""
     details = error.errors()[0]
     path = ".".join(str(part) for part in details["loc"])
     keys = [field.alias or key for key, field in shape.model_fields.items()]
@@ -147,7 +147,7 @@ def _rule(message: str) -> str:
 
 
 def _example(shape: type[Frozen], name: str) -> str:
-    """How to write what is required, so that it can be copied."""
+    """Show how to write the required keys, ready to be copied."""
     properties: dict[str, Any] = shape.model_json_schema(by_alias=True)
     said = {key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]}
     return f"write {json.dumps({'name': name, 'config': said}, ensure_ascii=False)}"

@@ -40,18 +40,18 @@ from typing import cast
 _NUMBER = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 LONGEST_NUMBER = 400
 AROUND = 40
-"""Characters of broken JSON that are shown to either side of where it breaks."""
+"""Characters of invalid JSON shown on either side of the error."""
 
 
 class JsonValid(ReadsOutput):
-    """Nothing but the field."""
+    """Config with only the field."""
 
 
 class NumericRange(ReadsOutput):
     min: float | None = None
-    """The least that passes."""
+    """The minimum that passes."""
     max: float | None = None
-    """The most that passes."""
+    """The maximum that passes."""
     inclusive: bool = True
     """Whether the bounds themselves pass."""
 
@@ -60,7 +60,7 @@ class NumericRange(ReadsOutput):
         if self.min is None and self.max is None:
             raise ValueError("needs min, max or both")
         if self.min is not None and self.max is not None and not self._between(self.min, self.max):
-            raise ValueError(f"no number is between min {self.min:g} and max {self.max:g}")
+            raise ValueError(f"there is no number between min {self.min:g} and max {self.max:g}")
         return self
 
     def _between(self, low: float, high: float) -> bool:
@@ -90,8 +90,8 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
 
 
 def no_json(text: str, error: ValueError, *, label: str) -> ScoreResult:
-    """With the place where it stops being JSON, where the reader names one."""
-    said = f"the output is no JSON: {printable(str(error))}; it is {render_value(text)}"
+    """Describe the problem, with its position if the parser gives one."""
+    said = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
         near = text[max(0, error.pos - AROUND) : error.pos + AROUND]
@@ -105,7 +105,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
     if number is None:
         return score_result(
             False,
-            f"the output is no number: {render_value(output)}",
+            f"the output is not a number: {render_value(output)}",
             label="parse_error",
             evidence={"output": as_evidence(output)},
         )
@@ -115,7 +115,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
 
 
 def _number(value: JsonValue) -> float | None:
-    """Also one that is written in digits; None for true, NaN and whatever is no number."""
+    """Return the number, also from a text of digits; None for true, NaN and anything else."""
     if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -133,14 +133,14 @@ JSON_KINDS: tuple[AnyKind, ...] = (
 
 MOST_PROBLEMS = 100
 QUICK = 64_000
-"""Characters of JSON that are checked here, unless the schema has what may take long."""
+"""Maximum characters of JSON checked in this process, unless the schema has keywords that may be slow."""
 SLOW = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
 _UNKNOWN: Any = None
 _PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
 
 
 def validator_of(schema: Any) -> "Validator":
-    """It knows the published drafts and fetches nothing. Raises `ValueError` for what is no schema."""
+    """Check a schema. Knows the published drafts and fetches nothing. Raises `ValueError` for an invalid schema."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
@@ -149,11 +149,11 @@ def validator_of(schema: Any) -> "Validator":
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
     if cls is None:
-        raise ValueError(f"names the draft {preview(draft)}, which is not known")
+        raise ValueError(f"names the unknown draft {preview(draft)}")
     try:
         cls.check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"is no JSON Schema: {_problem(error, 'schema')['said']}") from error
+        raise ValueError(f"is not a JSON Schema: {_problem(error, 'schema')['said']}") from error
     made: Validator = cls(schema, registry=Registry())
     return made
 
@@ -165,7 +165,7 @@ def _checked(schema: Any) -> Any:
         for probe in _PROBES:
             problems(validator, probe)
     except RecursionError as error:
-        raise ValueError("refers to itself without end, or is nested too deeply") from error
+        raise ValueError("refers to itself endlessly, or is nested too deeply") from error
     except CannotScore as error:
         raise ValueError(error.reason) from error
     return schema
@@ -188,14 +188,16 @@ def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> Non
         try:
             resolver.lookup(reference)
         except Unresolvable as error:
-            raise ValueError(f"has the $ref {preview(reference)}, which leads nowhere: nothing is fetched") from error
+            raise ValueError(
+                f"has the $ref {preview(reference)}, which cannot be resolved: nothing is fetched"
+            ) from error
     for inner in resource.subresources():
         _check_resource(inner, resolver.in_subresource(inner))
 
 
 class JsonSchema(ReadsOutput):
     schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_checked)]
-    """A JSON Schema, of draft 2020-12 unless it names another; nothing that it refers to is fetched."""
+    """A JSON Schema, of draft 2020-12 unless it names another. Remote references are not fetched."""
 
 
 class _Fits(ScorerCheck):
@@ -226,16 +228,18 @@ class _Fits(ScorerCheck):
 
 
 def problems(validator: "Validator", value: Any) -> list[JsonValue]:
-    """What keeps a value from fitting, at most a hundred: `path`, `keyword` and `said`.
+    """Return up to a hundred reasons why a value does not fit:
 
-    Raises `CannotScore` for a schema that cannot be applied.
+    `path`, `keyword` and `said`. Raises `CannotScore` if the schema cannot be applied.
     """
     from referencing.exceptions import Unresolvable
 
     try:
         return [_problem(error, "output") for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
     except Unresolvable as error:
-        raise CannotScore("config_error", f"the schema refers to what is not there: {printable(str(error))}") from error
+        raise CannotScore(
+            "config_error", f"the schema has an unresolvable reference: {printable(str(error))}"
+        ) from error
 
 
 def _told(found: Sequence[Any]) -> ScoreResult:
@@ -257,7 +261,7 @@ def _problem(error: "ValidationError | SchemaError", root: str) -> dict[str, Jso
 
 
 def _said(error: "ValidationError | SchemaError") -> str:
-    """Bounded, unlike the library's own words, which repeat the whole value."""
+    """Describe a problem in bounded length; the library's message repeats the whole value."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:
@@ -272,11 +276,11 @@ def _said(error: "ValidationError | SchemaError") -> str:
         case "additionalProperties" if rule is False:
             known: Any = error.schema
             unnamed = [name for name in value if name not in known.get("properties", ())]
-            return f"has members that the schema does not name: {preview(unnamed)}"
+            return f"has members that the schema does not allow: {preview(unnamed)}"
         case None:
             return f"is {preview(value)} where the schema allows nothing"
         case _:
-            return f"is {preview(value)}, which breaks {error.validator} {preview(rule)}"
+            return f"is {preview(value)}, which violates {error.validator} {preview(rule)}"
 
 
 JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
@@ -285,14 +289,14 @@ JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
 
 
 LONGEST_S = 2.0
-"""Of processor time for one answer."""
+"""Seconds of CPU time for one answer."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
-"""Run as a file: to import its package takes longer than most of its work."""
+"""Started as a file, because importing its package takes longer than most of its work."""
 _LONGEST_LINE = 2**26
 
 
 class Bounded:
-    """The child process of one schema, started when first asked and again after it had to be ended.
+    """Child process of one schema, started on first use and again after it had to be killed.
 
     A child, because `re` cannot be interrupted. It limits its own time, so it ends even if the parent is gone.
     """
@@ -303,7 +307,7 @@ class Bounded:
         self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, value: JsonValue) -> JsonValue:
-        """The problems of `value`. Raises `CannotScore` after the time limit."""
+        """Return the problems of `value`. Raises `CannotScore` after the time limit."""
         async with self._one_at_a_time:
             try:
                 told = await self._told(await self._running(), value)
@@ -326,7 +330,7 @@ class Bounded:
                     *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
                 )
             except OSError as error:
-                raise CannotScore("scorer_error", f"no process could be started for it: {error.strerror}") from error
+                raise CannotScore("scorer_error", f"could not start a process for it: {error.strerror}") from error
             assert self._child.stdin
             self._child.stdin.write(self._first)
         return self._child
@@ -361,5 +365,5 @@ def _line(value: object) -> bytes:
 
 def _why(code: int) -> CannotScore:
     if code == -signal.SIGVTALRM:
-        return CannotScore("timeout_error", f"this text takes more than {LONGEST_S:g} s of processor time to check")
-    return CannotScore("scorer_error", f"the process that checks ended with code {code}")
+        return CannotScore("timeout_error", f"checking this text takes more than {LONGEST_S:g} s of CPU time")
+    return CannotScore("scorer_error", f"the checking process ended with code {code}")

@@ -27,7 +27,7 @@ _SELECTOR: TypeAdapter[str] = TypeAdapter(Selector)
 
 
 def check_name(name: str) -> None:
-    """Raises `ValueError` for what is no name of a part."""
+    """Check the name of a part. Raises `ValueError` if it is invalid."""
     try:
         _SELECTOR.validate_python("output" if name == TRANSCRIPT else name)
     except ValidationError as error:
@@ -39,50 +39,53 @@ def root_of(name: str) -> str:
 
 
 def role_of(name: str) -> Role:
-    """As what kind of document it is shown."""
+    """Role of the document that shows it."""
     return "transcript" if name == TRANSCRIPT else ROLES[root_of(name)]
 
 
 def selected(name: str, request: ScorerRequest) -> JsonValue:
-    """Raises `CannotScore` where it is not there, or null."""
+    """Return the part. Raises `CannotScore` if it is missing or null."""
     if name == TRANSCRIPT:
         if request.transcript is None:
             raise CannotScore("artifact_error", "the target recorded no transcript")
         return request.transcript
     value = select_value(request, name)
     if value is None:
-        raise CannotScore("input_error", f"there is no {name}: it is null")
+        raise CannotScore("input_error", f"{name} is null")
     return value
 
 
 PREFERRED = "label"
 WORTH = {"pass": 1.0, "partial": 0.5, "fail": 0.0, "yes": 1.0, "no": 0.0, "match": 1.0, "no match": 0.0}
-"""Of labels that say so themselves; every other one needs `choice_scores`."""
+"""Worth of labels that define it themselves; every other label needs `choice_scores`."""
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def label_key(schema: Mapping[str, Any], whose: str) -> str:
-    """`label`, else the first field that is a boolean or has an enum. Raises `UsageError` where there is none."""
+    """Return `label`, else the first field that is a boolean or has an enum. Raises `UsageError` if there is none."""
     keys = agreement_keys(dict(schema))
     if not keys:
-        raise UsageError(f"{whose} cannot score: its output_schema has no field with an enum, and no yes or no")
+        raise UsageError(f"{whose} cannot score: its output_schema has no field with an enum and no boolean")
     return PREFERRED if PREFERRED in keys else keys[0]
 
 
 def spelled(value: object) -> str:
-    """A label as `choice_scores` names it."""
+    """Return a label as `choice_scores` names it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def scores_of(schema: Mapping[str, Any], given: Mapping[str, float] | None, whose: str) -> dict[str, float]:
-    """What each label is worth, in the schema's order. Raises `UsageError` naming a label without a worth, or extra."""
+    """Return the score of each label, in the schema's order.
+
+    Raises `UsageError` naming a label without a score, or an unknown one.
+    """
     field = schema["properties"][label_key(schema, whose)]
     labels = [*map(spelled, field["enum"])] if "enum" in field else ["true", "false"]
     known = {**WORTH, **TRUTH} if given is None else given
     if missing := [label for label in labels if label not in known]:
-        raise UsageError(f"choice_scores must say what {missing[0]!r} is worth; {whose} has: {', '.join(labels)}")
+        raise UsageError(f"choice_scores lacks {missing[0]!r}; labels of {whose}: {', '.join(labels)}")
     if extra := [label for label in given or () if label not in labels]:
-        raise UsageError(f"choice_scores names {extra[0]!r}; {whose} has: {', '.join(labels)}")
+        raise UsageError(f"choice_scores has the unknown label {extra[0]!r}; labels of {whose}: {', '.join(labels)}")
     return {label: known[label] for label in labels}
 
 
@@ -95,28 +98,28 @@ Worth = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class ModelConfig(ScorerConfig):
-    """What all of them share."""
+    """Configuration shared by all scorers with a model."""
 
     model: str | None = None
     """`provider/name`; by default the rubric's own model."""
     provider: str | None = None
-    """With `model` as a name alone."""
+    """Provider, if `model` is a name alone."""
     choice_scores: dict[str, Worth] | None = Field(default=None, min_length=2, max_length=64)
-    """What each label is worth."""
+    """Score of each label."""
     threshold: Worth = 0.7
-    """It passes from this value on."""
+    """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
-    """How often the same is asked; the majority decides. None: as often as the rubric says, by default once."""
+    """Number of samples; the majority decides. None: as the rubric says, by default one."""
 
     @property
     def where_recorded(self) -> tuple[str, ...]:
-        """Names of the parts that are shown as well where they are there."""
+        """Names of the parts that are also shown if they exist."""
         return ()
 
     @property
     def model_id(self) -> str | None:
         if self.model is None and self.provider is not None:
-            raise UsageError("provider goes with model: name both, or model as provider/name")
+            raise UsageError("provider needs model: give both, or give model as provider/name")
         return f"{self.provider}/{self.model}" if self.provider else self.model
 
 
@@ -124,15 +127,15 @@ class LlmJudgeConfig(ModelConfig):
     criteria: NonEmptyText | None = None
     """What must hold, in plain words."""
     prompt_template: NonEmptyText | None = None
-    """The whole question; `{{output}}`, `{{input.question}}` name the parts that are shown beside it."""
+    """The whole question; `{{output}}` and `{{input.question}}` name the parts shown beside it."""
     rubric: NonEmptyText | None = None
     """`NAME` or `NAME@2` of a stored rubric."""
     include_input: bool = True
     include_expected: bool = False
     include_transcript: bool | None = None
-    """None: with a stored rubric the transcript is shown where the target recorded one, else it is not."""
+    """Whether the transcript is shown. None: with a stored rubric if the target recorded one, otherwise not."""
     citations: bool = True
-    """Whether the explanation is to cite the lines that it rests on; a stored rubric says so itself."""
+    """Whether the explanation must cite its evidence; a stored rubric defines this itself."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "LlmJudgeConfig":
@@ -142,14 +145,14 @@ class LlmJudgeConfig(ModelConfig):
         if self.prompt_template is not None:
             self._check_template(self.prompt_template)
             if idle := [name for name in INCLUDES if name in told]:
-                raise ValueError(f"{idle[0]} goes with criteria or rubric: a prompt_template names what it shows")
+                raise ValueError(f"{idle[0]} needs criteria or rubric: a prompt_template names the parts that it shows")
         if self.rubric is not None and "citations" in told:
-            raise ValueError("citations goes with criteria or prompt_template: a stored rubric says so itself")
+            raise ValueError("citations needs criteria or prompt_template: a stored rubric defines this itself")
         return self
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Names of the parts that the judge is shown."""
+        """Return the names of the parts that the judge sees."""
         if self.prompt_template is not None:
             return tuple(dict.fromkeys(PLACEHOLDER.findall(self.prompt_template)))
         chosen = {
@@ -170,7 +173,7 @@ class LlmJudgeConfig(ModelConfig):
         for name in named:
             check_name(name)
         if not any(root_of(name) == "output" for name in named):
-            raise ValueError("prompt_template must mention {{output}}: that is what it judges")
+            raise ValueError("prompt_template must contain {{output}}, which is what it judges")
 
 
 class CorrectnessConfig(ModelConfig):
@@ -185,13 +188,15 @@ class CorrectnessConfig(ModelConfig):
 
 class FaithfulnessConfig(ModelConfig):
     context_fields: tuple[Selector, ...]
-    """What the answer should rest on: `input.context`, `metadata.docs` …"""
+    """Parts that must support the answer: `input.context`, `metadata.docs` …"""
     answer_field: Selector = "output"
 
     @model_validator(mode="after")
     def _some_context(self) -> "FaithfulnessConfig":
         if not self.context_fields:
-            raise ValueError("context_fields is empty: name what the answer should rest on, such as input.context")
+            raise ValueError(
+                "context_fields is empty: name the parts that must support the answer, such as input.context"
+            )
         return self
 
     @property
@@ -208,23 +213,25 @@ CONFIGS: Mapping[str, type[Config]] = {
 
 
 def config_of(scorer: str, given: Mapping[str, JsonValue]) -> Config:
-    """Raises `UsageError` naming the key and its rule."""
+    """Validate the config. Raises `UsageError` naming the key and its rule."""
     if "temperature" in given:
-        raise UsageError(f"scorer {scorer}: temperature is sent to no model, current ones refuse it: leave it out")
+        raise UsageError(
+            f"scorer {scorer}: temperature is not supported, because current models refuse it: leave it out"
+        )
     return validate_config(CONFIGS[scorer], scorer, given)
 
 
 def item_subject(names: Sequence[str], request: ScorerRequest, where_recorded: Sequence[str] = ()) -> Subject:
-    """`task input`, `output output`, `expected expected`, `task input.context` …: the parts of these names, in order.
+    """Return documents such as `task input`, `output output`, `expected expected` and `task input.context`, in order.
 
-    `where_recorded`: more of them, each left out where it is not there. Raises `CannotScore` where another one is not.
+    Parts in `where_recorded` are left out if missing. Raises `CannotScore` if any other part is missing.
     """
     names = [*names, *(name for name in where_recorded if getattr(request, name) is not None)]
     return Subject.of("run item", [_item(name, selected(name, request)) for name in dict.fromkeys(names)])
 
 
 def mark(name: str) -> str:
-    """How the part of this name is cited."""
+    """Return how the part of this name is cited."""
     return document_mark(Document(role=role_of(name), path=name, text=""))
 
 
@@ -236,26 +243,26 @@ def _item(name: str, value: JsonValue) -> SubjectItem:
 
 
 NAMES = {
-    "llm_judge": "a model decides by criteria, a prompt_template or a stored rubric",
-    "correctness": "a model compares the answer with what is expected: pass, partial or fail",
-    "faithfulness": "a model says whether the context supports what the answer claims",
+    "llm_judge": "whether the output meets criteria, a prompt_template or a stored rubric, by a model",
+    "correctness": "how well the output matches what is expected (pass, partial or fail), by a model",
+    "faithfulness": "whether the context supports the claims of the output, by a model",
 }
 PASS_FAIL = {"pass": 1.0, "fail": 0.0}
 
 
 @dataclass(frozen=True)
 class RubricSources:
-    """Where rubrics and prompts of scorers come from."""
+    """Source of rubrics and prompts for scorers."""
 
     prompts: Prompts
     stored: Callable[[str], Rubric]
-    """`NAME` the latest version, `NAME@2` that one. Raises `NotFoundError`."""
+    """Return the latest version for `NAME`, that version for `NAME@2`. Raises `NotFoundError`."""
 
 
 def model_spec(scorer: str, given: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
-    """A scorer of `NAMES` with its config complete and its rubric inside.
+    """Build the spec of a scorer of `NAMES`, with its config completed and its rubric included.
 
-    Raises `UsageError` naming the key and its rule, `NotFoundError` for a rubric that there is not.
+    Raises `UsageError` naming the key and its rule, `NotFoundError` for an unknown rubric.
     """
     config = config_of(scorer, given)
     try:
@@ -300,7 +307,7 @@ def _schema(labels: list[str], *, citations: bool) -> dict[str, Any]:
 
 
 def _with_model(rubric: Rubric, config: Config) -> Rubric:
-    """The rubric with the model and the number of samples that are wanted, checked as a whole again."""
+    """Return the rubric with the given model and number of samples, checked again."""
     changes: dict[str, Any] = {}
     model = config.model_id
     if model is not None and model != rubric.judge_model.id:

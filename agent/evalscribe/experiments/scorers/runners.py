@@ -19,15 +19,15 @@ from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
 from evalscribe.redaction.redact import redact, redact_json
 
 EXPLAINING = ("explanation", "reasoning", "why")
-"""Fields of an answer that say why, best first."""
+"""Fields of an answer that give the reason, best first."""
 LONGEST_REASON = 300
 
 
 class ModelScorer:
-    """`ScorerRunner` of one spec with a rubric."""
+    """`ScorerRunner` for one spec with a rubric."""
 
     def __init__(self, spec: ScorerSpec, judge: RubricJudge, knew: Callable[[JudgeResult], bool]) -> None:
-        """`knew`: whether a result was known before, so that nothing was paid for it now."""
+        """Create the runner. `knew` tells whether a result was cached, so that nothing was paid for it now."""
         self.name = spec.name
         self.depends_on = spec.depends_on
         self._judge = judge
@@ -38,7 +38,7 @@ class ModelScorer:
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """The one place where what goes wrong with one item becomes data."""
+        """Score one trial. The only place where errors about one item become values."""
         try:
             subject = item_subject(self._config.shown, request, self._config.where_recorded)
             return self._result(await self._judge.judge(subject), subject)
@@ -52,7 +52,7 @@ class ModelScorer:
             return error_result(CannotScore("scorer_error", reason))
 
     async def close(self) -> None:
-        """Its models are closed with the others."""
+        """Do nothing: its models are closed with the others."""
 
     def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
         told = {"usage": Usage() if self._knew(result) else result.usage, "output": self._raw(result, subject)}
@@ -73,7 +73,7 @@ class ModelScorer:
         )
 
     def _raw(self, result: JudgeResult, subject: Subject) -> JsonValue:
-        """What was asked, by its content id, and what was answered, as it was written."""
+        """Keep the request's content id and the answer as it was written."""
         rollouts = (result.result_metadata or {}).get("rollouts", [])
         return {
             "question": self._judge.key(subject),
@@ -93,7 +93,7 @@ class ModelScorer:
         }
 
     def _cited(self, result: JudgeResult, subject: Subject) -> JsonValue:
-        """Every citation with whether it holds and where it leads."""
+        """Return every citation with whether it holds and where it points."""
         schema = self._judge.rubric.output_schema
         cited = JudgeResultWithCitations.from_judge_result(result, schema, subject).output
         return [
@@ -104,7 +104,7 @@ class ModelScorer:
 
 
 def _config(spec: ScorerSpec) -> Config:
-    """It was checked when the spec was made."""
+    """The rubric, which was checked when the spec was built."""
     config: dict[str, Any] = spec.config
     return CONFIGS[spec.scorer].model_construct(**config)
 
@@ -116,7 +116,9 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _explained(output: dict[str, Any], schema: dict[str, Any]) -> str:
-    """The field that says why: by its name, else the first that cites, else the first text that is no label."""
+    """Return the field that gives the reason: by name, else the first that cites, else the first text that is not a
+    label.
+    """
     cited = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]
     texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
@@ -135,7 +137,7 @@ def _numbers(value: JsonValue) -> dict[str, float]:
 
 
 class CustomScorer:
-    """`ScorerRunner` of a decorated function."""
+    """`ScorerRunner` for a decorated function."""
 
     def __init__(self, spec: ScorerSpec, caller: PythonHost, timeout_s: float) -> None:
         self.name = spec.name
@@ -153,7 +155,7 @@ class CustomScorer:
         return result.model_copy(update={"metadata": {**result.metadata, **printed}})
 
     async def close(self) -> None:
-        """Its process is ended with the others."""
+        """Do nothing: its process is ended with the others."""
 
 
 def _read(answer: HostReply) -> ScoreResult:
@@ -164,4 +166,4 @@ def _read(answer: HostReply) -> ScoreResult:
     try:
         return parse_result(ScoreResult.model_validate(redact_json(answer.value)))
     except ValidationError:
-        return error_result(CannotScore("scorer_error", "the scorer broke: its process gave no score"))
+        return error_result(CannotScore("scorer_error", "the scorer broke: its process returned no score"))

@@ -31,7 +31,7 @@ PYTHON = "python:"
 
 
 class AttachedScorers(ScorerConfig):
-    """What the JSON of a created scorer may hold where an experiment binds it."""
+    """Keys of the JSON that attaches a created scorer to an experiment."""
 
     name: str
     required: bool = True
@@ -41,35 +41,35 @@ class AttachedScorers(ScorerConfig):
 class CreatedScorer(Frozen):
     scorer: Scorer
     new: bool
-    """False where its latest version says the same."""
+    """False if its latest version has the same content."""
 
 
 def rulebook(shelf: "CollectionStore", prompts: Prompts) -> RubricSources:
-    """Rubrics as `judge` finds them, and the workspace's own prompts before the shipped ones."""
+    """Rubrics as `judge` finds them, with the workspace's own prompts before the built-in ones."""
     return RubricSources(prompts, lambda name: store_rubric(shelf, prompts, name))
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
-    """Prompts of the workspace that scorers of these bindings ask by in place of the shipped ones."""
+    """Return the workspace's prompts that the scorers of these bindings use instead of the built-in ones."""
     asking = any(one.spec.rubric is not None for one in bindings)
     return (*prompts.own("judging"), *prompts.own("rubrics")) if asking else ()
 
 
 def specify(rules: RubricSources) -> Specify:
-    """Makes specs of all built-in scorers, those that ask a model too."""
+    """Return a function that builds specs of all built-in scorers, including those with a model."""
     return lambda name, config: model_spec(name, config, rules) if name in NAMES else scorer_spec(name, config)
 
 
 def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str] = ()) -> tuple[Binding, ...]:
-    """Bindings of an experiment, each after what it depends on.
+    """Return the bindings of an experiment, each after its dependencies.
 
     Args:
-        workspace: Its rubrics and prompts are those of scorers that ask a model.
+        workspace: Workspace with the rubrics and prompts of scorers with a model.
         builtin: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`.
         scorer_ids: An id or a name, or JSON with `name`, `required`, `threshold`.
 
     Raises:
-        UsageError: A scorer is not there, or its config is wrong.
+        UsageError: A scorer does not exist, or its config is wrong.
     """
     definitions, specified = (
         workspace.store.experiments,
@@ -84,13 +84,13 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
 async def function_spec(
     name: str | None, function: str, folder: Path, config: Mapping[str, JsonValue]
 ) -> tuple[ScorerSpec, str]:
-    """The spec of `python:package.module:function` in a folder, and what it says of itself.
+    """Return the spec of `python:package.module:function` in a folder, and its declaration.
 
-    It is imported once. Raises `UsageError` if it cannot be used.
+    Imports it once. Raises `UsageError` if it cannot be used.
     """
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
-        raise UsageError(f"`function` {function}: write python:package.module:function", fields=("function",))
+        raise UsageError(f"`function` {function}: expected python:package.module:function", fields=("function",))
     if name is not None:
         check_name(name)
     described = await describe(folder, address, "scorer")
@@ -99,10 +99,10 @@ async def function_spec(
 
 
 def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """Of a decorated function. Raises `UsageError` for a key that its decorator does not name."""
+    """Build the config of a decorated function. Raises `UsageError` for a key that its decorator does not declare."""
     unknown = [key for key in config if function.config and key not in function.config]
     if unknown:
-        raise UsageError(f"scorer {name} knows no {unknown[0]!r}; its config has: {', '.join(function.config)}")
+        raise UsageError(f"scorer {name}: unknown key {unknown[0]!r}; its config has: {', '.join(function.config)}")
     if name in function.depends_on:
         raise UsageError(f"scorer {name} depends on itself")
     return ScorerSpec(
@@ -116,22 +116,22 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
 
 
 def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], rules: RubricSources) -> ScorerSpec:
-    """A built-in scorer with a config under a name of its own. Raises `UsageError`."""
+    """Build a built-in scorer with a config under a new name. Raises `UsageError`."""
     return specify(rules)(builtin, config).model_copy(update={"name": name})
 
 
 def check_name(name: str) -> None:
-    """Raises `UsageError` for what a scorer cannot be called."""
+    """Check a scorer's name. Raises `UsageError` if it is invalid or reserved."""
     if is_reserved(name):
-        raise UsageError(f"a scorer cannot be called {name}: that is the name of a built-in one")
+        raise UsageError(f"a scorer cannot be named {name}: that is a built-in scorer")
     if not NAME.fullmatch(name):
-        raise UsageError(f"a scorer cannot be called {name[:80]!r}: a letter, then letters, digits, '_', '.' and '-'")
+        raise UsageError(f"invalid scorer name {name[:80]!r}: use a letter, then letters, digits, '_', '.' and '-'")
 
 
 def create_scorer(
     definitions: "ExperimentStore", spec: ScorerSpec, now: str, description: str = "", folder: str = ""
 ) -> CreatedScorer:
-    """The scorer of this name, with this spec as its newest version. Raises `UsageError` for a name it cannot have."""
+    """Store the spec as the newest version of the scorer with this name. Raises `UsageError` for an invalid name."""
     check_name(spec.name)
     require_no_secret([spec.name, description, spec.config], f"the config of scorer {spec.name[:20]}")
     before = _named(definitions, spec.name)
@@ -148,19 +148,19 @@ def create_scorer(
 
 
 def find_scorer(definitions: "ExperimentStore", named: str) -> Scorer:
-    """By id or name. Raises `NotFoundError` naming what there is."""
+    """Find a scorer by id or name. Raises `NotFoundError` listing the known ones."""
     if scorer := definitions.scorer(named):
         return scorer
     if is_reserved(named):
         raise NotFoundError(
-            f"there is no scorer {named!r} of `evalscribe scorers create`; "
-            f"{named} is a built-in one: --builtin-scorer {named}"
+            f"{named!r} is a built-in scorer, not one created by `evalscribe scorers create`: use --builtin-scorer "
+            f"{named!r}"
         )
     raise not_found("scorer", named, [one.name for one in definitions.scorers()], "scorers create")
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:
-    """`--config`: a JSON object. Raises `UsageError`."""
+    """Parse `--config`, a JSON object. Raises `UsageError`."""
     try:
         given = StrictJson().decode(text or "{}")
     except DataError as error:

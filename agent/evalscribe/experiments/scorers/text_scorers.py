@@ -34,26 +34,26 @@ from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
-"""Product of both lengths without equal beginnings and ends: with `LONGEST`, a tenth of a second or less."""
+"""Maximum product of both lengths without equal beginnings and ends; with `LONGEST`, at most a tenth of a second."""
 MOST_PLACES = 20
-"""Differing places that are kept."""
+"""Maximum differences kept."""
 
 
 class ExactMatch(ReadsOutput, ReadsExpected):
     case_sensitive: bool = True
-    """Whether upper and lower case differ."""
+    """Whether case matters."""
 
 
 class Contains(ReadsOutput):
     pattern: Annotated[str, Field(min_length=1)]
-    """The text that is to be found."""
+    """The text to look for."""
     case_sensitive: bool = True
-    """Whether upper and lower case differ."""
+    """Whether case matters."""
 
 
 class Levenshtein(ReadsOutput, ReadsExpected):
     threshold: float = Field(default=1.0, gt=0, le=1)
-    """Passes from this likeness on; 1, the default, asks for equal texts, whatever the value says."""
+    """Minimum similarity that passes; 1, the default, requires equal texts."""
 
 
 def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
@@ -61,7 +61,7 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
     found = differences(output, expected, config.output_field, fold=not config.case_sensitive)
     first = list(islice(found, MOST_PLACES))
     if not first:
-        return score_result(True, "the output is what is expected", label="match")
+        return score_result(True, "the output equals the expected output", label="match")
     more = len(first) - 1
     others = f"{pluralise(more, 'other difference')}{' or more' if len(first) == MOST_PLACES else ''}"
     and_more = f"; there {'is' if more == 1 else 'are'} {others}" if more else ""
@@ -70,14 +70,14 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
 
 
 def _hint(output: object, expected: object) -> str:
-    """The commonest mistake: a target that gives JSON as text."""
+    """Explain the most common mistake: a target that returns JSON as text."""
     if not isinstance(output, str) or isinstance(expected, str):
         return ""
     try:
         equal = equal_values(parse_json(output), expected)
     except ValueError:
         return ""
-    return "; the text holds that value as JSON, the target should give the value itself" if equal else ""
+    return "; the text contains that value as JSON; the target should return the value itself" if equal else ""
 
 
 def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
@@ -95,7 +95,7 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
 
 
 def edit_distance(one: str, other: str) -> int:
-    """Levenshtein distance in characters. Raises `CannotScore` if that would take more than a moment."""
+    """Return the Levenshtein distance in characters. Raises `CannotScore` if that would take too long."""
     prefix = Prefix.similarity(one, other)
     one, other = one[prefix:], other[prefix:]
     suffix = Postfix.similarity(one, other)
@@ -111,15 +111,15 @@ def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
     if output is None:
         return score_result(False, "there is no output", label="mismatch")
     if expected is None:
-        raise CannotScore("input_error", "the expected output is null where text is to be compared")
+        raise CannotScore("input_error", "the expected output is null, but a text is needed")
     longest = max(len(output), len(expected))
     distance = edit_distance(output, expected)
     likeness = 1 - distance / longest if longest else 1.0
     passed = likeness >= config.threshold
-    said = f"{pluralise(distance, 'edit')} in {pluralise(longest, 'character')}: likeness {likeness:.3f}, "
+    said = f"{pluralise(distance, 'edit')} in {pluralise(longest, 'character')}: similarity {likeness:.3f}, "
     return score_result(
         passed,
-        f"{said}{config.threshold:g} is needed",
+        f"{said}{config.threshold:g} is required",
         label="match" if passed else "mismatch",
         value=likeness,
         evidence=difference_evidence(ValueDifference(config.output_field, expected, output)) if distance else None,
@@ -130,20 +130,23 @@ def levenshtein(config: Levenshtein, request: ScorerRequest) -> ScoreResult:
 TEXT_KINDS: tuple[AnyKind, ...] = (
     ScorerKind(
         "exact_match",
-        "whether the output equals what is expected, as JSON values",
+        "whether the output equals the expected output, as JSON values",
         ExactMatch,
         function_check(exact_match),
     ),
-    ScorerKind("contains", "whether a text is in the output", Contains, function_check(contains)),
+    ScorerKind("contains", "whether the output contains a text", Contains, function_check(contains)),
     ScorerKind(
-        "levenshtein", "how alike output and expected text are, by edits", Levenshtein, function_check(levenshtein)
+        "levenshtein",
+        "how similar output and expected text are, by edit distance",
+        Levenshtein,
+        function_check(levenshtein),
     ),
 )
 
 
 LONGEST_PATTERN = 4096
 QUICK_S = 0.02
-"""Processor time for which a search may hold up the event loop; one that needs more goes on in a thread."""
+"""CPU seconds that a search may block the event loop; longer searches continue in a thread."""
 
 
 def _checked(pattern: str) -> str:
@@ -153,7 +156,7 @@ def _checked(pattern: str) -> str:
 
 class RegexMatch(ReadsOutput):
     pattern: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_checked)]
-    """A regular expression of Python's `re`, found anywhere in the output unless it is anchored."""
+    """A regular expression of Python's `re`, searched for anywhere in the output unless anchored."""
 
 
 class _Matches(ScorerCheck):
@@ -179,7 +182,7 @@ class _Matches(ScorerCheck):
         )
 
     async def close(self) -> None:
-        """Nothing stays open: a thread ends with its search."""
+        """Do nothing: a thread ends with its search."""
 
     async def _span(self, text: str) -> tuple[int, int] | None:
         try:
@@ -188,7 +191,7 @@ class _Matches(ScorerCheck):
             try:
                 match = await asyncio.to_thread(self._compiled.search, text, timeout=MAX_SECONDS, concurrent=True)
             except TimeoutError as error:
-                reason = f"this text takes more than {MAX_SECONDS:g} s of processor time to check"
+                reason = f"checking this text takes more than {MAX_SECONDS:g} s of CPU time"
                 raise CannotScore("timeout_error", reason) from error
         return match.span() if match else None
 

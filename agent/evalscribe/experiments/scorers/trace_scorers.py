@@ -30,38 +30,38 @@ from evalscribe.text import cut, pluralise, printable
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
 MOST_TOLD = 12
-"""Names of a sequence that are shown."""
+"""Maximum names of a sequence shown."""
 MOST_KEPT = 100
-"""Calls that are kept in the evidence."""
+"""Maximum calls kept in the evidence."""
 
 
 class WantedCall(ScorerConfig):
     tool: ToolName
     arguments: dict[str, JsonValue]
-    """What the arguments of one call must be."""
+    """Arguments that one call must have."""
     mode: Literal["subset", "exact"] = "subset"
-    """Whether the call, and objects in its arguments, may have more than these."""
+    """Whether the call, and objects in its arguments, may have additional ones."""
 
 
 class SomeConditions(ScorerConfig):
     @model_validator(mode="after")
     def _require_one(self) -> Self:
         if all(getattr(self, name) is None for name in type(self).model_fields):
-            raise ValueError(f"needs one at least of {', '.join(type(self).model_fields)}")
+            raise ValueError(f"needs at least one of {', '.join(type(self).model_fields)}")
         return self
 
 
 class ToolCalls(SomeConditions):
     called: Tools | None = None
-    """Each of these was called."""
+    """All of these were called."""
     not_called: Tools | None = None
     """None of these was called."""
     in_order: Tools | None = None
-    """These were called in this order, with any others between them."""
+    """These were called in this order, with other calls allowed between them."""
     exact: tuple[ToolName, ...] | None = None
-    """These calls were made, in this order, and no others; an empty list: none at all."""
+    """Exactly these calls were made, in this order; an empty list means no calls at all."""
     any_order: Tools | None = None
-    """Each of these was called, as often as it is named, in any order; others may have been too."""
+    """Each of these was called at least as often as it is listed, in any order; other calls are allowed."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
     """For each of these, one call of the tool had the arguments."""
 
@@ -69,15 +69,15 @@ class ToolCalls(SomeConditions):
 class Condition(NamedTuple):
     name: str
     problem: str | None
-    """None where it holds."""
+    """None if it holds."""
 
 
 def tool_calls(config: ToolCalls, request: ScorerRequest) -> ScoreResult:
-    """Whether a call had success does not matter here."""
+    """Check a tool's calls, whether or not they succeeded."""
     uses = recorded_calls(request)
     conditions = list(_conditions(config, uses))
     problems = [condition.problem for condition in conditions if condition.problem is not None]
-    said = "; ".join(problems) or f"{_listed([use.tool for use in uses])}: as it should be"
+    said = "; ".join(problems) or f"{_listed([use.tool for use in uses])}: as expected"
     return score_result(
         not problems,
         said,
@@ -89,9 +89,9 @@ def tool_calls(config: ToolCalls, request: ScorerRequest) -> ScoreResult:
 
 
 def recorded_calls(request: ScorerRequest) -> Sequence[ToolUse]:
-    """The calls of a trace. Raises `CannotScore` where nothing was recorded."""
+    """Return the calls of a trace. Raises `CannotScore` if nothing was recorded."""
     if request.trace is None or not request.trace.recorded:
-        reason = "there is no trace: the target gives no messages, so nobody knows which tools it called"
+        reason = "there is no trace: the target returned no messages, so its tool calls are unknown"
         raise CannotScore("artifact_error", reason)
     return request.trace.tools
 
@@ -119,7 +119,7 @@ def _in_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
     if missed is None:
         return None
     after = f" after {_listed(wanted[:missed])}" if missed else ""
-    return f"{_name(wanted[missed])} was not called{after}; called was {_listed(tools)}"
+    return f"{_name(wanted[missed])} was not called{after}; actual calls: {_listed(tools)}"
 
 
 def _exact(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
@@ -128,7 +128,7 @@ def _exact(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
     pairs = enumerate(zip(wanted, tools, strict=False), 1)
     differing = next((f"call {at} is {_name(b)} instead of {_name(a)}" for at, (a, b) in pairs if a != b), None)
     counts = f"{pluralise(len(tools), 'call')} instead of {len(wanted)}"
-    return f"{differing or counts}; called was {_listed(tools)}"
+    return f"{differing or counts}; actual calls: {_listed(tools)}"
 
 
 def _any_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
@@ -139,7 +139,7 @@ def _any_order(wanted: Sequence[str], tools: Sequence[str]) -> str | None:
 
 
 def _params(wanted: WantedCall, uses: Sequence[ToolUse]) -> str | None:
-    """Of the call that comes nearest, where it first differs."""
+    """Return the first difference of the most similar call."""
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == wanted.tool:
@@ -149,7 +149,7 @@ def _params(wanted: WantedCall, uses: Sequence[ToolUse]) -> str | None:
             nearest = found if nearest is None or len(found) < len(nearest) else nearest
     if nearest is None:
         return f"{_name(wanted.tool)} was not called"
-    return f"no call of {_name(wanted.tool)} has the arguments: in the nearest, {nearest[0]}"
+    return f"no call of {_name(wanted.tool)} has the arguments: in the most similar call, {nearest[0]}"
 
 
 def _argument_places(wanted: WantedCall, use: ToolUse) -> Iterator[ValueDifference]:
@@ -171,7 +171,7 @@ def _listed(tools: Sequence[str]) -> str:
 
 
 TOOL_CALL_KINDS: tuple[AnyKind, ...] = (
-    ScorerKind("tool_calls", "whether tools were called as they should be", ToolCalls, function_check(tool_calls)),
+    ScorerKind("tool_calls", "whether tools were called as expected", ToolCalls, function_check(tool_calls)),
 )
 
 
@@ -185,26 +185,28 @@ class Limits(SomeConditions):
     max_tool_calls: Bound | None = None
     max_model_calls: Bound | None = None
     max_tokens: Bound | None = None
-    """Input and output of all calls of models."""
+    """Input and output tokens of all model calls."""
     max_duration_ms: Annotated[float, Field(ge=0)] | None = None
 
 
 class NoErrors(ScorerConfig):
-    """There is nothing to configure."""
+    """A config without keys."""
 
 
 class StateEquals(ReadsExpected):
     name: Annotated[str, Field(min_length=1)]
-    """Of the snapshot that the target gives."""
+    """Name of a state snapshot that the target returns."""
     expected: JsonValue = None
-    """What it must be; null for the item's expected output."""
+    """Expected state; null for the item's expected output."""
     threshold: float = Field(default=1.0, gt=0, le=1)
-    """The share of its values that must be equal."""
+    """Minimum share of its values that must be equal."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "StateEquals":
         if self.expected is not None and self.expected_field != "expected":
-            raise ValueError("expected_field is a part of the item's expected output, but expected is given here")
+            raise ValueError(
+                "expected_field names a part of the item's expected output, so it cannot be combined with expected"
+            )
         return self
 
 
@@ -225,7 +227,7 @@ class Limit(NamedTuple):
 def limits(config: Limits, request: ScorerRequest) -> ScoreResult:
     asked = [limit for limit in _limits(config, request) if limit.most is not None]
     if unknown := [limit.what for limit in asked if limit.known is None]:
-        raise CannotScore("artifact_error", f"the target does not tell its {' and '.join(unknown)}")
+        raise CannotScore("artifact_error", f"the target does not report its {' and '.join(unknown)}")
     broken = [limit for limit in asked if not limit.holds]
     return score_result(
         not broken,
@@ -261,14 +263,14 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
     states = request.trace.state if request.trace else {}
     if config.name not in states:
         there = ", ".join(map(printable, states)) or "none"
-        raise CannotScore("artifact_error", f"there is no state {config.name!r}; the target gave: {there}")
+        raise CannotScore("artifact_error", f"state {config.name!r} is missing; the target returned: {there}")
     expected = config.expected_of(request) if config.expected is None else config.expected
     differing = list(differences(states[config.name], expected, config.name))
     share = _share(expected, differing)
     passed = share >= config.threshold
     return score_result(
         passed,
-        f"{differing[0]} ({pluralise(len(differing), 'place')})" if differing else f"{config.name} is what is expected",
+        f"{differing[0]} ({pluralise(len(differing), 'place')})" if differing else f"{config.name} is as expected",
         label="match" if passed else "mismatch",
         value=share,
         evidence=[difference_evidence(place) for place in differing[:MOST_PLACES]],
@@ -276,7 +278,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
 
 
 def _share(expected: JsonValue, differing: Sequence[ValueDifference]) -> float:
-    """Of the values that are expected or there, those that are as they should be."""
+    """Return how many of the expected or actual values are as expected."""
     wanted = leaves(expected)
     lost = sum(leaves(place.expected) for place in differing if place.expected is not NOTHING)
     extra = sum(leaves(place.output) for place in differing if place.expected is NOTHING)
@@ -288,7 +290,7 @@ TRACE_KINDS: tuple[AnyKind, ...] = (
     ScorerKind("no_errors", "whether no step of the target ended in an error", NoErrors, function_check(no_errors)),
     ScorerKind(
         "state_equals",
-        "whether a named state of the target is what it should be",
+        "whether a named state of the target is as expected",
         StateEquals,
         function_check(state_equals),
     ),

@@ -14,13 +14,13 @@ from evalscribe.model.score import ScorerRequest
 from evalscribe.text import printable
 
 NOTHING = object()
-"""The value of a place that one side does not have."""
+"""Stands for a value that one side does not have."""
 LARGEST_EVIDENCE = 500
-"""Characters of a value's JSON that are kept whole in evidence; of a larger one the beginning is."""
+"""Maximum characters of a value's JSON kept whole in evidence; a larger one is cut."""
 DEEPEST_EVIDENCE = 64
-"""Levels of nesting that are kept as they are."""
+"""Levels of nesting that are kept."""
 AROUND = 24
-"""Characters that are shown before the first one that differs."""
+"""Characters shown before the first difference."""
 _KINDS: dict[type, str] = {
     str: "text",
     bool: "a boolean",
@@ -33,32 +33,37 @@ _KINDS: dict[type, str] = {
 
 
 class ValueDifference(NamedTuple):
-    """Where two values differ."""
+    """A difference between two values."""
 
     path: str
     expected: object
-    """`NOTHING` for what was not expected."""
+    """`NOTHING` if no value was expected."""
     output: object
-    """`NOTHING` for what is missing."""
+    """`NOTHING` if the value is missing."""
 
     def __str__(self) -> str:
         if self.output is NOTHING:
-            return f"{printable(self.path)} is missing, {render_value(self.expected)} is expected"
+            return f"{printable(self.path)} is missing, expected {render_value(self.expected)}"
         if self.expected is NOTHING:
-            return f"{printable(self.path)} is not expected, it is {render_value(self.output)}"
+            return f"{printable(self.path)} is unexpected: {render_value(self.output)}"
         return f"{printable(self.path)} is {_beside(self.output, self.expected)}"
 
 
 def equal_values(output: object, expected: object, *, fold: bool = False, subset: bool = False) -> bool:
-    """Equal as JSON: 1 is 1.0 but neither "1" nor true. `fold`: upper and lower case are one; `subset`: objects of the
-    output may have more members."""
+    """Compare as JSON: 1 equals 1.0 but neither "1" nor true.
+
+    `fold`: ignore case; `subset`: objects of the output may have more members.
+    """
     return next(differences(output, expected, fold=fold, subset=subset), None) is None
 
 
 def differences(
     output: object, expected: object, path: str = "output", *, fold: bool = False, subset: bool = False
 ) -> Iterator[ValueDifference]:
-    """In the order of what is expected, what is not expected after it. Raises `RecursionError` for what is too deep."""
+    """Return the differences in the order of the expected value, unexpected members last.
+
+    Raises `RecursionError` if a value is nested too deeply.
+    """
     if isinstance(output, dict) and isinstance(expected, dict):
         for name in (*expected, *(() if subset else (name for name in output if name not in expected))):
             yield from _at(output.get(name, NOTHING), expected.get(name, NOTHING), join_path(path, name), fold, subset)
@@ -77,7 +82,7 @@ def _at(output: object, expected: object, path: str, fold: bool, subset: bool) -
 
 
 def leaves(value: object) -> int:
-    """How many places a value has that hold no others; an empty list or object is one."""
+    """Count the leaves of a value; an empty list or object is one."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(leaves, parts)) or 1
 
@@ -87,14 +92,14 @@ def type_name(value: object) -> str:
 
 
 def render_value(value: object) -> str:
-    """In one safe line of bounded length."""
+    """Render a value on one safe line of bounded length."""
     return printable(preview(value[:LARGEST_EVIDENCE] if isinstance(value, str) else value))
 
 
 def text_of(value: JsonValue) -> str | None:
-    """Text as it is, any other value as compact JSON; None for null, which is no output.
+    """Render text as it is, other values as compact JSON, and null as None.
 
-    Scores that are stored rest on this spelling: edits are counted in it and expressions are looked for.
+    Stored scores depend on this format: edit distances and patterns apply to it.
     """
     if value is None or isinstance(value, str):
         return value
@@ -102,7 +107,7 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def as_evidence(value: object) -> JsonValue:
-    """For evidence: a large value is cut, one that is no JSON or too deep is text."""
+    """Prepare a value for evidence: cut it if it is large; make it text if it is not JSON or nested too deeply."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -113,7 +118,7 @@ def as_evidence(value: object) -> JsonValue:
 
 
 def difference_evidence(place: ValueDifference) -> JsonValue:
-    """A place as evidence; a side that has nothing there is left out."""
+    """Return a difference as evidence; a side without a value is left out."""
     sides = {"expected": place.expected, "output": place.output}
     return {"path": place.path, **{side: as_evidence(value) for side, value in sides.items() if value is not NOTHING}}
 
@@ -137,7 +142,7 @@ def _beside(output: object, expected: object) -> str:
 
 
 def _texts(output: str, expected: str) -> str:
-    """Two texts that differ, each from a little before the first character that does."""
+    """Render two different texts, each from shortly before the first difference."""
     at = next((at for at, both in enumerate(zip(output, expected, strict=False)) if both[0] != both[1]), None)
     at = min(len(output), len(expected)) if at is None else at
     start = max(0, at - AROUND) if at > AROUND * 2 else 0
@@ -154,20 +159,22 @@ WORDS = {"output": "output", "expected": "expected output", "input": "input", "m
 def _checked(selector: str) -> str:
     root, *steps = selector.split(".")
     if root not in ROOTS:
-        raise ValueError(f"begins with none of {', '.join(ROOTS)}: write output.{selector} for a field of the output")
+        raise ValueError(
+            f"must begin with one of {', '.join(ROOTS)}: write output.{selector} for a field of the output"
+        )
     if not all(steps) or len(selector) > LONGEST or not selector.isprintable():
-        raise ValueError(f"is no name such as {root}.answer.items.0.id")
+        raise ValueError(f"is not a name such as {root}.answer.items.0.id")
     return selector
 
 
 Selector = Annotated[str, AfterValidator(_checked)]
-"""What it begins with, then members of objects by name and of lists by number (from 0), separated by dots."""
+"""A root, then members of objects by name and of lists by number (from 0), separated by dots."""
 
 
 def select_value(request: ScorerRequest, selector: str) -> JsonValue:
-    """What a selector names. Where fields are asked of text, it is read as the JSON that it should be.
+    """Return the value that a selector names.
 
-    Raises `CannotScore` where there is no such place.
+    Text is parsed as JSON if fields are selected from it. Raises `CannotScore` if the value does not exist.
     """
     root, *steps = selector.split(".")
     value: JsonValue = getattr(request, root)
@@ -177,7 +184,7 @@ def select_value(request: ScorerRequest, selector: str) -> JsonValue:
 
 
 def select_member(whose: str, value: JsonValue, steps: list[str]) -> JsonValue:
-    """Raises `CannotScore` where there is no such place."""
+    """Follow the path. Raises `CannotScore` if it does not exist."""
     if steps and isinstance(value, str):
         value = _read(whose, value)
     for at, step in enumerate(steps):
@@ -189,7 +196,7 @@ def select_member(whose: str, value: JsonValue, steps: list[str]) -> JsonValue:
 
 
 def parse_json(text: str) -> JsonValue:
-    """JSON by the letter: no NaN, no Infinity. Raises `ValueError`, also for numbers and nesting beyond all bounds."""
+    """Parse strict JSON: no NaN, no Infinity. Raises `ValueError`, also for excessive numbers and nesting."""
     try:
         value: JsonValue = json.loads(text, parse_constant=_refused, parse_float=_finite)
         return cast(JsonValue, clean_json(value)) if "\\u" in text else value
@@ -198,13 +205,13 @@ def parse_json(text: str) -> JsonValue:
 
 
 def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError("a number is beyond every float")
+        raise ValueError("a number is too large for a float")
     return number
 
 
@@ -213,38 +220,41 @@ def _read(whose: str, text: str) -> JsonValue:
         return parse_json(text)
     except ValueError as error:
         raise CannotScore(
-            "input_error", f"the {whose} is text that is no JSON, so it has no fields: {error}"
+            "input_error", f"the {whose} is text that is not JSON, so it has no fields: {error}"
         ) from error
 
 
 def _missing(whose: str, passed: list[str], step: str, value: JsonValue) -> str:
     where = f"{'.'.join(passed)} of the {whose}" if passed else f"the {whose}"
     what = f"a list of {len(value)}" if isinstance(value, list) else type_name(value)
-    return printable(f"there is no {step} in {where}, which is {what}")
+    return printable(f"{where} has no {step}; it is {what}")
 
 
 class ReadsOutput(ScorerConfig):
     output_field: Selector = "output"
-    """What is looked at: `output`, or a part of it such as `output.answer`."""
+    """Selects what is scored: `output`, or a part of it such as `output.answer`."""
 
     def output_of(self, request: ScorerRequest) -> JsonValue:
-        """Raises `CannotScore` where it is not there."""
+        """Return the value. Raises `CannotScore` if it is missing."""
         return select_value(request, self.output_field)
 
 
 class ReadsExpected(ScorerConfig):
     expected_field: Selector = "expected"
-    """What it is compared with: `expected`, a part of it such as `expected.answer`, or `metadata.gold`."""
+    """Selects the reference: `expected`, a part of it such as `expected.answer`, or `metadata.gold`."""
 
     def expected_of(self, request: ScorerRequest) -> JsonValue:
-        """Raises `CannotScore` where nothing is expected: null stands for nothing unless it is in a field."""
+        """Return the reference.
+
+        Raises `CannotScore` if there is none: null means no reference unless it is in a field.
+        """
         return select_value(request, self.expected_field)
 
 
 class ReadsInput(ScorerConfig):
     input_field: Selector = "input"
-    """What it sees of the input: `input`, or a part of it."""
+    """Selects the input: `input`, or a part of it."""
 
     def input_of(self, request: ScorerRequest) -> JsonValue:
-        """Raises `CannotScore` where it is not there."""
+        """Return the value. Raises `CannotScore` if it is missing."""
         return select_value(request, self.input_field)

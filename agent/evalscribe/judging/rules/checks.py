@@ -3,7 +3,6 @@
 import re
 
 from evalscribe.judging.rules import code, doubts, quote
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.code import stems
 from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
 from evalscribe.model import evidence
@@ -175,7 +174,7 @@ def _where(error: evidence.LocatedError) -> str:
 def _said(error: evidence.LocatedError, longest: int = 56) -> str:
     """Return the linter's message without the rule's name."""
     text = error.error.removesuffix(f"({error.code})").removesuffix(f"({_bare(error.code or '')})").strip().rstrip(".")
-    return wording.cut(wording.brief(text), longest)
+    return quote.cut(quote.brief(text), longest)
 
 
 def _bare(rule: str) -> str:
@@ -262,7 +261,7 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
         cause="guard-" + code.kebab(failures[0].title, 40),
         confidence=0.5 if silent else 0.65,
         uncertain=silent,
-        why=wording.whole_or(f"{refuses}: `{failures[0].title}`", refuses),
+        why=quote.whole_or(f"{refuses}: `{failures[0].title}`", refuses),
         reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference "
         f"has no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
         citations=(

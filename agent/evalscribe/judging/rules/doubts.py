@@ -14,7 +14,7 @@ from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
 from evalscribe.model.run import TARGET
 
 MOST_FRAMES = 20
-"""Most frames that `signature` keeps of one failure."""
+"""Maximum frames that `signature` keeps of one failure."""
 FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"

@@ -6,7 +6,6 @@ from collections import Counter
 from evalscribe.ids import canonical_json
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code, quote
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.infrastructure import CONNECTION, PROVIDER
 from evalscribe.judging.rules.transcripts import AnsweredCall, Transcripts
@@ -56,10 +55,10 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
         kind="harness",
         cause="harness-" + code.kebab(said, 40),
         confidence=0.75,
-        why=wording.cut(f"the harness broke: {said}"),
+        why=quote.cut(f"the harness broke: {said}"),
         reasoning=f"{_so_far(facts.spoken)} the harness itself raised an error: the work was never judged.",
         citations=quote.log(facts),
-        fix=f"find out why the harness raises `{wording.cut(said, 80)}`",
+        fix=f"find out why the harness raises `{quote.cut(said, 80)}`",
         by_error_text=True,
     )
 
@@ -81,7 +80,7 @@ def cut_off(facts: Facts) -> RuleDecision | None:
         confidence=0.6 if stuck else 0.5,
         uncertain=not stuck,
         error=step.error,
-        why=wording.cut(f"not finished when the limit came: {step.error or step.name}"),
+        why=quote.cut(f"not finished when the limit came: {step.error or step.name}"),
         reasoning=f"{_work(facts.spoken)} "
         + (
             f"{len(failing)} of its last {min(LATEST, len(facts.spoken.made))} calls failed, so it was stuck."
@@ -112,7 +111,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="refuses",
         confidence=0.65,
-        why=wording.cut(f"refuses: {said.text}"),
+        why=quote.cut(f"refuses: {said.text}"),
         reasoning=f"{_work(facts.spoken)} Its last words refuse the task instead of answering.",
         citations=(said,),
     )
@@ -149,7 +148,7 @@ def _outside(facts: Facts, cause: str, why: str, happened: str) -> RuleDecision:
         kind="infrastructure",
         cause=cause,
         confidence=0.9,
-        why=wording.cut(why),
+        why=quote.cut(why),
         reasoning=f"{_so_far(facts.spoken)} {happened}: the work was never judged.",
         citations=quote.log(facts),
         by_error_text=True,
@@ -163,7 +162,7 @@ def _outgrown(facts: Facts, said: str) -> RuleDecision:
         cause="context-exhausted",
         confidence=0.5,
         uncertain=True,
-        why=wording.cut(f"the conversation outgrew the model's context: {said}"),
+        why=quote.cut(f"the conversation outgrew the model's context: {said}"),
         reasoning=f"{_so_far(facts.spoken)} the conversation no longer fitted the model. Whether it wasted its context "
         "or the harness gave it too much, the error does not say.",
         citations=(*quote.log(facts), *_last(facts.spoken)),
@@ -178,7 +177,7 @@ def _looping(facts: Facts, made: AnsweredCall, times: int) -> RuleDecision:
         kind="model",
         cause=f"repeats-{code.kebab(tool)}",
         confidence=0.7,
-        why=wording.cut(f"calls `{tool}` {times} times with the same arguments and answer"),
+        why=quote.cut(f"calls `{tool}` {times} times with the same arguments and answer"),
         reasoning=f"{_work(facts.spoken)} It made the same call of `{tool}` {times} times and got the same answer.",
         citations=(made.call.header(3), *answer),
     )
@@ -262,9 +261,9 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         cause="fails-" + code.kebab(facts.step),
         confidence=0.5,
         uncertain=True,
-        error=wording.cut(why, 200),
-        why=wording.cut(why),
-        reasoning=f"The scorer `{facts.step}` failed the answer: {wording.cut(why, 170)}. Whether it is right to, "
+        error=quote.cut(why, 200),
+        why=quote.cut(why),
+        reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170)}. Whether it is right to, "
         "no rule can tell.",
         citations=(line,),
     )
@@ -276,8 +275,8 @@ def _target_not_reached(facts: Facts, said: str) -> RuleDecision:
         kind="infrastructure",
         cause="target-not-reached-" + code.kebab(said, 32),
         confidence=0.7,
-        why=wording.cut(f"no answer of the target: {said}"),
-        reasoning=f"The target gave no answer: {wording.cut(said, 170)}. That is what a service or a connection says "
+        why=quote.cut(f"no answer of the target: {said}"),
+        reasoning=f"The target gave no answer: {quote.cut(said, 170)}. That is what a service or a connection says "
         "when it cannot be had, so no answer was scored. It may succeed when the run is repeated.",
         citations=quote.log(facts),
         by_error_text=True,
@@ -292,9 +291,9 @@ def _own(facts: Facts, said: str) -> RuleDecision:
         cause="target-" + ("too-late" if LATE.match(said) else code.kebab(said, 40)),
         confidence=0.5,
         uncertain=True,
-        error=wording.cut(said, 200),
-        why=wording.cut(f"the target {how}"),
-        reasoning=f"The target itself {wording.cut(how, 170)}: it gave no answer, so no scorer judged one. Whether "
+        error=quote.cut(said, 200),
+        why=quote.cut(f"the target {how}"),
+        reasoning=f"The target itself {quote.cut(how, 170)}: it gave no answer, so no scorer judged one. Whether "
         "its own code, the input or something that it relies on is at fault, the error alone does not tell.",
         citations=(*quote.log(facts), *_frame(facts)),
     )

@@ -12,7 +12,6 @@ from typing import Literal
 
 from evalscribe.evidence import differences, locate
 from evalscribe.judging.rules import code
-from evalscribe.judging.rules import code as notes
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document, Evidence
@@ -144,7 +143,7 @@ class Facts:
 
     @cached_property
     def notes(self) -> tuple[code.GapNote, ...]:
-        return notes.parse_notes(self.evidence.of("known_gaps"))
+        return code.parse_notes(self.evidence.of("known_gaps"))
 
     @cached_property
     def task(self) -> str:

@@ -5,7 +5,6 @@ import re
 from evalscribe.evidence import log as signature_log
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code, doubts, quote
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure
@@ -29,14 +28,14 @@ def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
     if match is None or facts.check not in ("install", "other"):
         return None
     empty = EMPTY_ANSWER.match(match["said"]) is not None
-    message = wording.cut(match["said"], 120) or match["mark"]
+    message = quote.cut(match["said"], 120) or match["mark"]
     return RuleDecision(
         label="KNOWN_GAP",
         kind="infrastructure",
         cause="no-answer-came" if empty else f"runner-says-{match['mark'].replace('_', '-')}",
         confidence=0.5 if empty else 0.9,
         uncertain=empty,
-        why=wording.cut(f"not judged; the runner says: {message}"),
+        why=quote.cut(f"not judged; the runner says: {message}"),
         reasoning=f"The runner marks this eval `{match['mark']}`: {message.rstrip('.')}. No model code was judged."
         + (
             " An empty answer can also come from a content filter, or from a model that spent all its tokens on "
@@ -54,7 +53,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
     said = _recorded(facts)
     if not UNREADABLE.match(said) or facts.check in ("tests", "lint", "build"):
         return None
-    answer = next((d for d in facts.evidence.of("output") if wording.basename(d.path) in ANSWERS), None)
+    answer = next((d for d in facts.evidence.of("output") if quote.basename(d.path) in ANSWERS), None)
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
     unseen = answer is None and "invalid filesystem" not in said.lower()  # a path outside the project speaks for itself
     doubtful = refused or unseen
@@ -65,8 +64,8 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
         cause="answer-refused" if refused else "answer-without-files",
         confidence=0.5 if doubtful else 0.7,
         uncertain=doubtful,
-        why=wording.cut(said.removeprefix("Error: ")),
-        reasoning=f"The model answered, but the runner could not extract files: {wording.cut(said, 120)}. "
+        why=quote.cut(said.removeprefix("Error: ")),
+        reasoning=f"The model answered, but the runner could not extract files: {quote.cut(said, 120)}. "
         + (
             "The answer looks like a refusal."
             if refused
@@ -88,7 +87,7 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
     if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
         return None
-    what, tests = wording.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
+    what, tests = quote.cut(match["what"].split(" (")[0], 40), facts.check == "tests"
     alike = facts.same_as_reference
     open_question = {
         "tests": "The cause may be an endless loop in the code or a backend that never answers: no output of the "
@@ -102,7 +101,7 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
         cause=f"{facts.check}-timed-out",
         confidence=0.5 if unsure else 0.8,
         uncertain=unsure,
-        why=wording.cut(f"`{what}` hit the runner's time limit of {match['limit']}"),
+        why=quote.cut(f"`{what}` hit the runner's time limit of {match['limit']}"),
         reasoning=f"`{what}` was stopped by the runner after {match['limit']}, and nothing else is recorded. "
         + (
             open_question[facts.check]
@@ -121,7 +120,7 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
     headings = signature_log.reference_errors(facts.evidence)
     if facts.check != "tests" or not headings:
         return None
-    said = wording.cut(headings[0].text.removeprefix(signature_log.REFERENCE), 120)
+    said = quote.cut(headings[0].text.removeprefix(signature_log.REFERENCE), 120)
     log = next(iter(facts.evidence.of("log")), None)
     line = headings[0].number
     proven = doubts.only_runner_marks(facts)
@@ -132,7 +131,7 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
         confidence=0.85 if proven else 0.5,
         uncertain=not proven,
         error=f"the reference was not set up: {said}",
-        why=wording.cut(f"the reference answer was not set up: {said}"),
+        why=quote.cut(f"the reference answer was not set up: {said}"),
         reasoning=f"The runner failed to set up the reference answer (log line {line}): {said.rstrip('.')}. It "
         "runs the tests anyway, and they cannot pass without the reference: the model's work was not judged."
         + ("" if proven else " But the code under test may have printed that line."),

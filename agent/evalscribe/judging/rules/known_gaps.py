@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 
 from evalscribe.judging.rules import code, doubts, model_faults, quote
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.code import GapNote, stems
 from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
 from evalscribe.model.evidence import Citation
@@ -123,7 +122,7 @@ def _hinted(facts: Facts, note: GapNote) -> str | None:
 
 
 def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
-    files = {wording.basename(d.path) for d in facts.original.of("output")}
+    files = {quote.basename(d.path) for d in facts.original.of("output")}
     return (term for term in note.wanted if term not in files and not _holds(facts.output_code, term))
 
 
@@ -207,7 +206,7 @@ def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
 def _why(kind: str, name: str, note: GapNote) -> str:
     """Return the note as explanation; if it is too long, the deciding name comes first."""
     text = " ".join(note.text.split())
-    return wording.whole_or(f"{kind}: {text}", wording.cut(f"{kind} `{name}`: {text}"))
+    return quote.whole_or(f"{kind}: {text}", quote.cut(f"{kind} `{name}`: {text}"))
 
 
 FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
@@ -234,7 +233,7 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
         cause="undocumented-field-" + code.kebab(name, 30),
         confidence=0.65 if proven else 0.5,
         uncertain=not proven,
-        why=wording.cut(f"the task does not mention `{name}`, which the interface returns"),
+        why=quote.cut(f"the task does not mention `{name}`, which the interface returns"),
         reasoning=f"The reference lists `{name}` among the fields of a value that it only passes on. It never builds "
         f"that field, and the task does not name it. "
         + (f"The error is about `{name}`." if proven else f"The log has no message that names `{name}`."),

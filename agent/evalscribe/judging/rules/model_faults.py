@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 from evalscribe.judging.rules import code, doubts, quote, silent_tests
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.facts import MANIFESTS, CodeLine, Facts, RuleDecision
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation
@@ -39,7 +38,7 @@ def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="wrong-import-" + code.kebab(found.name, 34),
         confidence=0.7,
-        why=wording.whole_or(_said(found), f"imports `{found.name}` from the wrong module"),
+        why=quote.whole_or(_said(found), f"imports `{found.name}` from the wrong module"),
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} {_said(found)}: the likeliest "
         "cause.",
         citations=(*quote.opposed(line, other), *quote.log(facts)),
@@ -83,7 +82,7 @@ def _module(path: str) -> Module:
     """Return the module of a path. Dotted paths are Python's, where a module has several spellings."""
     if re.fullmatch(r"\.*[\w.]+", path):
         return False, path.rsplit(".", 1)[-1]
-    last = wording.basename(path.removeprefix("node:"))
+    last = quote.basename(path.removeprefix("node:"))
     return path.startswith("."), re.sub(r"\.(?:[cm]?[jt]sx?)$", "", last)
 
 
@@ -116,7 +115,7 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
     if facts.check not in ("build", "install") or error is None:
         return None
     name = _subject(error)
-    said = wording.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
+    said = quote.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
     shared = _may_be_the_installers(facts, error) if facts.check == "install" else doubts.may_be_shared(facts, error)
     return RuleDecision(
         label="MODEL_FAULT",
@@ -124,10 +123,10 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
         cause=code.kebab(f"{error.code or facts.step} {name}"),
         confidence=0.5 if shared else 0.75,
         uncertain=shared is not None,
-        why=wording.cut(said),
-        reasoning=f"`{facts.step}` fails: {wording.cut(said, 170)}. No such package or version exists."
+        why=quote.cut(said),
+        reasoning=f"`{facts.step}` fails: {quote.cut(said, 170)}. No such package or version exists."
         if facts.check == "install" and not shared
-        else f"`{facts.step}` stops at {_place(error)}: {wording.cut(said, 170)}. "
+        else f"`{facts.step}` stops at {_place(error)}: {quote.cut(said, 170)}. "
         + (shared or "The reference passes the same step."),
         citations=(*quote.blamed(facts), *quote.naming(facts, name), *quote.log(facts)),
     )
@@ -165,7 +164,7 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65,
-        why=wording.whole_or(f"`{title}`: {said}", f"fails `{title}`"),
+        why=quote.whole_or(f"`{title}`: {said}", f"fails `{title}`"),
         reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. "
         "The reference passes, and neither notes nor task excuse it.",
         citations=(
@@ -186,7 +185,7 @@ def _fails_silently(facts: Facts, title: str) -> RuleDecision:
         cause="missing-" + code.kebab(lacking[0]) if lacking else "fails-" + code.kebab(title, 42),
         confidence=0.65 if lacking else 0.5,
         uncertain=not lacking,
-        why=wording.cut(what),
+        why=quote.cut(what),
         reasoning=f"{_count(facts)} fail, first `{title}`. "
         + (f"The grader calls `{lacking[0]}`, which the reference has and the output lacks. " if lacking else "")
         + (f"{silent_tests.limits(facts)} {silent_tests.RECORD}" if not lacking else ""),
@@ -211,7 +210,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
         cause="unknown-name-" + code.kebab(name),
         confidence=0.5 if guess else 0.65,
         uncertain=guess,
-        why=wording.whole_or(quote.difference(facts, line), _unlike(line, name)),
+        why=quote.whole_or(quote.difference(facts, line), _unlike(line, name)),
         reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
         "task and grader never mention: the likeliest cause.",
         citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
@@ -224,15 +223,15 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
     kind = RAISED.match(error.error)
-    said = wording.brief(error.error).rstrip(".")
+    said = quote.brief(error.error).rstrip(".")
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=f"raises-{code.kebab(kind.group(1))}" if kind else "assertion-fails",
         confidence=0.5,
         uncertain=True,
-        why=wording.cut(said),
-        reasoning=f"The test {'ended with' if kind else 'failed at'} `{wording.cut(said, 120)}`. There is neither "
+        why=quote.cut(said),
+        reasoning=f"The test {'ended with' if kind else 'failed at'} `{quote.cut(said, 120)}`. There is neither "
         "code nor a task beside it, so whose fault it is, the test alone cannot tell.",
         citations=quote.log(facts),
     )
@@ -240,7 +239,7 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
 
 def unexplained(facts: Facts) -> RuleDecision:
     """No rule applies. Most failures are the model's, so that is the guess, marked as uncertain."""
-    said = wording.brief(facts.first.error) if facts.first else ""
+    said = quote.brief(facts.first.error) if facts.first else ""
     suspects = quote.suspects(facts)
     notes = " The known-gap notes of this eval may mean it, but none fits for sure." if facts.notes else ""
     return RuleDecision(
@@ -258,14 +257,14 @@ def unexplained(facts: Facts) -> RuleDecision:
 
 
 def _unlike(line: CodeLine, name: str) -> str:
-    return wording.whole_or(
+    return quote.whole_or(
         f"`{line.text}`: the reference has no `{name}`", f"uses `{name}`, which the reference does without"
     )
 
 
 def _first_suspect(citations: tuple[Citation, ...]) -> str:
     place = next((f"; first suspect {c.path}:{c.first}" for c in citations if c.role == "output"), "")
-    return wording.whole_or(f"the log ends before the reason{place}", "the log ends before the reason")
+    return quote.whole_or(f"the log ends before the reason{place}", "the log ends before the reason")
 
 
 def _subject(error: evidence.LocatedError) -> str:

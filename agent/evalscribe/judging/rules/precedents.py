@@ -7,7 +7,6 @@ from dataclasses import replace
 from evalscribe.evidence import errors as signature_wording
 from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.judging.rules import code, quote
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.code import terms
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.finding import (
@@ -64,7 +63,7 @@ def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tup
 def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> RuleDecision:
     lint = facts.check == "lint" and label != "MODEL_FAULT"
     said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
-    what = wording.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
+    what = quote.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
     return RuleDecision(
         label=label,
         kind="lint" if lint else KINDS[label],

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from evalscribe.judging.rules import checks, code, quote
-from evalscribe.judging.rules import quote as wording
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document
@@ -73,7 +72,7 @@ def check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
         cause="check-misses-" + code.kebab(sought[0], 34),
         confidence=0.5,
         uncertain=True,
-        why=wording.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
+        why=quote.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
         reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`. The output and the reference contain "
         f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place. {RECORD}",
         citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
@@ -187,7 +186,7 @@ def _of_the_harness(
         cause=cause,
         confidence=0.5,
         uncertain=True,
-        why=wording.cut(why),
+        why=quote.cut(why),
         reasoning=reasoning,
         citations=(*quote.suspects(facts, 1), *quote.log(facts), *(grader or quote.grader_lines(facts, ""))),
     )
@@ -289,12 +288,12 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
     """The log gives no reason, and a file that the task requires by name is not in the output."""
     if facts.errors or facts.outcome.failures:
         return None
-    ours = {wording.basename(d.path) for d in facts.original.of("output")}
-    missing = (d for d in facts.evidence.of("expected") if wording.basename(d.path) not in ours)
-    named = [d for d in missing if code.says(facts.task, wording.basename(d.path))]
+    ours = {quote.basename(d.path) for d in facts.original.of("output")}
+    missing = (d for d in facts.evidence.of("expected") if quote.basename(d.path) not in ours)
+    named = [d for d in missing if code.says(facts.task, quote.basename(d.path))]
     if not facts.produced or not named:
         return None
-    name = wording.basename(named[0].path)
+    name = quote.basename(named[0].path)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",

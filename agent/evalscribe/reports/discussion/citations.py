@@ -27,7 +27,7 @@ OPENING = re.compile(f"[{_OPENERS}]")
 """Characters that look like the opening bracket of a citation."""
 _BRACKET = re.compile(rf"[{_OPENERS}\]]")
 _REACH = 61
-"""Most characters until a citation is recognisable as one."""
+"""Maximum characters until a citation is recognisable as one."""
 _ALIKE = {
     "a": "аαɑᴀ",
     "c": "сϲᴄ",
@@ -112,9 +112,9 @@ What stands between <RANGE> and </RANGE> is compared with that very document: co
 nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
 """Instructions on citations for the model."""
 LONGEST = 6_000
-"""Most characters of one citation; anything longer is not one."""
+"""Maximum characters of one citation; anything longer is not one."""
 SHOWN = 160
-"""Most characters of a quotation that are shown."""
+"""Maximum characters of a quotation that are shown."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)

@@ -47,9 +47,9 @@ class DiscussionAnswer(Frozen):
 REPORT = "report"
 """Mark that cites the report."""
 MOST_KEPT = 64
-"""Most findings whose evidence is held in memory."""
+"""Maximum findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
-"""Most findings that are checked for missing evidence."""
+"""Maximum findings that are checked for missing evidence."""
 
 
 class EvidenceMissing(Exception):
@@ -212,7 +212,7 @@ def _unambiguous(said: Analysis) -> bool:
 AROUND = 2
 """Lines of context on each side, and the largest distance between words of one hit."""
 MAX_HITS = 2_000
-"""Most hits that are ranked; the report's come first."""
+"""Maximum hits that are ranked; the report's come first."""
 
 
 class SearchHit(Frozen):

@@ -20,7 +20,7 @@ from evalscribe.text import cut, printable
 
 MOST_HITS = 10
 WIDTH = 200
-"""Most characters of a line of evidence that are shown."""
+"""Maximum characters of a line of evidence that are shown."""
 HELP = """\
 4                    finding 4 as the report has it, and the lines that it quotes, with those around them
 category/name        the same, by the name of the eval

@@ -173,7 +173,7 @@ class LineStart:
     segments: tuple[str, ...] = ()
     """What else stands between separators after the evals: a rate, a reason."""
     unsure: bool = False
-    """Whether the eval is a plain word, that only a label makes one."""
+    """Whether the eval is a plain word that only its label shows to be an eval."""
 
 
 @dataclass(slots=True)

@@ -319,7 +319,7 @@ def iso_date(text: str) -> str | None:
 
 
 def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMetadata]:
-    """What the report says, and what it says of its run and date."""
+    """Content of the report, with its run and date as stated there."""
     entries = Entries().read(blocks)
     header = read_metadata(blocks, entries.first)
     found, done = merge_drafts(entries.drafts, entries.everyone)

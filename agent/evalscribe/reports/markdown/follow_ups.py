@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from evalscribe.model.finding import FollowUp, FollowUpOutcome
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.reports.markdown import inline
-from evalscribe.reports.markdown import inline as references
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 from evalscribe.text import mask_code
 
@@ -19,7 +18,7 @@ LINE = re.compile(
 
 
 def render(one: FollowUp, report: Report) -> str:
-    evals = ", ".join(references.render_references(one.evals, report.entries))
+    evals = ", ".join(inline.render_references(one.evals, report.entries))
     unless = unless_incomplete(report) if one.outcome == "held" else ""
     since = f"{inline.report_link(one.report)}{_of_model(one.report)}{unless}"
     return f'{LEAD[one.outcome]} since {since}: "{one.text}"{f" ({evals})" if evals else ""}.'
@@ -38,7 +37,7 @@ def parse(item: PageBlock, entries: Sequence[ReportEntry]) -> FollowUp | None:
         return None
     link, text, evals = (item.text[slice(*match.span(n))] if match[n] else "" for n in (2, 3, 4))
     try:
-        paths = references.parse_references(inline.split(evals, ",") if evals else (), entries)
+        paths = inline.parse_references(inline.split(evals, ",") if evals else (), entries)
     except LookupError as error:
         raise UnreadableReport(str(error), item.line) from error
     outcome = next(outcome for outcome, lead in LEAD.items() if lead == match[1])

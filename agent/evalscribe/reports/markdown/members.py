@@ -16,7 +16,7 @@ NO_CATEGORY = "(no category)"
 
 
 def render(entry: ReportEntry) -> list[str]:
-    """Nothing for a single eval."""
+    """Empty for a single eval."""
     if len(entry.evals) == 1:
         return []
     categories = [(category, list(refs)) for category, refs in groupby(entry.evals, lambda ref: ref.category)]

@@ -2,7 +2,6 @@
 
 from evalscribe.model.report import Report
 from evalscribe.reports.markdown import inline, notes
-from evalscribe.reports.markdown import inline as references
 
 HEADING = "Net impact"
 NONE_SCORED = "no eval could be scored"
@@ -38,7 +37,7 @@ def claimed(report: Report) -> str:
 def _if_they_hold(report: Report) -> str:
     if not report.hoped_for:
         return "If the recommendations hold (none claims a pass)"
-    concerned = ", ".join(references.render_references(report.hoped_for, report.entries))
+    concerned = ", ".join(inline.render_references(report.hoped_for, report.entries))
     name = claimed(report)
     return f"If {name} {'hold' if ' and ' in name else 'holds'} ({concerned})"
 

@@ -7,7 +7,6 @@ from typing import NamedTuple, cast
 from evalscribe.model.finding import FollowUp, Pattern, PatternKind, implied_kind
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.reports.markdown import follow_ups, inline, notes
-from evalscribe.reports.markdown import inline as references
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 from evalscribe.text import mask_code
 
@@ -37,7 +36,7 @@ def render(report: Report) -> list[str]:
 
 
 def _pattern(pattern: Pattern, entries: Sequence[ReportEntry]) -> str:
-    evals = ", ".join(references.render_references(pattern.evals, entries))
+    evals = ", ".join(inline.render_references(pattern.evals, entries))
     told = implied_kind(pattern.name) == pattern.kind and evals and not re.match(rf"{KIND}\b", evals)
     about = evals if told else f"{pattern.kind}{': ' if evals else ''}{evals}"
     return f"{pattern.name} ({about}): {pattern.text}".rstrip()
@@ -76,7 +75,7 @@ def _parse(item: PageBlock, match: re.Match[str], entries: Sequence[ReportEntry]
     name, few, evals, text = (item.text[slice(*match.span(n))] if match[n] else "" for n in (1, 3, 4, 5))
     evals = evals or few
     try:
-        paths = references.parse_references(inline.split(evals, ",") if evals else (), entries)
+        paths = inline.parse_references(inline.split(evals, ",") if evals else (), entries)
     except LookupError as error:
         raise UnreadableReport(str(error), item.line) from error
     return Pattern(name=name, kind=cast(PatternKind, match[2] or implied_kind(name)), evals=tuple(paths), text=text)

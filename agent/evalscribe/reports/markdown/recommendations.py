@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from evalscribe.model.finding import RECOMMENDATION_GROUPS, Recommendation, RecommendationGroup
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.reports.markdown import inline, notes
-from evalscribe.reports.markdown import inline as references
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 from evalscribe.text import mask_code
 
@@ -26,7 +25,7 @@ def render(report: Report) -> list[str]:
 
 
 def _item(item: Recommendation, entries: Sequence[ReportEntry]) -> str:
-    concerns = references.render_references(item.evals, entries)
+    concerns = inline.render_references(item.evals, entries)
     if item.id is None:
         return f"{', '.join([*(concerns or [GENERAL]), *_claim(item)])}: {item.text}".rstrip()
     said = ", ".join([*concerns, *_claim(item)])
@@ -77,6 +76,6 @@ def _evals(item: PageBlock, match: re.Match[str], entries: Sequence[ReportEntry]
     ):
         return None
     try:
-        return references.parse_references(concerns, entries)
+        return inline.parse_references(concerns, entries)
     except LookupError as error:
         raise UnreadableReport(str(error), item.line) from error

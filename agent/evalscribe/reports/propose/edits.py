@@ -48,10 +48,10 @@ def _ini(text: str) -> Tables:
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000
-"""Most characters that all edits may write together."""
+"""Maximum characters that all edits may write together."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Most consecutive blanks in a line; more would move what follows out of sight."""
+"""Maximum consecutive blanks in a line; more would move what follows out of sight."""
 
 ReadFileText = Callable[[str], str | None]
 """Returns the text of a file by its path; None if it does not exist or is not text."""
@@ -146,9 +146,9 @@ def _flaw(change: FileChange) -> str | None:
 
 
 LARGEST = 400_000
-"""Most characters of a file that is shown or changed."""
+"""Maximum characters of a file that is shown or changed."""
 MOST_SEARCHED = 400
-"""Most files that one search reads."""
+"""Maximum files that one search reads."""
 
 
 class CommitFiles:

@@ -271,9 +271,9 @@ class ProposalLimits(TurnBounds):
     seconds: float = 600.0
     nudges: int = 2
     broken: int = 2
-    """Most patches that do not apply and are sent back."""
+    """Maximum patches that do not apply and are sent back."""
     forbidden: int = 1
-    """Most patches that touch unrelated files and are sent back."""
+    """Maximum patches that touch unrelated files and are sent back."""
 
 
 class PatchConversation:

@@ -29,27 +29,31 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
         ("llm_judge", {}, "exactly one of criteria, prompt_template, rubric"),
         ("llm_judge", {"criteria": "a", "rubric": "failure"}, "exactly one of"),
         ("llm_judge", {"criteria": " "}, "criteria is empty"),
-        ("llm_judge", {"criteria": "a", "temperature": 0}, "temperature is sent to no model"),
+        ("llm_judge", {"criteria": "a", "temperature": 0}, "temperature is not supported"),
         ("llm_judge", {"criteria": "a", "use_cot": True}, "use_cot is unknown"),
         ("llm_judge", {"criteria": "a", "threshold": 1.5}, "threshold must be less than or equal to 1"),
         ("llm_judge", {"criteria": "a", "samples": 0}, "samples must be greater"),
         ("llm_judge", {"criteria": "a", "samples": True}, "samples must be a valid integer"),
         ("llm_judge", {"criteria": "a", "model": "gpt"}, "write provider/name"),
         ("llm_judge", {"criteria": "a", "model": "nobody/gpt"}, "there is no provider 'nobody'"),
-        ("llm_judge", {"criteria": "a", "provider": "openai"}, "provider goes with model"),
+        ("llm_judge", {"criteria": "a", "provider": "openai"}, "provider needs model"),
         ("llm_judge", {"criteria": "a", "choice_scores": {"good": 2, "bad": 0}}, "choice_scores.good must be less"),
         ("llm_judge", {"criteria": "a", "choice_scores": {"good": 1}}, "choice_scores"),
-        ("llm_judge", {"prompt_template": "Is {{input}} nice?"}, "must mention {{output}}"),
-        ("llm_judge", {"prompt_template": "{{output}} {{peer}}"}, "peer begins with none of"),
-        ("llm_judge", {"prompt_template": "{{output}}", "include_expected": True}, "names what it shows"),
-        ("llm_judge", {"rubric": "helpfulness", "citations": False}, "a stored rubric says so itself"),
-        ("llm_judge", {"rubric": "failure"}, "choice_scores must say what 'MODEL_FAULT' is worth"),
-        ("llm_judge", {"rubric": "helpfulness", "choice_scores": {"pass": 1, "fail": 0, "so": 1}}, "names 'so'"),
+        ("llm_judge", {"prompt_template": "Is {{input}} nice?"}, "must contain {{output}}"),
+        ("llm_judge", {"prompt_template": "{{output}} {{peer}}"}, "peer must begin with one of"),
+        ("llm_judge", {"prompt_template": "{{output}}", "include_expected": True}, "names the parts that it shows"),
+        ("llm_judge", {"rubric": "helpfulness", "citations": False}, "a stored rubric defines this itself"),
+        ("llm_judge", {"rubric": "failure"}, "choice_scores lacks 'MODEL_FAULT'"),
+        (
+            "llm_judge",
+            {"rubric": "helpfulness", "choice_scores": {"pass": 1, "fail": 0, "so": 1}},
+            "unknown label 'so'",
+        ),
         ("llm_judge", {"rubric": "behaviours"}, "has no field with an enum"),
         ("correctness", {"answer_field": "answer"}, "write output.answer"),
         ("faithfulness", {}, "context_fields is missing"),
         ("faithfulness", {"context_fields": []}, "context_fields is empty"),
-        ("faithfulness", {"context_fields": ["trace.x"]}, "begins with none of"),
+        ("faithfulness", {"context_fields": ["trace.x"]}, "must begin with one of"),
     ],
 )
 def test_a_config_that_cannot_be_is_refused_with_its_key_and_rule(
@@ -111,6 +115,6 @@ def test_an_own_rubric_with_other_labels_needs_their_worth(tmp_path: Path) -> No
     own = tmp_path / "prompts" / "rubrics" / "correctness.yaml"
     own.parent.mkdir(parents=True)
     own.write_text(Prompts().source("rubrics/correctness.yaml").replace("[pass, partial, fail]", "[right, wrong]"))
-    with pytest.raises(EvalscribeError, match="choice_scores must say what 'right' is worth"):
+    with pytest.raises(EvalscribeError, match="choice_scores lacks 'right'"):
         spec("correctness", tmp_path)
     assert spec("correctness", tmp_path, choice_scores={"right": 1, "wrong": 0}).config["threshold"] == 0.7
