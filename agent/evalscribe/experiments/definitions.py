@@ -250,7 +250,8 @@ def _judge(workspace: Workspace, asked: TargetOptions, before: JudgeTarget | Non
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
         raise UsageError(
-            f"`judge` {judge!r} is unknown; use rules, cascade, or PROVIDER/MODEL with a provider of {', '.join(PROVIDERS)}",
+            f"`judge` {judge!r} is unknown; use rules, cascade, or PROVIDER/MODEL with a provider of "
+            f"{', '.join(PROVIDERS)}",
             fields=("judge",),
         )
     found = store_rubric(
