@@ -130,7 +130,7 @@ def test_a_file_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("name", ["nobody", "../failure", "no/such.yaml", "no.yml", "a\0b.yaml", "", "."])
 def test_what_is_not_there_is_said(name: str) -> None:
-    with pytest.raises(NotFoundError, match="there is no"):
+    with pytest.raises(NotFoundError, match="not found"):
         load_rubric(name, Prompts())
 
 

@@ -85,7 +85,7 @@ def test_refused(postgres_server: PostgresServer) -> None:
         open_store(postgres_server.url.replace(f":{PASSWORD}", ""))
     with pytest.raises(NotFoundError, match=r"database postgresql://owner@.*/nowhere does not exist\.\n.*createdb"):
         open_store(postgres_server.of("nowhere"))
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="address is invalid"):
         open_store("postgresql://u@h/d?password")
 
 

@@ -331,7 +331,7 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     said = desk.workspace.run("publish", str(outside), code=64).err
     assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\nWork in a clone")
     desk.workspace.run("publish", "nothing-like-it", code=66)
-    assert "no remote 'up'" in desk.publish("--remote", "up", code=64).err
+    assert "remote 'up' not found" in desk.publish("--remote", "up", code=64).err
     git(desk.work.folder, "remote", "remove", "origin")
     assert "has no remote" in desk.publish(code=64).err
 
