@@ -7,9 +7,9 @@ from functools import cache
 from html import escape
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, indent, tostring
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
@@ -27,6 +27,9 @@ from evalscribe.experiments.run_text import (
 from evalscribe.model.experiment import RULE, Clause, RunReport, RunSummary, ScorerSummary, TrialDetail
 from evalscribe.model.score import Score
 from evalscribe.text import cut, one_line, pluralise, prose, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 TEXT = 4_000
 """Maximum characters of an input, an output or an expected output."""
@@ -179,8 +182,10 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
 
 
 @cache
-def _page() -> Template:
+def _page() -> "Template":
     """Compile the template. Everything that it prints is escaped, without characters that cannot be seen."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists that need no page load this module too
+
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
