@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evalscribe.judging.subjects import Subject, agent_run_subject
-from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import Reply, Request, Usage
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun, AssistantMessage, Transcript, UserMessage
+from support.scripted_model import text_reply
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

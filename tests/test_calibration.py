@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from evalscribe.statistics.calibration import Calibration, LabelPair
+from evalscribe.statistics.agreement import Calibration, LabelPair
 
 TABLE = {("cat", "cat"): 4, ("cat", "dog"): 1, ("dog", "cat"): 2, ("dog", "dog"): 2, ("bird", "bird"): 1}
 """Rows people, columns judge."""

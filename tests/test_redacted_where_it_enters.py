@@ -9,7 +9,7 @@ import pytest
 
 from evalscribe.cli import doctor
 from evalscribe.cli.doctor import Check
-from evalscribe.collections.labelled import parse_labelled
+from evalscribe.collections.judge_eval import parse_labelled
 from evalscribe.judging.subjects import redacted_run_subject
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.reports import ReportTools
@@ -18,7 +18,7 @@ from evalscribe.model.repository import ReportFile
 from evalscribe.model.transcript import AgentRun
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.corrections import write_label
-from evalscribe.reports.discuss import Discussion
+from evalscribe.reports.discussion.conversation import Discussion
 from evalscribe.reports.reading import read_report
 from evalscribe.settings import SettingRow
 from evalscribe.store.analyses import open_store

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from evalscribe.evidence import same_failure as across
 from evalscribe.evidence.same_failure import (
     FailureDescription,
     OtherRuns,
     compact_failure,
+    compare_across_models,
     complete_runs,
     describe_across_models,
     same_failure,
@@ -42,7 +42,7 @@ def sighting(model: str = "p/m", **fields: Any) -> FailureFingerprint:
 def compare(
     mine: FailureFingerprint, others: Sequence[FailureFingerprint], passed: Mapping[str, str]
 ) -> CrossModelFailures | None:
-    return across.compare_across_models(compact_failure(mine), [compact_failure(other) for other in others], passed)
+    return compare_across_models(compact_failure(mine), [compact_failure(other) for other in others], passed)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,11 @@ from evalscribe.model.transcript import (
     Transcript,
     TranscriptToolCall,
     UserMessage,
+    parse_calls,
+    parse_transcript,
+    render_calls,
+    render_transcript,
 )
-from evalscribe.model.transcript_text import parse_calls, parse_transcript, render_calls, render_transcript
 
 TEXT = """\
 1 system

@@ -24,7 +24,7 @@ from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.run import Eval, Run
-from evalscribe.reports.follow_ups import other_runs, stored_records
+from evalscribe.reports.history import other_runs, stored_records
 from evalscribe.reports.recurring import alike_evals
 from evalscribe.store.analyses import AnalysisStore, open_store
 

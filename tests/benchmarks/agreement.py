@@ -22,8 +22,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import heldout
-from evalscribe.judging.calibration_text import beyond_luck, confusion, span
 from evalscribe.judging.quotations import fold_line, verify_citation
+from evalscribe.judging.result_text import render_confusion, render_interval, render_kappa
 from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.judging.rules.facts import Facts, Rule
 from evalscribe.model.evidence import Evidence, PackedEvidence
@@ -32,7 +32,7 @@ from evalscribe.model.repository import ReportFile
 from evalscribe.reports.history import load_history
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
-from evalscribe.statistics.calibration import Calibration, LabelPair
+from evalscribe.statistics.agreement import Calibration, LabelPair
 from real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
@@ -152,8 +152,8 @@ def unverified(of: Iterable[Judged]) -> int:
 def line(name: str, of: Sequence[Judged]) -> str:
     found, sure = calibration(of), covered(of)
     return (
-        f"{name:<12} {found.right:>2}/{len(of):<3} {agreement(of):.2f} [{span(found.interval)}]"
-        f"  balanced {found.balanced or 0:.2f}  kappa {beyond_luck(found)}"
+        f"{name:<12} {found.right:>2}/{len(of):<3} {agreement(of):.2f} [{render_interval(found.interval)}]"
+        f"  balanced {found.balanced or 0:.2f}  kappa {render_kappa(found)}"
         f"  covered {len(sure) / len(of):.2f} of them {agreement(sure):.2f}"
         f"  always {BASELINE} {baseline(of):.2f}  model's or not {model_or_not(of):.2f}"
     )
@@ -229,7 +229,7 @@ def summary(
         lines.append(line("  + earlier", [one for one in recalled if one.run == run]))
     lines += [line("all", plain), line("  + earlier", recalled)]
     lines += [f"recall of {score.label:<15} {score.hits}/{score.truths}" for score in calibration(plain).scores]
-    lines += confusion(calibration(plain), "maintainers \\ rules")
+    lines += render_confusion(calibration(plain), "maintainers \\ rules")
     return "\n".join([*lines, "", *by_rule(recalled, others)])
 
 

@@ -27,10 +27,10 @@ from evalscribe.experiments.gate import headline
 from evalscribe.experiments.results import report_run
 from evalscribe.experiments.summary import label_pair
 from evalscribe.experiments.worker import work_on_run
-from evalscribe.judging.calibration_text import beyond_luck, span
+from evalscribe.judging.result_text import render_interval, render_kappa
 from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS
-from evalscribe.statistics.calibration import Calibration, LabelPair
+from evalscribe.statistics.agreement import Calibration, LabelPair
 from evalscribe.workspace import Workspace
 from real_runs import run_folders
 
@@ -102,8 +102,8 @@ def told(*arguments: str) -> str:
 def lines(found: Measured) -> Iterator[str]:
     for split, one in found.splits.items():
         yield (
-            f"{split:<6} {one.right:>2}/{one.judged:<3} {one.agreement or 0:.2f} [{span(one.interval)}]"
-            f"  balanced {one.balanced or 0:.2f}  kappa {beyond_luck(one)}"
+            f"{split:<6} {one.right:>2}/{one.judged:<3} {one.agreement or 0:.2f} [{render_interval(one.interval)}]"
+            f"  balanced {one.balanced or 0:.2f}  kappa {render_kappa(one)}"
         )
     for row in found.report.summary.scorers:
         yield f"{row.scorer}: {row.pass_rate.said}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from evalscribe.statistics.paired import Paired, Task, paired
+from evalscribe.statistics.significance import Paired, Task, compare_pairs
 
 Chances = Callable[[random.Random], tuple[float, float]]
 """The chances of base and candidate in one task."""
@@ -68,7 +68,7 @@ def comparisons(setting: Setting, tasks: int, trials: tuple[int, int], repeats: 
     draw = random.Random(f"{setting.name} {tasks} {trials}")
     for _ in range(repeats):
         chances = [setting.chances(draw) for _ in range(tasks)]
-        yield paired([Task(*(tried(draw, p, n) for p, n in zip(both, trials, strict=True))) for both in chances])
+        yield compare_pairs([Task(*(tried(draw, p, n) for p, n in zip(both, trials, strict=True))) for both in chances])
 
 
 def tried(draw: random.Random, chance: float, trials: int) -> tuple[Fraction, ...]:

@@ -29,8 +29,7 @@ from evalscribe.judging.builder import CasePiece, JudgeRecipe, WorkerJudge
 from evalscribe.llm.budget import Budget, serve_budget
 from evalscribe.model.protocols import AskParent, Engine, LostWork, Worker
 from evalscribe.prompts.templates import Prompts
-from evalscribe.remote.local import LocalEngine
-from evalscribe.remote.ray import RayEngine
+from evalscribe.remote.engine import LocalEngine, RayEngine
 from evalscribe.settings import Options, load
 from evalscribe.sources.address import RunOverrides
 from evalscribe.store.collections import open_collections

@@ -15,8 +15,8 @@ from statistics import median
 from typing import NamedTuple
 
 from evalscribe.experiments.compare import ComparedRun, ItemContent, ScoredTrial, ScorerOutcome, compare_experiment_runs
+from evalscribe.model.comparison import RunComparison
 from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, ExperimentRun, ExperimentVersion, ItemVerdict
-from evalscribe.model.run_comparison import RunComparison
 from evalscribe.model.score import Binding, ScorerSpec
 from evalscribe.model.target import Component
 

@@ -16,7 +16,7 @@ from sqlalchemy import insert
 
 from evalscribe.collections.query import MOST_ROWS, run_query
 from evalscribe.model.protocols import Tables
-from evalscribe.store import tables as tables_runs
+from evalscribe.store import tables
 from evalscribe.store.database import open_database
 from evalscribe.store.queries import open_tables
 
@@ -71,15 +71,15 @@ def fill(place: Path | str, count: int, runs: int = 20) -> None:
     database = open_database(place)
     rows = evals(count, runs)
     with database.transaction() as connection:
-        connection.execute(insert(tables_runs.collections), {"number": 1, "id": COLLECTION, "name": COLLECTION})
+        connection.execute(insert(tables.collections), {"number": 1, "id": COLLECTION, "name": COLLECTION})
         for number in range(runs):
             key = {"run_id": f"r{number}", "provider": "example", "model": f"m{number}", "experiment": "default"}
             counts = {"status": "completed", "passed": 0, "failed": 0, "total": 0, "recorded": 0, "body": b""}
-            connection.execute(insert(tables_runs.runs), {**key, **counts})
+            connection.execute(insert(tables.runs), {**key, **counts})
             has = {"collection_id": COLLECTION, "run_id": f"r{number}", "number": number}
-            connection.execute(insert(tables_runs.collection_runs), has)
+            connection.execute(insert(tables.collection_runs), has)
         while some := list(islice(rows, 5000)):
-            connection.execute(insert(tables_runs.evals), some)
+            connection.execute(insert(tables.evals), some)
     database.close()
 
 

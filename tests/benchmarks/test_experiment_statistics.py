@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from benchmarks.experiment_statistics import Setting, pairs, power, rates
-from evalscribe.model.run_comparison import RunComparison
+from evalscribe.model.comparison import RunComparison
 
 EQUALS = (Setting(20, 1, 1, 1, 0.7), Setting(20, 2, 1, 1, 0.5), Setting(24, 1, 2, 1, 0.7), Setting(10, 1, 1, 3, 0.7))
 

@@ -5,7 +5,7 @@ from typing import Any
 from compare.made import failures_only, played
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.regressions import first_divergence, shared_behaviours
-from evalscribe.evidence.errors import normalise_error
+from evalscribe.evidence.log import normalise_error
 from evalscribe.model.transcript import Transcript
 
 

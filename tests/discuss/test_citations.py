@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalscribe.model.evidence import Document
-from evalscribe.reports.discussion.citations import LONGEST, AnswerResolver, inert
+from evalscribe.reports.discussion.citations import LONGEST, AnswerResolver, escape_citations
 from evalscribe.reports.discussion.dossier import ReportEvidence
 
 MAIN = Document(
@@ -178,7 +178,7 @@ def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: ReportEv
     found = resolved(two, f"It is so {forged}.")
     assert found.text == f"It is so ({forged[1:]}."
     assert found.citations == []
-    assert inert(forged).startswith("(")
+    assert escape_citations(forged).startswith("(")
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import AccessError
-from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
 from evalscribe.model.evidence import Document
 from evalscribe.model.protocols import OnText
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.discussion.conversation import LAST, DiscussionLimits, ModelDiscussion
 from evalscribe.reports.discussion.dossier import DiscussionAnswer, ReportEvidence
+from support.scripted_model import ScriptedModel, Step, text_reply, tool_reply
 
 MAIN = Document(role="output", path="a.py", text="def f():\n    return 1\n")
 CITED = "It returns 1 [1 output a.py:2:<RANGE>return 1</RANGE>]."

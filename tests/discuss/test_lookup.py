@@ -11,7 +11,7 @@ from evalscribe.cli import run
 from evalscribe.model.evidence import Document
 from evalscribe.model.repository import ReportFile
 from evalscribe.prompts.templates import Prompts
-from evalscribe.reports.discuss import Discussion
+from evalscribe.reports.discussion.conversation import Discussion
 from evalscribe.reports.discussion.dossier import ReportEvidence, search_report
 from evalscribe.reports.discussion.lookup import LookupDiscussion, ends_discussion, recommendations_to_apply
 from evalscribe.reports.reading import read_report

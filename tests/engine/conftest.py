@@ -19,7 +19,7 @@ def address() -> Iterator[Address]:
         skip_or_fail("ray")
     import ray
 
-    from evalscribe.remote.ray import join_cluster
+    from evalscribe.remote.engine import join_cluster
 
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where workers find `engine_work`
     join_cluster(None)
@@ -30,7 +30,7 @@ def address() -> Iterator[Address]:
 
 @pytest.fixture
 def cluster(address: Address) -> Callable[[], Engine]:
-    from evalscribe.remote.ray import RayEngine
+    from evalscribe.remote.engine import RayEngine
 
     assert address
     return lambda: RayEngine(lanes=3)

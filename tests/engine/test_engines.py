@@ -11,7 +11,7 @@ import pytest
 from engine_work import Doubler
 from evalscribe.errors import DataError, RubricError
 from evalscribe.model.protocols import AskParent, Engine, LostWork
-from evalscribe.remote.local import LocalEngine
+from evalscribe.remote.engine import LocalEngine
 from support.requirements import skip_or_fail
 from waiting import until
 
@@ -25,7 +25,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     if find_spec("ray") is None:
         skip_or_fail("ray")
     request.getfixturevalue("cluster")
-    from evalscribe.remote.ray import RayEngine
+    from evalscribe.remote.engine import RayEngine
 
     return lambda: RayEngine(lanes=3)
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from evalscribe.experiments.targets import PromptModelTarget
-from evalscribe.llm.scripted import ScriptedModel, Step, text_reply
 from evalscribe.model.chat import CallFailed, StopReason, Usage
 from evalscribe.model.target import TargetCall, TargetFailure, TargetMessage, TargetPromptVersion, TargetReply
+from support.scripted_model import ScriptedModel, Step, text_reply
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 

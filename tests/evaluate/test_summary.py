@@ -22,7 +22,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.score import Binding, Score, ScorerSpec
 from evalscribe.model.target import Component
-from evalscribe.statistics.calibration import LabelPair
+from evalscribe.statistics.agreement import LabelPair
 from evalscribe.statistics.intervals import wilson_interval
 
 NOW = "2026-11-20T10:00:00.000+00:00"

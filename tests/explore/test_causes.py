@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evalscribe.collections.answer import CausedFailure, cause_observations, cluster_by_cause
+from evalscribe.collections.clusters import CausedFailure, cause_observations, cluster_by_cause
 from evalscribe.model.exploration import Member
 from evalscribe.text import code_spans
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.git.forge import GitHubForge, ManualForge
-from evalscribe.git.hosts import advice, open_forge
+from evalscribe.git.forge import GitHubForge, ManualForge, advice, open_forge
 from evalscribe.settings import Options, load
 
 ENTERPRISE = "https://ghe.example/api/v3"

@@ -7,8 +7,7 @@ import pytest
 from evalscribe.evidence import locate
 from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.judging import prompt_text
-from evalscribe.judging.excerpts import merge_ranges
-from evalscribe.judging.pack import pack
+from evalscribe.judging.pack import merge_ranges, pack
 from evalscribe.model.evidence import Document, Evidence, Role
 from evalscribe.model.run import Eval, Step
 from machine_speed import cpu_below

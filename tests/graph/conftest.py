@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.analysis.serializer import SCHEMA
+from evalscribe.analysis.checkpoints import SCHEMA
 from postgres_server import PostgresServer
 
 

@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalscribe.analysis.checkpoints import open_checkpoints
-from evalscribe.analysis.graph import run_graph
+from evalscribe.analysis.graph import open_checkpoints, run_graph
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage

@@ -10,7 +10,7 @@ import ormsgpack
 import psycopg
 import pytest
 
-from evalscribe.analysis.serializer import SCHEMA
+from evalscribe.analysis.checkpoints import SCHEMA
 from evalscribe.errors import AccessError, DataError
 from evalscribe.judging.verdicts import JudgeQueue
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, last_state, run_of

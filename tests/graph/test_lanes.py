@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.judging.verdicts import Counts, Judged, JudgeQueue
+from evalscribe.judging.verdicts import Counts, JudgedGroup, JudgeQueue
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of, slow
 
 
@@ -15,7 +15,7 @@ def queue_of(count: int, judge: ScriptedJudge, store: MemoryStore | None = None,
 
 
 async def test_every_group_is_answered_once_and_in_order(tmp_path: Path) -> None:
-    judge, events = ScriptedJudge(slow(0.001)), list[Judged]()
+    judge, events = ScriptedJudge(slow(0.001)), list[JudgedGroup]()
     outcome = await judge_groups(queue_of(23, judge, on_event=events.append), tmp_path / "c.db")
     assert [finding.evals[0].id for finding in outcome.findings] == [f"e{n}" for n in range(23)]
     assert outcome.counts == Counts(total=23, judged=23)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError
-from evalscribe.judging.verdicts import Counts, Judged, JudgeQueue
+from evalscribe.judging.verdicts import Counts, JudgedGroup, JudgeQueue
 from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, FailureGroup, Unclassified, Verdict
 from graph.lane_cases import MemoryStore, ScriptedJudge, cases_of, groups_of, judge_groups, run_of
@@ -72,7 +72,7 @@ async def test_what_concerns_all_stops_the_lanes_at_once(error: Exception, tmp_p
             raise error
         await asyncio.sleep(0 if path < "basics/00003" else 3600)
 
-    def heard(event: Judged) -> None:
+    def heard(event: JudgedGroup) -> None:
         if event.n == 3 and isinstance(error, OSError):
             raise error
 

@@ -15,7 +15,6 @@ from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rubrics import default_rubric
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.subjects import agent_run_subject
-from evalscribe.llm.scripted import ScriptedModel, text_reply, tool_reply
 from evalscribe.model.cascade import Tag
 from evalscribe.model.chat import CallFailed, Reply, Usage
 from evalscribe.model.finding import CLASSIFICATIONS, Failure, Unclassified, Verdict
@@ -25,6 +24,7 @@ from evalscribe.model.rubric import JudgeVariant, Rubric
 from evalscribe.model.transcript import AgentRun, AssistantMessage, Transcript, UserMessage
 from evalscribe.prompts.templates import Prompts
 from messages_server import VERDICT
+from support.scripted_model import ScriptedModel, text_reply, tool_reply
 
 UNFAIR = Tag(name="unfair", about="the check may be unfair", rubric="unfair-check")
 FLAKY = Tag(name="flaky", about="it may pass when run again", rubric="flaky")

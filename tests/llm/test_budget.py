@@ -8,10 +8,10 @@ import pytest
 from evalscribe.errors import AccessError, UnavailableError, UsageError
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.budget import Budget, BudgetedModel, price_of, worst_case
-from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
 from messages_server import Answer, MessagesServer, failure, message, page
+from support.scripted_model import ScriptedModel, text_reply
 from waiting import PATIENCE_S
 
 OPUS = price_of("anthropic/claude-opus-5-5")

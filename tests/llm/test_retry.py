@@ -7,10 +7,10 @@ import pytest
 from evalscribe.errors import AccessError, UnavailableError
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.budget import Budget, BudgetedModel
-from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import BudgetExceeded, CallFailed, Message, Reply, Request, TransientFailure, Usage
 from messages_server import Answer, MessagesServer, failure, submit
+from support.scripted_model import ScriptedModel, text_reply
 from waiting import until
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))

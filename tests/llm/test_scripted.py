@@ -2,8 +2,8 @@
 
 import pytest
 
-from evalscribe.llm.scripted import ScriptedModel, text_reply, tool_reply
 from evalscribe.model.chat import CallFailed, Message, Request
+from support.scripted_model import ScriptedModel, text_reply, tool_reply
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.model.repository import Edit
-from evalscribe.reports.propose.edits import EditRefusal, apply_edits
-from evalscribe.reports.propose.scope import PatchScope
+from evalscribe.reports.patch import EditRefusal, PatchScope, apply_edits
 
 TEXTS = {
     "a.py": "one\ntwo\ntwo\n",

@@ -1,12 +1,11 @@
 """A proposal that a model was paid for is stored under the content id of its question."""
 
-from evalscribe.llm.scripted import ScriptedModel
 from evalscribe.model.finding import Recommendation
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.propose.edits import CommitFiles
-from evalscribe.reports.propose.proposal import ConcernedFinding, Proposer
-from evalscribe.reports.propose.scope import patch_scope
+from evalscribe.reports.patch import CommitFiles, patch_scope
+from evalscribe.reports.proposal import ConcernedFinding, Proposer
+from support.scripted_model import ScriptedModel
 from surfaces.paid_work import DATA
 
 PAGE = "reports/example/sample-model-2/cascade0_2026-11-02.md"

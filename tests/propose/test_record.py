@@ -10,15 +10,15 @@ from evalscribe.errors import DataError
 from evalscribe.model.finding import Recommendation
 from evalscribe.model.report import replaced
 from evalscribe.model.repository import BranchTip, FileChange, Patch
-from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.propose.record import (
+from evalscribe.reports.apply import (
     action_text,
     branch_names,
     commit_message,
     committed_line,
-    is_of,
+    names_recommendation,
     with_action,
 )
+from evalscribe.reports.markdown.page import parse
 from evalscribe.reports.reading import read_report
 
 REPORT = Path(__file__).parents[2] / "reports/example/sample-model-1/smp7q2ka_2026-11-02.md"
@@ -125,10 +125,10 @@ def test_a_commit_is_known_again_by_its_trailers() -> None:
     said = commit_message(PATCH, ("style/002-loop",), "example/m/r.md")
     assert said.startswith("Take it out\n\nR3 of example/m/r.md, for\n- style/002-loop\n")
     tip = BranchTip(commit="1", message=said)
-    assert is_of(tip, "R3", "smp7q2kax0d4m81v")
-    assert not is_of(tip, "R1", "smp7q2kax0d4m81v")
-    assert not is_of(tip, "R3", "another")
-    assert not is_of(BranchTip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
+    assert names_recommendation(tip, "R3", "smp7q2kax0d4m81v")
+    assert not names_recommendation(tip, "R1", "smp7q2kax0d4m81v")
+    assert not names_recommendation(tip, "R3", "another")
+    assert not names_recommendation(BranchTip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
 
 
 @given(st.text(max_size=60), st.text(max_size=40))
@@ -139,7 +139,7 @@ def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
     assert "[" not in head
     assert not any(f"{mark}1" in head for mark in ("#", "GH-", "@"))
     assert "://y" not in head
-    assert is_of(BranchTip(commit="1", message=said), "R3", PATCH.run)
+    assert names_recommendation(BranchTip(commit="1", message=said), "R3", PATCH.run)
 
 
 def test_branches_are_named_after_recommendation_and_run() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.model.evidence import Document
-from evalscribe.reports.propose.scope import PatchScope, holds_secrets, patch_scope, protected_reason
+from evalscribe.reports.patch import PatchScope, holds_secrets, patch_scope, protected_reason
 from machine_speed import cpu_below
 
 FILES = (

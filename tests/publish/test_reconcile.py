@@ -8,8 +8,7 @@ from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.model.report import Report, replaced
 from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
 from evalscribe.reports.markdown.page import parse, render
-from evalscribe.reports.merge import merge_report
-from evalscribe.reports.reconcile import reconcile
+from evalscribe.reports.merge import merge_report, reconcile
 
 Edit = tuple[str, int, str]
 """What is done, to which finding, with which word."""

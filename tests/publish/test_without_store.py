@@ -8,8 +8,7 @@ from evalscribe.model.report import Report, ReportEntry, replaced
 from evalscribe.reports.edits import find_base
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.page import parse, render
-from evalscribe.reports.merge import merge_report
-from evalscribe.reports.reconcile import reconcile
+from evalscribe.reports.merge import merge_report, reconcile
 
 MakeReport = Callable[..., Report]
 MakeEntry = Callable[..., ReportEntry]

@@ -7,7 +7,7 @@ import pytest
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
 from evalscribe.reports import history
-from evalscribe.reports import history as recall_history
+from evalscribe.reports.history import load_history
 
 MakeFile = Callable[[str, str], ReportFile]
 MakeRun = Callable[..., Run]
@@ -24,7 +24,7 @@ def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
         file("p/m/cccccccc_2026-02-01.md", free({"c/001-a": "AMBIGUOUS_TASK"})),
         file("p/m/dddddddd.md", free({"c/001-a": "MODEL_FAULT"}, date="January 15, 2026")),
     ]
-    history = recall_history.load_history(files, run("c/001-a"))
+    history = load_history(files, run("c/001-a"))
     assert [(report.name, report.date) for report in history.reports] == [
         ("bbbbbbbb_2026-01-03.md", "2026-03-09"),
         ("cccccccc_2026-02-01.md", "2026-02-01"),
@@ -53,9 +53,7 @@ def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
 def test_the_runs_own_report_is_never_its_history(
     file: MakeFile, run: MakeRun, free: MakeText, name: str, run_id: str, own: bool
 ) -> None:
-    history = recall_history.load_history(
-        [file(f"p/m/{name}", free({"c/001-a": "MODEL_FAULT"}, run_id=run_id))], run("c/001-a")
-    )
+    history = load_history([file(f"p/m/{name}", free({"c/001-a": "MODEL_FAULT"}, run_id=run_id))], run("c/001-a"))
     assert bool(history.reports) is not own
 
 
@@ -118,7 +116,7 @@ def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeT
         file("p/m/huge.md", "\n" * 200_000),
         file("p/m/good.md", free({"c/001-a": "MODEL_FAULT"})),
     ]
-    history = recall_history.load_history(files, run("c/001-a"))
+    history = load_history(files, run("c/001-a"))
     assert [report.name for report in history.reports] == ["good.md"]
     assert [note.split(":")[1].strip() for note in history.notes] == ["broken_2026-01-01.md", "compare.md", "huge.md"]
 
@@ -136,7 +134,7 @@ def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeT
 def test_in_our_reports_only_a_reviewed_label_is_a_persons(
     file: MakeFile, run: MakeRun, ours: MakeText, judged: str, label: str, reviewer: tuple[str, ...], by_person: bool
 ) -> None:
-    history = recall_history.load_history(
+    history = load_history(
         [file("p/m/run1aaaa_2026-01-02.md", ours("c/001-a", judged, label, reviewer))], run("c/001-a")
     )
     (told,) = history.precedents["c/001-a"]
@@ -217,6 +215,6 @@ def test_a_report_under_another_spelling_is_named_by_the_path_to_it(
         file("p/M-1/aaaaaaaa_2026-01-01.md", free({"c/001-a": "MODEL_FAULT"})),
         file("p/m/bbbbbbbb_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"})),
     ]
-    history = recall_history.load_history(files, run("c/001-a"))
+    history = load_history(files, run("c/001-a"))
     assert [report.name for report in history.reports] == ["bbbbbbbb_2026-01-02.md", "../M-1/aaaaaaaa_2026-01-01.md"]
     assert [one.report for one in history.precedents["c/001-a"]] == [report.name for report in history.reports]

@@ -7,7 +7,7 @@ import pytest
 from evalscribe.evidence.same_failure import FailureDescription
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import FollowUpOutcome
-from evalscribe.reports.follow_ups import LaterRun, action_outcome, combine_outcomes, few_open, without_date
+from evalscribe.reports.history import LaterRun, action_outcome, combine_outcomes, few_incomplete, without_date
 
 THEN = FailureDescription("tests", "OVERLY_STRICT", "wrong-port", "ConnectionRefusedError: no")
 SAME = LaterRun("2026-01-05", THEN)
@@ -108,4 +108,4 @@ def test_of_several_later_runs_one_that_fails_again_is_enough() -> None:
     ("total", "incomplete", "few"), [(66, 1, True), (24, 1, True), (10, 5, False), (None, 1, False), (None, None, True)]
 )
 def test_what_never_completed_may_hide_a_failure(total: int | None, incomplete: int | None, few: bool) -> None:
-    assert few_open(total, incomplete) is few
+    assert few_incomplete(total, incomplete) is few

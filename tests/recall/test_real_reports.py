@@ -5,8 +5,8 @@ from pathlib import Path
 
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.reports import history as recall_history
 from evalscribe.reports import reading, recurring
+from evalscribe.reports.history import load_history
 
 
 def folders(real_data: Path) -> list[Path]:
@@ -63,8 +63,8 @@ def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
         for name in ("jn7922j1", "jn72t14a")
     ]
     first, second = (_run(real_data / "convex-runs" / name) for name in ("jn7922j1", "jn72t14a"))
-    assert recall_history.load_history(files, first).reports == ()
-    history = recall_history.load_history(files, second)
+    assert load_history(files, first).reports == ()
+    history = load_history(files, second)
     assert [report.name for report in history.reports] == ["jn7922j1_2026-02-06.md"]
     told = {path: one[0] for path, one in history.precedents.items()}
     assert len(told) == 11

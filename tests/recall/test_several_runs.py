@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.reports import history
-from evalscribe.reports import history as recall_history
-from evalscribe.reports import reading as recall_reading
+from evalscribe.reports import history, reading
+from evalscribe.reports.history import load_history
 from evalscribe.reports.reading import parse_report
 
 MakeFile = Callable[[str, str], ReportFile]
@@ -123,7 +122,7 @@ def test_a_report_on_three_runs() -> None:
 
 
 def test_other_label_is_kept_beside_its_meaning() -> None:
-    reasons = {one.eval: one.reasoning for one in recall_reading.read_report(JUNE, "r.md").findings}
+    reasons = {one.eval: one.reasoning for one in reading.read_report(JUNE, "r.md").findings}
     assert reasons["002-queries/009-text_search"] == (
         "Labelled HARNESS_FAILURE. Replayed with the stored outputs: the reference fails as well."
     )
@@ -132,7 +131,7 @@ def test_other_label_is_kept_beside_its_meaning() -> None:
 
 
 def test_actions_and_later_runs_are_not_read_as_failures() -> None:
-    read = recall_reading.read_report(JUNE, "r.md")
+    read = reading.read_report(JUNE, "r.md")
     assert [action.evals for action in read.actions_taken] == [
         ("002-queries/009-text_search",),
         ("004-actions/005-storage",),
@@ -143,10 +142,8 @@ def test_actions_and_later_runs_are_not_read_as_failures() -> None:
 def test_report_on_several_runs_belongs_to_each_and_is_history_for_others(file: MakeFile) -> None:
     files = [file("maker/maker-model-5/jn7aaaaa_2026-06-18.md", JUNE)]
     for run_id in RUNS:
-        assert recall_history.load_history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
-    history = recall_history.load_history(
-        files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search")
-    )
+        assert load_history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
+    history = load_history(files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search"))
     (told,) = history.precedents["002-queries/009-text_search"]
     assert (told.classification, told.by_person, told.action) == (
         "OVERLY_STRICT",

@@ -8,7 +8,7 @@ from evalscribe.collections.comparison_page import as_csv, comparison_page, matr
 from evalscribe.collections.regressions import shared_behaviours
 from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
 from evalscribe.model.repository import is_of_another_kind
-from evalscribe.reports.documents import untouched
+from evalscribe.reports.documents import is_unedited
 from evalscribe.reports.markdown.front_matter import run_of
 
 EVIL = "`</details>\n# Owned <script>alert(1)</script> @team [x](http://evil.example) |"
@@ -52,7 +52,7 @@ def test_hostile_text_stays_text() -> None:
     pairs = tuple(pair.model_copy(update={"why": why}) for pair in both.pairs)
     evil = both.model_copy(update={"pairs": pairs, "behaviours": shared_behaviours(pairs), "notes": (EVIL,)})
     page = comparison_page(evil)
-    assert untouched(page)
+    assert is_unedited(page)
     shown = MarkdownIt("commonmark").enable("table").render(page.split("\n---\n", 1)[1])
     assert "<script" not in shown
     assert "<a " not in shown
@@ -62,10 +62,10 @@ def test_hostile_text_stays_text() -> None:
 
 def test_an_edit_is_seen_and_line_ends_are_none() -> None:
     page = comparison_page(found(1, 1, 1))
-    assert untouched(page)
-    assert untouched(page.replace("\n", "\r\n"))
-    assert not untouched(page.replace("worse", "better", 1))
-    assert not untouched("# Notes of mine\n")
+    assert is_unedited(page)
+    assert is_unedited(page.replace("\n", "\r\n"))
+    assert not is_unedited(page.replace("worse", "better", 1))
+    assert not is_unedited("# Notes of mine\n")
     assert same_runs(page, page.replace("worse", "better"))
     assert not same_runs(page, page.replace("cand0000", "cand0001"))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.finding import Classification, HumanLabel
-from evalscribe.reports.agreement import JudgedFailure, agreement_stats, calibration, truths, verdicts
+from evalscribe.reports.review import JudgedFailure, agreement_stats, calibration, labels_in_force, verdicts
 
 
 def label(
@@ -66,8 +66,8 @@ def test_an_overruled_label_is_no_truth() -> None:
 
 
 def test_two_who_agree_are_one_truth_and_two_reports_that_do_not_are_none() -> None:
-    assert len(truths([label(1), label(1, who="Ben")])) == 1
-    assert truths([label(1), label(1, "KNOWN_GAP", report="p/m/b.md")]) == ()
+    assert len(labels_in_force([label(1), label(1, who="Ben")])) == 1
+    assert labels_in_force([label(1), label(1, "KNOWN_GAP", report="p/m/b.md")]) == ()
 
 
 def test_what_people_wrote_themselves_tells_nothing_of_a_judge() -> None:

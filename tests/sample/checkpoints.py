@@ -11,8 +11,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.record import Record
 from evalscribe.model.run import Eval, Run, Step
 from evalscribe.model.tool_calls import Action, compare_calls, describe_difference
-from evalscribe.model.transcript import Transcript, TranscriptToolCall
-from evalscribe.model.transcript_text import render_calls
+from evalscribe.model.transcript import Transcript, TranscriptToolCall, render_calls
 from evalscribe.sample import checkpoints_file
 from evalscribe.sources.export import render_line
 from sample.room_desk import AGENTS, Agent, Conversation, Request, conversations, reached

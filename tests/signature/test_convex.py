@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.evidence import locate
-from evalscribe.evidence import log as signature_log
+from evalscribe.evidence.log import reference_errors
 from evalscribe.judging import quotations
 from evalscribe.sources.convex_payload import strip_colours
 from rules_case import vitest_log
@@ -129,7 +129,7 @@ def test_a_reference_is_not_the_failed_step() -> None:
     found = locate.locate(evidence(log, "deploy"))
     assert found is not None
     assert found.error == "Bad thing"
-    assert [line.number for line in signature_log.reference_errors(evidence(log, "deploy"))] == [3]
+    assert [line.number for line in reference_errors(evidence(log, "deploy"))] == [3]
 
 
 def test_vitest_without_messages_lists_the_failed_tests() -> None:

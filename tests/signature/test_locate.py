@@ -2,8 +2,9 @@
 
 import pytest
 
-from evalscribe.evidence import errors, locate
-from evalscribe.evidence import log as signature_log
+from evalscribe.evidence import locate
+from evalscribe.evidence import log as errors
+from evalscribe.evidence.log import failed_log
 from evalscribe.judging import quotations
 from tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
 
@@ -201,7 +202,7 @@ def test_errors_come_before_warnings_and_all_are_found() -> None:
 def test_only_the_failed_step_counts() -> None:
     log = "[cmd] bunx eslint\n[eslint] /x/src/app.ts\n[eslint]   1:1  error  old  no-x\n[ok] eslint\n" + TSC
     assert [one.code for one in locate.locate_all(evidence(log, "deploy"))] == ["TS2339"]
-    part = signature_log.failed_log(evidence(log, "deploy"))
+    part = failed_log(evidence(log, "deploy"))
     assert part is not None
     assert part.first == 5
     assert part.text.startswith("[error] Deploying")

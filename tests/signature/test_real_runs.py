@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evalscribe.evidence import errors, locate
+from evalscribe.evidence import locate, log
 from evalscribe.judging import quotations
 from real_runs import failures
 
@@ -18,7 +18,7 @@ def test_every_located_error_is_cited_and_says_something(real_data: Path) -> Non
     located = [(evidence, one) for evidence in failures(real_data) for one in locate.locate_all(evidence)]
     assert len(located) > 150
     for evidence, one in located:
-        assert not errors.is_stock(one.error)
+        assert not log.is_stock(one.error)
         assert one.citation is None or quotations.verify_citation(one.citation, evidence).status == "verified"
         for place in one.places:
             document = evidence.document("output", place.path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalscribe.evidence import errors, locate
+from evalscribe.evidence import locate, log
 from evalscribe.model.evidence import LocatedError
 
 SAME = [
@@ -48,6 +48,6 @@ def test_without_an_error_there_is_none() -> None:
 
 
 def test_a_quoted_error_has_no_paths_of_a_machine_but_keeps_routes() -> None:
-    assert errors.shorten_error("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
-    assert errors.shorten_error("GET /api/hello returns 404") == "GET /api/hello returns 404"
-    assert len(errors.shorten_error("x " * 500)) <= 240
+    assert log.shorten_error("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
+    assert log.shorten_error("GET /api/hello returns 404") == "GET /api/hello returns 404"
+    assert len(log.shorten_error("x " * 500)) <= 240

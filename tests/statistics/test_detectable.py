@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import scipy
 
-from evalscribe.statistics.paired import Task, minimum_detectable_effect, paired
-from evalscribe.statistics.significance import ALPHA
+from evalscribe.statistics.significance import ALPHA, Task, compare_pairs, minimum_detectable_effect
 
 DRAWN = 100
 WIDE = 3 * (0.8 * 0.2 / DRAWN) ** 0.5
@@ -64,9 +63,9 @@ def tasks(draw: np.random.Generator, shape: tuple[int, int, int], rate: float, d
 def test_of_several_trials_and_in_clusters_it_is_found_as_often(shape: tuple[int, int, int], rate: float) -> None:
     draw = np.random.default_rng(20_261_121)
     clusters = np.repeat(np.arange(shape[0]), shape[1]).tolist()
-    said = [paired(tasks(draw, shape, rate, 0.0), clusters=clusters).detectable for _ in range(15)]
+    said = [compare_pairs(tasks(draw, shape, rate, 0.0), clusters=clusters).detectable for _ in range(15)]
     drop = float(np.median([1.0 if one is None else one for one in said]))
-    held = [paired(tasks(draw, shape, rate, drop), clusters=clusters) for _ in range(DRAWN)]
+    held = [compare_pairs(tasks(draw, shape, rate, drop), clusters=clusters) for _ in range(DRAWN)]
     assert 0.8 - WIDE <= sum(one.significant and one.difference < 0 for one in held) / DRAWN <= 0.87 + WIDE
 
 
@@ -76,7 +75,7 @@ def test_tasks_of_a_cluster_that_change_together_need_a_larger_difference() -> N
     clusters = [number // 3 for number in range(36)]
     alone = [worse, same, same, better, same, same] * 6
     together = [*[worse] * 6, *[better] * 6, *[same] * 24]
-    first, second = (paired(some, clusters=clusters).detectable for some in (alone, together))
+    first, second = (compare_pairs(some, clusters=clusters).detectable for some in (alone, together))
     assert first is not None
     assert second is not None
     assert second > 1.5 * first
@@ -87,7 +86,7 @@ def test_grades_that_move_little_show_a_smaller_difference_than_passes() -> None
         half = Fraction(1, 2)
         return [Task((half,), (half + way * far,)) for way in (1, -1)] * 15
 
-    small, large = (paired(suite(far)).detectable for far in (Fraction(1, 20), Fraction(1, 2)))
+    small, large = (compare_pairs(suite(far)).detectable for far in (Fraction(1, 20), Fraction(1, 2)))
     assert small is not None
     assert large is not None
     assert small < large / 3
@@ -96,6 +95,6 @@ def test_grades_that_move_little_show_a_smaller_difference_than_passes() -> None
 def test_the_same_grades_on_another_scale_have_the_same_figure() -> None:
     some = [Task((Fraction(n % 5, 4),), (Fraction(n % 3, 2),)) for n in range(30)]
     large = [Task((100 * task.base[0],), (100 * task.candidate[0],)) for task in some]
-    one, other = paired(some, 1.0).detectable, paired(large, 100.0).detectable
+    one, other = compare_pairs(some, 1.0).detectable, compare_pairs(large, 100.0).detectable
     assert one is not None
     assert other == pytest.approx(100 * one)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalscribe.statistics.intervals import student_quantile
-from evalscribe.statistics.paired import Task, paired
+from evalscribe.statistics.significance import Task, compare_pairs
 
 TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=5).map(tuple)
 
@@ -27,7 +27,7 @@ def test_quantiles_of_t_are_scipys(freedom: int, share: float) -> None:
 
 def test_the_survey_of_agresti_has_his_interval() -> None:
     """794 approve twice, 86 come to approve, 150 no longer, 570 never: 0.04, from 0.02 to 0.06."""
-    found = paired(tasks(794, 86, 150, 570))
+    found = compare_pairs(tasks(794, 86, 150, 570))
     assert found.difference == pytest.approx(-0.04)
     assert found.interval == pytest.approx((-0.06, -0.02), abs=2e-3)
     assert found.significant
@@ -36,7 +36,7 @@ def test_the_survey_of_agresti_has_his_interval() -> None:
 def test_bonett_and_price_is_what_single_trials_get() -> None:
     """Their standard error, with one pair more in each direction, around the difference as it is."""
     fixed, regressed, number = 12, 30, 100
-    found = paired(tasks(40, fixed, regressed, 18))
+    found = compare_pairs(tasks(40, fixed, regressed, 18))
     p12, p21 = (fixed + 1) / (number + 2), (regressed + 1) / (number + 2)
     error = ((p12 + p21 - (p12 - p21) ** 2) / (number + 1)) ** 0.5
     half = scipy.stats.t.ppf(0.975, number + 1) * error
@@ -44,7 +44,7 @@ def test_bonett_and_price_is_what_single_trials_get() -> None:
 
 
 def test_where_nothing_changed_the_interval_still_has_a_width() -> None:
-    few, many = paired(tasks(both=10)), paired(tasks(both=1_000))
+    few, many = compare_pairs(tasks(both=10)), compare_pairs(tasks(both=1_000))
     assert few.test.p_value == 1
     assert few.interval.low < -0.1
     assert few.interval.high > 0.1
@@ -52,30 +52,30 @@ def test_where_nothing_changed_the_interval_still_has_a_width() -> None:
 
 
 def test_five_tasks_can_show_nothing_six_can() -> None:
-    assert not paired(tasks(regressed=5)).significant
-    assert paired(tasks(regressed=5)).detectable is None
-    assert paired(tasks(regressed=6)).significant
-    assert paired([]).detectable is None
-    assert paired([]).difference == 0
+    assert not compare_pairs(tasks(regressed=5)).significant
+    assert compare_pairs(tasks(regressed=5)).detectable is None
+    assert compare_pairs(tasks(regressed=6)).significant
+    assert compare_pairs([]).detectable is None
+    assert compare_pairs([]).difference == 0
 
 
 def test_trials_sharpen_what_can_be_seen_and_more_tasks_do_too() -> None:
     one = [Task((Fraction(n % 2),), (Fraction(n % 3 == 0),)) for n in range(40)]
     four = [Task(task.base * 4, task.candidate * 4) for task in one]
-    assert paired(four).detectable < paired(one).detectable  # type: ignore[operator]
-    assert paired(one * 4).detectable < paired(one).detectable  # type: ignore[operator]
+    assert compare_pairs(four).detectable < compare_pairs(one).detectable  # type: ignore[operator]
+    assert compare_pairs(one * 4).detectable < compare_pairs(one).detectable  # type: ignore[operator]
 
 
 def test_a_task_is_one_unit_however_many_trials_it_has() -> None:
     """Four equal trials of six tasks are no 24 observations."""
     one, four = tasks(regressed=3, both=3), [Task(t.base * 4, t.candidate * 4) for t in tasks(regressed=3, both=3)]
-    assert paired(one).test.p_value == paired(four).test.p_value == 0.25
+    assert compare_pairs(one).test.p_value == compare_pairs(four).test.p_value == 0.25
 
 
 def test_unequal_trials_are_tested_by_as_many_of_each() -> None:
     """One try against eight leans to one side even where both are alike."""
     task = Task((Fraction(1),), (Fraction(1),) * 7 + (Fraction(0),))
-    found = paired([task] * 20)
+    found = compare_pairs([task] * 20)
     assert found.difference == -0.125
     assert found.test.p_value == 1
     assert found.interval.high >= 0
@@ -84,7 +84,7 @@ def test_unequal_trials_are_tested_by_as_many_of_each() -> None:
 @given(st.lists(st.builds(Task, TRIALS, TRIALS), max_size=14))
 @settings(max_examples=80)
 def test_interval_and_test_say_the_same_of_zero(some: list[Task]) -> None:
-    found = paired(some)
+    found = compare_pairs(some)
     low, high = found.interval
     assert -1 <= low <= high <= 1
     if not found.significant:
@@ -97,7 +97,7 @@ def test_trials_beyond_the_other_sides_do_not_turn_a_difference_around() -> None
     """The tested trials lean to the base, all of them to the candidate: that shows neither."""
     one, none = (Fraction(1),), (Fraction(0),)
     worse, better = Task(one, none + one * 7), Task(none, none + one * 7)
-    found = paired([worse] * 6 + [better] * 10)
+    found = compare_pairs([worse] * 6 + [better] * 10)
     assert found.difference > 0
     assert not found.significant
 
@@ -106,29 +106,29 @@ def test_trials_beyond_the_other_sides_do_not_turn_a_difference_around() -> None
 def test_where_nothing_changed_what_is_detectable_is_what_the_exact_test_needs(number: int, needed: float) -> None:
     """`needed`: so many changed tasks, all in one direction, are at least six in 80 of 100 suites."""
     assert scipy.stats.binom.sf(5, number, needed) == pytest.approx(0.8, abs=0.01)
-    assert paired(tasks(both=number)).detectable == pytest.approx(needed, rel=0.03)
+    assert compare_pairs(tasks(both=number)).detectable == pytest.approx(needed, rel=0.03)
 
 
 def test_tasks_of_one_cluster_are_one_observation() -> None:
     """Thirty tasks that fell, of five sources: five flips, which may be luck."""
     fell = tasks(regressed=30, both=30)
-    found = paired(fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)])
+    found = compare_pairs(fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)])
     assert found.difference == -0.5
     assert found.test.p_value == pytest.approx(2 / 2**10)
-    assert paired(fell, clusters=[number % 5 for number in range(60)]).test.p_value == pytest.approx(2 / 2**5)
-    assert paired(fell, clusters=[number % 5 for number in range(60)]).detectable is None
+    assert compare_pairs(fell, clusters=[number % 5 for number in range(60)]).test.p_value == pytest.approx(2 / 2**5)
+    assert compare_pairs(fell, clusters=[number % 5 for number in range(60)]).detectable is None
 
 
 def test_clusters_of_one_task_are_no_clusters() -> None:
     some = tasks(20, 3, 9, 8)
-    assert paired(some, clusters=range(40)) == paired(some)
+    assert compare_pairs(some, clusters=range(40)) == compare_pairs(some)
 
 
 def test_clusters_of_different_sizes_widen_the_interval() -> None:
     some = tasks(20, 3, 9, 8)
-    together = paired(some, clusters=[0] * 20 + [*range(1, 21)])
-    assert together.difference == paired(some).difference
-    assert together.interval.low < paired(some).interval.low
+    together = compare_pairs(some, clusters=[0] * 20 + [*range(1, 21)])
+    assert together.difference == compare_pairs(some).difference
+    assert together.interval.low < compare_pairs(some).interval.low
 
 
 @settings(max_examples=60)
@@ -139,7 +139,7 @@ def test_the_flip_test_of_clusters_is_every_sign_of_every_cluster(moves: list[tu
     sums = {cluster: sum(move for move, own in moves if own == cluster) for _, cluster in moves}
     flips = [abs(sum(s * t for s, t in zip(signs, sums.values(), strict=True))) for signs in _signs(len(sums))]
     expected = sum(total >= abs(sum(sums.values())) for total in flips) / len(flips)
-    assert paired(pairs, clusters=[cluster for _, cluster in moves]).test.p_value == pytest.approx(expected)
+    assert compare_pairs(pairs, clusters=[cluster for _, cluster in moves]).test.p_value == pytest.approx(expected)
 
 
 def _signs(number: int) -> list[tuple[int, ...]]:

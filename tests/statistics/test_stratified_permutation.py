@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalscribe.statistics.paired import Task, paired
-from evalscribe.statistics.significance import stratified_permutation_test
+from evalscribe.statistics.significance import Task, compare_pairs, stratified_permutation_test
 
 TRIALS = st.lists(st.sampled_from((Fraction(0), Fraction(1))), min_size=1, max_size=3).map(tuple)
 ALL, NONE = (Fraction(1),) * 3, (Fraction(0),) * 3
@@ -36,7 +35,7 @@ def test_it_is_the_share_of_all_deals(tasks: list[Task]) -> None:
 
 def test_what_gets_worse_and_what_gets_better_do_not_cancel() -> None:
     tasks = [Task(ALL, NONE), Task(NONE, ALL)] * 3
-    assert paired(tasks).test.p_value == 1
+    assert compare_pairs(tasks).test.p_value == 1
     found = stratified_permutation_test(tasks)
     assert found is not None
     assert found.p_value == pytest.approx(0.1**6)

@@ -13,8 +13,7 @@ from evalscribe.model.evidence import Document, Evidence, files_digest
 from evalscribe.model.record import AddedCounts
 from evalscribe.model.run import Eval, EvalStatus
 from evalscribe.model.transcript import AssistantMessage, Transcript, TranscriptToolCall, UserMessage
-from evalscribe.store import records as module
-from evalscribe.store import tables
+from evalscribe.store import records, tables
 from evalscribe.store.analyses import AnalysisStore
 from evalscribe.store.collections import open_collections
 from evalscribe.store.database import open_database
@@ -172,8 +171,8 @@ def test_records_are_read_page_by_page_in_order(archive: RunStore, monkeypatch: 
     several = [record(n, STATUSES[n % 4]) for n in (5, 3, 9, 1, 7, 2, 8)]
     archive.add("c1", [RUN], several)
     for at_once in (1, 2, 7, 100):
-        monkeypatch.setattr(module, "AT_ONCE", at_once)
-        monkeypatch.setattr(module, "_NEXT", module._NEXT.limit(at_once))
+        monkeypatch.setattr(records, "AT_ONCE", at_once)
+        monkeypatch.setattr(records, "_NEXT", records._NEXT.limit(at_once))
         assert list(archive.records("r1")) == several
     assert list(archive.records("r1", "failed")) == [one for one in several if one.eval.status == "failed"]
 

@@ -13,7 +13,7 @@ from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.record import AddedCounts
 from evalscribe.model.repository import StoredReport
 from evalscribe.model.run import Eval, Run
-from evalscribe.store import contents as gc
+from evalscribe.store import contents
 from evalscribe.store.analyses import AnalysisStore
 from evalscribe.store.collections import CollectionStore, open_collections
 from evalscribe.store.records import RunStore, open_collection_records
@@ -60,8 +60,8 @@ def test_what_a_collection_has_stays(archive: RunStore) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 500])
 def test_a_run_that_no_collection_has(archive: RunStore, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gc, "AT_ONCE", at_once)
-    monkeypatch.setattr(gc, "ROUND", 2 * at_once)
+    monkeypatch.setattr(contents, "AT_ONCE", at_once)
+    monkeypatch.setattr(contents, "ROUND", 2 * at_once)
     archive.remove("c1", "r1")
     expected = {"runs": 1, "evals": 8, "steps": 2, "transcripts": 9, "documents": 10, "texts": 2}
     told = archive.sweep(dry_run=True)
@@ -123,16 +123,16 @@ def test_a_run_that_comes_back_while_it_is_forgotten_is_counted_right(
     archive: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.remove("c1", "r1")
-    monkeypatch.setattr(gc, "AT_ONCE", 3)
-    forget = gc._forget
+    monkeypatch.setattr(contents, "AT_ONCE", 3)
+    forget = contents._forget
 
     def interrupted(database: object, table: object, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
-        if table is gc.runs:
+        if table is contents.runs:
             assert archive.add("c1", [RUN], SEVERAL[:4]) == AddedCounts(same=4)
         return done
 
-    monkeypatch.setattr(gc, "_forget", interrupted)
+    monkeypatch.setattr(contents, "_forget", interrupted)
     archive.sweep(dry_run=False)
     (run,) = [run for run in archive.runs("c1") if run.id == "r1"]
     assert (run.passed, run.failed, run.total) == (7, 1, 8)
@@ -144,7 +144,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
     archive: RunStore, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
     archive.remove("c1", "r1")
-    forget = gc._forget
+    forget = contents._forget
 
     def ended(database: object, table: Table, unneeded: object) -> int:
         done: int = forget(database, table, unneeded)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_a_run_that_comes_back_half_forgotten_is_whole(
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(gc, "_forget", ended)
+    monkeypatch.setattr(contents, "_forget", ended)
     with pytest.raises(KeyboardInterrupt):
         archive.sweep(dry_run=False)
     assert archive.add("c1", [RUN], SEVERAL) == (AddedCounts(same=8) if after == "runs" else AddedCounts(new=8))

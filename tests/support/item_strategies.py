@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from evalscribe import text as prose
+from evalscribe import text
 from evalscribe.model.dataset import Item
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -12,7 +12,7 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OBJECTS = st.dictionaries(TEXT, JSON, max_size=2)
-NAMES = TEXT.map(prose.name)
+NAMES = TEXT.map(text.name)
 ITEMS = st.builds(
     Item,
     key=NAMES,

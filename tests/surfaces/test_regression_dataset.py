@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalscribe import workspace as workspaces
 from evalscribe.experiments.archive import archive_run
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
 from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentConfig, ExperimentRun, RunItem
 from evalscribe.model.target import Component, Deployment
+from evalscribe.workspace import Workspace
 from surfaces.command import Inside
 from surfaces.made_experiment import NOW, Made
 
@@ -135,7 +135,7 @@ def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(inside: Insi
             Deployment(id=id, name=id, components=(component,), folder=str(inside.folder), created_at=NOW)
         )
     made.run("pfff", name="pr-1")
-    with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
+    with Workspace(folder=inside.folder, environ={}) as workspace:
         done, run = create_regression_dataset(workspace, "pr-1", name="refunds", start_run=True, deployment="dep-2")
     assert run is not None
     assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
@@ -160,7 +160,7 @@ def test_by_label_broken_graders_stay_out_and_people_beat_judges(inside: Inside,
 async def archive(inside: Inside, made: Made, run: ExperimentRun) -> None:
     version = made.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
-    with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
+    with Workspace(folder=inside.folder, environ={}) as workspace:
         await archive_run(workspace, run, version, "completed", None)
 
 
@@ -172,7 +172,7 @@ def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, ma
     ]
     (inside.folder / "runs.json").write_text(json.dumps(tried))
     inside.run("import", "runs.json", "--model", "acme/one", "--collection", "tau")
-    with workspaces.Workspace(folder=inside.folder, environ={}) as workspace:
+    with Workspace(folder=inside.folder, environ={}) as workspace:
         (run,) = workspace.store.runs.runs("tau")
     assert "--start-run needs a run of an experiment" in refused(inside, run.id, "--start-run")
     done = dataset(inside, run.id)

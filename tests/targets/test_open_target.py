@@ -6,7 +6,6 @@ import pytest
 
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.experiments.worker import open_target
-from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.model.experiment import (
     ComponentTarget,
     ExperimentConfig,
@@ -17,6 +16,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.target import Component, Deployment, TargetCall, TargetMessage, TargetPromptVersion, TargetReply
 from evalscribe.workspace import Workspace
+from support.scripted_model import ScriptedModel, text_reply
 
 
 class OneModel:

@@ -37,8 +37,7 @@ from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, u
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
-from evalscribe.reports.follow_ups import follow_up_actions
-from evalscribe.reports.history import ReportHistory
+from evalscribe.reports.history import ReportHistory, follow_up_actions
 from evalscribe.reports.outline import compose_report
 from evalscribe.sample import earlier_reports
 from evalscribe.text import join_first

@@ -1,25 +1,30 @@
-"""Checkpoints of LangGraph in a file or a database, which may be hostile. Only plain values are read."""
+"""Checkpoints of LangGraph in a file, which may be hostile: only plain values are read."""
 
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from evalscribe.analysis.serializer import Saver, serializer
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
 from evalscribe.errors import DataError
 
+Saver = BaseCheckpointSaver[str]
+SCHEMA = "evalscribe_checkpoints"
+"""Schema of the checkpoint tables on a server, which user queries must not read."""
 
-def open_checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
-    """Open checkpoints in a file or at a postgresql:// address. Raises `EvalscribeError` if they cannot be opened."""
-    if isinstance(place, Path):
-        return _in_file(place)
-    from evalscribe.analysis.postgres_checkpoints import open_server_checkpoints
 
-    return open_server_checkpoints(place)
+def serializer() -> JsonPlusSerializer:
+    """Return a serializer that calls no code.
+
+    With the default one, a planted checkpoint can name any function of any module, and reading calls it (seen).
+    """
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 @asynccontextmanager
-async def _in_file(path: Path) -> AsyncIterator[Saver]:
+async def open_file_checkpoints(path: Path) -> AsyncIterator[Saver]:
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
     try:

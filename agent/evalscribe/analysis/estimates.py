@@ -7,7 +7,7 @@ from typing import Literal
 
 from evalscribe.analysis.prepare import PreparedRun
 from evalscribe.ids import Frozen
-from evalscribe.judging.builder import FailureJudge, adviser
+from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import Analysis, AnalyzedRun, CostSummary
@@ -154,7 +154,7 @@ def analysis_advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> Analysi
     groups = [of_group[finding.group] for finding in unsure]
     if prepared.analyst.asks_models or not groups:
         return None
-    model = adviser()
+    model = estimating_judge()
     return AnalysisAdvice(judge=model.id, estimate=sum(map(model.estimate, _cases(prepared, groups)), Estimate()))
 
 

@@ -11,7 +11,7 @@ for each failure would lose finished ones and take quadratic time (measured: 95 
 import operator
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 from uuid import uuid4
@@ -21,14 +21,24 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 from langsmith import tracing_context
-from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12, and Studio shows it
+from typing_extensions import TypedDict
 
-from evalscribe.analysis.checkpoints import open_checkpoints
+from evalscribe.analysis.checkpoints import Saver, open_file_checkpoints
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.model.finding import Finding
 from evalscribe.model.run import Run
 from evalscribe.reports.history import ReportHistory
+
+
+def open_checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
+    """Open checkpoints in a file or at a postgresql:// address. Raises `EvalscribeError` if they cannot be opened."""
+    if isinstance(place, Path):
+        return open_file_checkpoints(place)
+    from evalscribe.analysis.postgres_checkpoints import open_server_checkpoints
+
+    return open_server_checkpoints(place)
+
 
 ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 """Switches of a tracer that no longer exists: langchain raises if it finds one while tracing is off."""

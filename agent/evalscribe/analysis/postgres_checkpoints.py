@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, InterfaceError, OperationalError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from evalscribe.analysis.serializer import SCHEMA, Saver, serializer
+from evalscribe.analysis.checkpoints import SCHEMA, Saver, serializer
 from evalscribe.settings.database import without_password
 from evalscribe.store.postgres import PATIENCE_S, options, translate_server_errors
 
@@ -27,7 +27,7 @@ Connection = AsyncConnection[dict[str, Any]]
 T = TypeVar("T")
 
 
-class LastingSaver(AsyncPostgresSaver):
+class ReconnectingSaver(AsyncPostgresSaver):
     """Writes again what was on its way when the connection broke: each write puts the same rows however often."""
 
     async def aput(
@@ -68,7 +68,7 @@ async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
             check=AsyncConnectionPool.check_connection,
         )
         async with pool:
-            yield LastingSaver(pool, serde=serializer())
+            yield ReconnectingSaver(pool, serde=serializer())
 
 
 async def _until_written(write: Callable[[], Awaitable[T]]) -> T:

@@ -16,14 +16,13 @@ from evalscribe.ids import model_folder
 from evalscribe.judging.builder import FailureJudge, JudgeBuilder, open_engine_judge
 from evalscribe.judging.pack import case_of
 from evalscribe.judging.rules.engine import RulesJudge
-from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, Judged, JudgeQueue
+from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, JudgedGroup, JudgeQueue
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
 from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, HumanLabel, Verdict
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
-from evalscribe.reports.follow_ups import other_runs, stored_records
-from evalscribe.reports.history import ReportHistory, load_history
+from evalscribe.reports.history import ReportHistory, load_history, other_runs, stored_records
 from evalscribe.reports.placement import folder_of
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
@@ -223,12 +222,12 @@ async def prepare(
     )
 
 
-def judge_queue(prepared: PreparedRun, on_event: Callable[[Judged], None]) -> JudgeQueue:
+def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) -> JudgeQueue:
     """Queue the groups for the judge. Cached verdicts are not asked for again without `--fresh`."""
     workspace = prepared.workspace
     batch = workspace.options.batch
 
-    def judged(event: Judged) -> None:
+    def judged(event: JudgedGroup) -> None:
         certain = isinstance(event.verdict, Verdict) and not event.verdict.uncertain
         if certain and not prepared.analyst.cascade:  # other cases are read again, for advice or for what was saved
             prepared.computed.pop(event.group.eval_ids[0], None)

@@ -8,16 +8,15 @@ import typer
 from pydantic import RootModel
 
 from evalscribe.cli import options, output
-from evalscribe.cli import output as finish
-from evalscribe.cli.output import write_lines
-from evalscribe.collections import choice as use_case
-from evalscribe.collections.choice import (
+from evalscribe.cli.output import say, write_lines
+from evalscribe.collections import lookup
+from evalscribe.collections.lookup import (
     Collections,
     CollectionSummary,
     DeletedCounts,
     choose_collection,
     export_run_lines,
-    one_run,
+    find_run,
 )
 from evalscribe.collections.requests import complete_results, list_result_sets, result_set_named
 from evalscribe.errors import UsageError
@@ -85,7 +84,7 @@ def remove(
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         there = workspace.store.runs.runs(one.id)
-        gone = there if every else tuple(dict.fromkeys(one_run(there, name, one) for name in run or ()))
+        gone = there if every else tuple(dict.fromkeys(find_run(there, name, one) for name in run or ()))
         for each in gone:
             workspace.store.runs.remove(one.id, each.id)
     for each in gone:
@@ -121,7 +120,7 @@ def export(
         one = choose_collection(workspace, collection)
         number = write_lines(export_run_lines(workspace.store.runs, one, runs or ()), output, json=True)
     if output is not None:
-        finish.say(f"{number} lines of {one.name} are in {output}")
+        say(f"{number} lines of {one.name} are in {output}")
     return 0
 
 
@@ -135,7 +134,7 @@ def gc(
     commands may work meanwhile.
     """
     with Workspace() as workspace:
-        done = use_case.collect_garbage(workspace.store.runs, dry_run=dry_run)
+        done = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
     if as_json:
         output.print_json(done)
         return 0

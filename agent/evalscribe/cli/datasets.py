@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli import output as finish
 from evalscribe.cli import tables
-from evalscribe.cli.output import write_lines
+from evalscribe.cli.output import say, write_lines
 from evalscribe.cli.tables import Format
 from evalscribe.experiments.datasets import (
     DatasetSummary,
@@ -124,7 +123,7 @@ def export(
         wanted = find_dataset_version(datasets, one, version)
         write_lines(version_lines(datasets.items(wanted.id), form), output, json=form == "jsonl")
     if output is not None:
-        finish.say(f"Version {wanted.number} of {one.name} is in {output}: {wanted.items:,} items")
+        say(f"Version {wanted.number} of {one.name} is in {output}: {wanted.items:,} items")
     return 0
 
 

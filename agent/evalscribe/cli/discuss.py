@@ -19,7 +19,7 @@ from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, 
 from evalscribe.llm.budget import Budget
 from evalscribe.model.analysis import CostSummary
 from evalscribe.redaction.redact import redact
-from evalscribe.reports.discuss import Discussion, open_discussion, stage_usage
+from evalscribe.reports.discussion.conversation import Discussion, open_discussion, stage_usage
 from evalscribe.reports.discussion.dossier import DiscussionAnswer
 from evalscribe.reports.discussion.lookup import ends_discussion, recommendations_to_apply
 from evalscribe.settings import Options

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli import output as finish
-from evalscribe.cli.output import write_lines
+from evalscribe.cli.output import say, write_lines
 from evalscribe.cli.tables import Format, print_document, print_list, validate_format
 from evalscribe.experiments.compare import LEAST_COVERAGE, compare_runs
 from evalscribe.experiments.lookup import experiment_named, run_named, run_of_experiment, version_named, version_of_run
@@ -27,8 +26,8 @@ from evalscribe.experiments.results import (
 )
 from evalscribe.experiments.run_export import export_lines
 from evalscribe.experiments.run_text import comparison_lines, failure_lines, summary_lines
+from evalscribe.model.comparison import RunComparison
 from evalscribe.model.experiment import Experiment, ExperimentVersion, RunReport, percent
-from evalscribe.model.run_comparison import RunComparison
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
@@ -237,11 +236,11 @@ def failures(
         number = 0
         for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)
             for line in failure_lines(one, repeated=found.repetitions > 1):
-                finish.say(line)
+                say(line)
         more = ", and more than --limit shows" if next(rows, None) else ""
     once = flaky and found.repetitions == 1
     why = "; every item was tried once, so none can be flaky" if once else ""
-    finish.say(f"({pluralise(number, 'try')} not passed{more}{why})", file=sys.stderr)
+    say(f"({pluralise(number, 'try')} not passed{more}{why})", file=sys.stderr)
     return 0
 
 
@@ -270,5 +269,5 @@ def export(
         lines = export_lines(artifact_format, report_run(workspace, found), lambda: export_trials(workspace, found))
         write_lines(lines, output, json=artifact_format in ("json", "jsonl"))
     if output is not None:
-        finish.say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
+        say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
     return 0

@@ -9,7 +9,7 @@ from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
 from evalscribe.cli.terminal import Display
-from evalscribe.collections.explorations import Explored
+from evalscribe.collections.explorations import ExplorationResult
 from evalscribe.collections.explorations import explore as use_case
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.protocols import Estimate
@@ -71,7 +71,7 @@ def explore(
     return run_until_signal(main())
 
 
-def print_exploration(done: Explored, *, as_json: bool) -> int:
+def print_exploration(done: ExplorationResult, *, as_json: bool) -> int:
     """Print the page, or only the document, and its location."""
     out = sys.stderr if as_json else sys.stdout
     if done.found is None:

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options, output
-from evalscribe.cli import output as finish
 from evalscribe.cli.collections import collection_line, run_line
+from evalscribe.cli.output import say
 from evalscribe.cli.terminal import Display, ImportDisplay
-from evalscribe.collections.import_all import ImportedAll, import_all
+from evalscribe.collections.import_all import CollectionImport, import_all
 from evalscribe.collections.importing import FileImport
 from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
@@ -30,7 +30,7 @@ MOST_RUNS = 20
 MOST_LEFT = 12
 
 
-def print_imports(done: ImportedAll, *, as_json: bool, dry_run: bool) -> int:
+def print_imports(done: CollectionImport, *, as_json: bool, dry_run: bool) -> int:
     """Print the result; return the exit code, which reports a file that was not read to its end."""
     if as_json:
         output.print_json(done)
@@ -42,7 +42,7 @@ def print_imports(done: ImportedAll, *, as_json: bool, dry_run: bool) -> int:
     return DataError.exit_code if torn else 0
 
 
-def _lines(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
+def _lines(done: CollectionImport, *, dry_run: bool) -> Iterator[str]:
     for name, one in done.imports.items():
         yield f"{one_line(name)} ({one.format})"
         yield from (f"  {run_line(run)}" for run in one.runs[:MOST_RUNS])
@@ -74,7 +74,7 @@ def _left_out(one: FileImport) -> Iterator[str]:
         yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of things (--json names them)"
 
 
-def _next(done: ImportedAll, *, dry_run: bool) -> Iterator[str]:
+def _next(done: CollectionImport, *, dry_run: bool) -> Iterator[str]:
     runs = [run for one in done.imports.values() for run in one.runs]
     if any(run.model == UNKNOWN for run in runs):
         yield "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again)."
@@ -156,7 +156,7 @@ def fetch(
                     fetched = await use_case(source, partial(SnapshotWriter, output), display)
         for one in fetched.unreadable:
             display.say(f"{one.eval.path}: {one.reason}")
-        finish.say(f"{len(fetched.run.failures)} failed evals of run {fetched.run.id} are in {output}")
+        say(f"{len(fetched.run.failures)} failed evals of run {fetched.run.id} are in {output}")
 
     run_until_signal(main())
     return 0

@@ -17,8 +17,7 @@ from evalscribe.collections.judge_eval import judge_eval as compare_judges
 from evalscribe.errors import DataError, UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.builder import CASCADE
-from evalscribe.judging.calibration_text import confusion, side_by_side
-from evalscribe.judging.result_text import citations_line, result_text
+from evalscribe.judging.result_text import citations_line, render_confusion, render_judges, result_text
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
 from evalscribe.settings import Options
@@ -245,11 +244,11 @@ def _show(found: JudgeEval) -> None:
     number = pluralise(found.judges[0].subjects, "subject")
     say(f"{found.rubric} on {found.dataset}: {number}, by `{found.key}`\n")
     columns = {one.name: one.calibration for one in found.judges}
-    for line in side_by_side(columns, {one.name: one.usage for one in found.judges}):
+    for line in render_judges(columns, {one.name: one.usage for one in found.judges}):
         say(line)
     for one in found.judges:
         say(f"\n{one.judge} in columns, people in rows:" if one.judged else f"\n{one.judge}:")
-        for line in confusion(one.calibration, "") if one.judged else ():
+        for line in render_confusion(one.calibration, "") if one.judged else ():
             say(line)
         for row in one.rows:
             if row.said is None:

@@ -8,7 +8,7 @@ import typer
 
 from evalscribe.cli import options, output
 from evalscribe.cli.reports import Name
-from evalscribe.git.hosts import advice
+from evalscribe.git.forge import advice
 from evalscribe.reports.publish import publish_report as use_case
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace

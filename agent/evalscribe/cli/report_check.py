@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
-from evalscribe.cli import output as finish
+from evalscribe.cli.output import command, print_json, say
 from evalscribe.errors import DataError, UsageError
-from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.git.forge import open_forge, repository_of
 from evalscribe.ids import Frozen
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.report import CheckedReport, CheckResult
@@ -120,10 +120,10 @@ def print_check(
 
 def _print(found: CheckResult, output: str) -> None:
     if output == "json":
-        finish.print_json(found)
+        print_json(found)
         return
     for line in check_annotations(found) if output == "github" else check_lines(found):
-        finish.command(line) if output == "github" else finish.say(line)
+        command(line) if output == "github" else say(line)
 
 
 def _comment(found: CheckResult, job: Actions | None, settings: Settings, output: str) -> str:
@@ -132,9 +132,9 @@ def _comment(found: CheckResult, job: Actions | None, settings: Settings, output
     told = _told(body, job, settings)
     aside = sys.stderr if output == "json" else None
     text = f"commented: {told.url}" if told.url else f"not commented: {told.why_not}"
-    finish.command(notice(text) if output == "github" else f"notice: {text}", aside)
+    command(notice(text) if output == "github" else f"notice: {text}", aside)
     for line in body.splitlines() if told.url is None else ():
-        finish.say(f"  | {line}", file=aside)  # prevents that a runner takes a line of the log for a command
+        say(f"  | {line}", file=aside)  # prevents that a runner takes a line of the log for a command
     return body
 
 

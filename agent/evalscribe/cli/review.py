@@ -12,16 +12,18 @@ from evalscribe.cli import options, output
 from evalscribe.cli.output import print_json, say
 from evalscribe.cli.reports import Name
 from evalscribe.errors import UsageError
-from evalscribe.judging.calibration_text import NONE, confusion, share, side_by_side, span
+from evalscribe.judging.result_text import NONE, render_confusion, render_interval, render_judges, render_share
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
-from evalscribe.reports.agreement import AgreementStats, ReviewerRow, calibration
 from evalscribe.reports.corrections import correct_label
 from evalscribe.reports.review import (
+    AgreementStats,
     Disagreement,
     ExportedLabels,
     PendingLabel,
     ReviewerLabel,
+    ReviewerRow,
     SyncResult,
+    calibration,
     export_labels,
     statistics,
 )
@@ -174,11 +176,11 @@ def print_agreement(found: AgreementStats, *, as_json: bool) -> None:
     columns = {row.judge: calibration(row) for row in found.judges}
     if columns:
         say()
-    for line in side_by_side(columns) if columns else ():
+    for line in render_judges(columns) if columns else ():
         say(line)
     for name, figures in columns.items():
         say(f"\n{name} in columns, people in rows:")
-        for line in confusion(figures, ""):
+        for line in render_confusion(figures, ""):
             say(line)
     if found.between:
         say()
@@ -187,7 +189,7 @@ def print_agreement(found: AgreementStats, *, as_json: bool) -> None:
 
 def _between(pair: ReviewerRow) -> str:
     one, other = pair.reviewers
-    kappa = f"{share(pair.kappa.value)} [{span(pair.kappa.interval)}]" if pair.kappa else NONE
+    kappa = f"{render_share(pair.kappa.value)} [{render_interval(pair.kappa.interval)}]" if pair.kappa else NONE
     return f"{one} and {other} agree on {pair.agreed} of {pair.shared}, Cohen's kappa {kappa}"
 
 

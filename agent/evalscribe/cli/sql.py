@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from evalscribe.cli import options, output
 from evalscribe.cli.tables import write_table
-from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import (
     MOST_ROWS,
     TIMEOUT_S,

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evalscribe.cli.streams import escaped, unescaped
-from evalscribe.judging.verdicts import Judged
+from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.run import Eval, Run
@@ -108,11 +108,11 @@ class Display(Bar):
     def fetched(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)
 
-    def judged(self, event: Judged) -> None:
+    def judged(self, event: JudgedGroup) -> None:
         self._bar.update(self._task, description="Judging", completed=event.n, total=event.total, visible=True)
         self._console.print(self._line(event))
 
-    def _line(self, event: Judged) -> Text:
+    def _line(self, event: JudgedGroup) -> Text:
         members = [self._evals[id] for id in event.group.eval_ids]
         name = members[0].path if len(members) == 1 else f"{len(members)} evals"
         width = len(str(event.total))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from statistics import fmean
 from typing import cast
 
-from evalscribe.evidence.errors import is_stock
+from evalscribe.evidence.log import is_stock
 from evalscribe.ids import model_folder, run_id_prefix, same_experiment
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.comparison import (
@@ -29,8 +29,14 @@ from evalscribe.model.comparison import (
 from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.model.record import GradedEval
 from evalscribe.model.run import TARGET, Eval, Run
-from evalscribe.statistics.paired import Paired, Task, difference, paired
-from evalscribe.statistics.significance import holm, stratified_permutation_test
+from evalscribe.statistics.significance import (
+    Paired,
+    Task,
+    compare_pairs,
+    holm,
+    mean_difference,
+    stratified_permutation_test,
+)
 from evalscribe.text import cut, one_line
 from evalscribe.text import path as printed_path
 
@@ -174,7 +180,7 @@ LARGEST = 1e100
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
     """Compare pass rates; `unnamed` is the number of evals that passed on both sides without being named."""
     one = (Fraction(1),)
-    return difference(paired([*map(_task, pairs), *[Task(one, one)] * unnamed]))
+    return mean_difference(compare_pairs([*map(_task, pairs), *[Task(one, one)] * unnamed]))
 
 
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
@@ -192,7 +198,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
         values = {value for task in tasks for side in task for value in side}
         if values - {0, 1}:
-            found[name] = tasks, paired(tasks, float(max(values) - min(values)) or 1.0)
+            found[name] = tasks, compare_pairs(tasks, float(max(values) - min(values)) or 1.0)
     corrected = holm({name: result.test.p_value for name, (_, result) in found.items()})
     return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in found.items())
 
@@ -204,7 +210,7 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
         groups[pair.category].append(pair)
     if len(groups) < 2:
         return ()
-    corrected = holm({name: paired(list(map(_task, group))).test.p_value for name, group in groups.items()})
+    corrected = holm({name: compare_pairs(list(map(_task, group))).test.p_value for name, group in groups.items()})
     return tuple(_category(name, group, corrected[name], all_named) for name, group in sorted(groups.items()))
 
 
@@ -230,7 +236,7 @@ def _values(side: tuple[Trial, ...], name: str) -> tuple[Fraction, ...]:
 
 def _score(name: str, tasks: Sequence[Task], found: Paired, p: float) -> ScoreDifference:
     base, candidate = (fmean(float(fmean(side)) for side in sides) for sides in zip(*tasks, strict=True))
-    return ScoreDifference(name=name, base=base, candidate=candidate, found=difference(found, p))
+    return ScoreDifference(name=name, base=base, candidate=candidate, found=mean_difference(found, p))
 
 
 def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -> CategoryFlips:

@@ -8,12 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evalscribe.collections import compare as comparing
 from evalscribe.collections import regressions
-from evalscribe.collections.choice import choose_collection, plan_collection
-from evalscribe.collections.compare import RunEvals
+from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.comparison_page import comparison_page, matrix_page, same_runs, within_page
 from evalscribe.collections.importing import import_file
+from evalscribe.collections.lookup import choose_collection, plan_collection
 from evalscribe.collections.regressions import (
     CompareJudges,
     estimate_explanation,
@@ -34,7 +33,7 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import evidence_of
 from evalscribe.model.run import Run
 from evalscribe.reports.documents import PlacedDocument, place_document
-from evalscribe.reports.follow_ups import stored_records
+from evalscribe.reports.history import stored_records
 from evalscribe.reports.reading import findings_of_run
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
@@ -222,17 +221,17 @@ async def compare(
         sides = [await read_side(reader, name) for name in names]
         _not_the_same(sides, names)
         if len(sides) > 2:
-            matrix = comparing.build_matrix(sides)
+            matrix = build_matrix(sides)
             of = [column.runs for column in matrix.columns]
             done = WrittenComparison(found=matrix, text=matrix_page(matrix))
         elif len(sides) == 2:
-            two = comparing.compare_sides(*sides)
+            two = compare_sides(*sides)
             asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
             two = two.model_copy(update=asked.update)
             of = [two.base.runs, two.candidate.runs]
             done = WrittenComparison(found=two, text=comparison_page(two), estimate=asked.estimate)
         else:
-            one = comparing.compare_within(sides[0])
+            one = compare_within(sides[0])
             asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
             one = one.model_copy(update=asked.update)
             of = [one.side.runs]

@@ -8,19 +8,25 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from evalscribe.collections import answer, clusters, observations
-from evalscribe.collections import clusters as clustering
+from evalscribe.collections import clusters, observations
+from evalscribe.collections import clusters as answer
 from evalscribe.collections import observations as observing
-from evalscribe.collections.answer import CausedFailure, answer_subject, parse_answer
-from evalscribe.collections.choice import choose_collection
-from evalscribe.collections.clusters import unmentioned_runs
+from evalscribe.collections.clusters import (
+    CausedFailure,
+    answer_subject,
+    build_clusters,
+    cluster_observations,
+    parse_answer,
+    unmentioned_runs,
+)
 from evalscribe.collections.exploration_page import exploration_page, same_question
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.observations import ObservedBatch
 from evalscribe.collections.query import MOST_ROWS, run_query, select_agent_runs
 from evalscribe.collections.runs import load_record
 from evalscribe.errors import DataError, NotFoundError, UsageError
-from evalscribe.evidence.errors import is_stock, normalise_error
 from evalscribe.evidence.locate import signature
+from evalscribe.evidence.log import is_stock, normalise_error
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, content_id, model_folder, path_part
 from evalscribe.json_data import clean_text
@@ -155,10 +161,10 @@ async def explore_by_model(
         EvalscribeError: All questions fail for the same reason.
     """
     seen = await _observed(judges, plan, read, watcher)
-    found = await clustering.cluster_observations(
+    found = await cluster_observations(
         judges.clusterer.judge, seen.observations, observing.batch_tokens(judges.window), judges.lanes
     )
-    clusters = clustering.build_clusters(found.clusters, members)
+    clusters = build_clusters(found.clusters, members)
     watcher.say(f"{pluralise(len(seen.observations), 'observation')} in {pluralise(len(clusters), 'cluster')}")
     answer, notes, usage = await _answered(judges, clusters, len(members), watcher)
     return ExplorationAnswer(
@@ -265,7 +271,7 @@ async def explore_by_rules(
         watcher.fetched(n, len(failed))
         await asyncio.sleep(0)  # there may be thousands of failures: yield to signal handlers
     observations = answer.cause_observations(failures)
-    clusters = clustering.build_clusters(answer.cluster_by_cause(failures, observations), members)
+    clusters = build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
     reported = sum(member.id in known for member in failed)
     notes = (f"{pluralise(reported, 'failure')} taken from the report of its run.",) if reported else ()
@@ -385,7 +391,7 @@ def _name(question: str) -> str:
 LONGEST_QUESTION = 4000
 
 
-class Explored(Frozen):
+class ExplorationResult(Frozen):
     """Result of an exploration."""
 
     found: Exploration | None
@@ -407,7 +413,7 @@ async def explore(
     max_runs: int | None = None,
     dry_run: bool = False,
     writes: bool = True,
-) -> Explored:
+) -> ExplorationResult:
     """Answer one question about many agent runs.
 
     Args:
@@ -444,7 +450,7 @@ async def explore(
 
     if name == RULES:
         if dry_run:
-            return Explored(found=None)
+            return ExplorationResult(found=None)
         judge, estimate = RULES_ID, None
         said = await explore_by_rules(workspace.tables, which.id, members, read, watcher)
     else:
@@ -453,7 +459,7 @@ async def explore(
         judge, estimate = judges.name, plan.estimate
         watcher.say(f"{judge} in about {pluralise(plan.calls, 'call')}: {estimate.summary}, less cached answers")
         if dry_run:
-            return Explored(found=None, estimate=estimate)
+            return ExplorationResult(found=None, estimate=estimate)
         said = await explore_by_model(judges, plan, members, read, watcher)
     unread = [run for gap in said.gaps for run in gap.agent_runs]
     found = Exploration(
@@ -477,7 +483,7 @@ async def explore(
     )
     text = exploration_page(found)
     put = put_exploration(workspace.reports, found, text) if writes else None
-    return Explored(found=found, text=text, put=put, estimate=estimate)
+    return ExplorationResult(found=found, text=text, put=put, estimate=estimate)
 
 
 def _question(text: str) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalscribe import __version__
-from evalscribe.collections.choice import plan_collection
 from evalscribe.collections.importing import (
     FileImport,
     ShowImport,
@@ -16,6 +15,7 @@ from evalscribe.collections.importing import (
     import_source,
     rare_garbage_collection,
 )
+from evalscribe.collections.lookup import plan_collection
 from evalscribe.collections.runs import SAMPLE, collection_name, open_source
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
@@ -36,7 +36,7 @@ Bring = Callable[[Collection, ShowImport], Awaitable[FileImport]]
 """Function that imports one file or run."""
 
 
-class ImportedAll(Frozen):
+class CollectionImport(Frozen):
     collection: Collection
     imports: dict[str, FileImport]
     """Results by the name of the file."""
@@ -55,7 +55,7 @@ async def import_all(
     model: str | None = None,
     experiment: str | None = None,
     dry_run: bool = False,
-) -> ImportedAll:
+) -> CollectionImport:
     """Import every file. Nothing is stored if a file that the user named contains no runs.
 
     Args:
@@ -99,7 +99,7 @@ async def import_all(
     imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
         raise DataError("\n".join(["no file there contains runs:", *list(passed_over.values())[:3]]))
-    return ImportedAll(collection=into, imports=imports, passed_over=passed_over)
+    return CollectionImport(collection=into, imports=imports, passed_over=passed_over)
 
 
 def _collection(

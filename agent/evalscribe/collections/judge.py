@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.subjects import PendingSubject, ReachedSubject, SubjectFinder, collection_members
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen

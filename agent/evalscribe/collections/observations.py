@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from evalscribe.ids import content_id
-from evalscribe.judging.citations import parse_marks
+from evalscribe.judging.citations import parse_marks, without_marks
 from evalscribe.judging.long_subjects import DELIMITERS, LEAST, LONGEST_PART, MARGIN
 from evalscribe.judging.prompt_text import Delimiter, estimate_tokens, show_invisible
-from evalscribe.judging.regression import without_marks
 from evalscribe.judging.requests import run_items, transcripts_of
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations
 from evalscribe.judging.subjects import Subject, SubjectItem

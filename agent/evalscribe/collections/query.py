@@ -17,8 +17,7 @@ from evalscribe.model.protocols import QueryRows, Tables
 from evalscribe.model.result import AgentRunRef
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus
-from evalscribe.query.result import value
-from evalscribe.query.statement import check_query
+from evalscribe.query.statement import check_query, convert_value
 from evalscribe.query.tables import tables as queried_tables
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def run_query(
     # The values were just parsed from JSON: validating them again takes as long as reading them.
     return QueryResult.model_construct(
         columns=tuple(column.name for column in statement.columns),
-        rows=tuple(tuple(map(value, statement.columns, row)) for row in found.rows),
+        rows=tuple(tuple(map(convert_value, statement.columns, row)) for row in found.rows),
         truncated=found.truncated,
         applied_limit=most_rows,
         execution_time_ms=round((time.perf_counter() - began) * 1000, 1),

@@ -1,8 +1,8 @@
-"""Explain regressed evals: by a judge, or by the first tool call that differs."""
+"""Explain regressed evals: by a judge that sees both trials, or by the first tool call that differs."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile, zip_longest
 from typing import Any, NamedTuple
@@ -10,22 +10,79 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from evalscribe.collections.runs import load_record
-from evalscribe.evidence.errors import normalise_error
+from evalscribe.evidence.log import normalise_error
 from evalscribe.judging.builder import JudgeBuilder
+from evalscribe.judging.citations import without_marks
 from evalscribe.judging.judges import JudgeMaker
-from evalscribe.judging.regression import pair_subject, parse_why, without_marks
+from evalscribe.judging.requests import run_items, transcripts_of
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
 from evalscribe.judging.subjects import Subject, result_items
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.comparison import Behaviour, EvalPair, Quote, RegressionExplanation, Trial
+from evalscribe.model.finding import CAUSE_KINDS
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import Record
-from evalscribe.model.result import JudgeResult, ResultType
+from evalscribe.model.result import CitationTarget, JudgeResult, ResultType
+from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, Transcript
 from evalscribe.settings import RULES
 from evalscribe.text import cut, one_line, slug
 from evalscribe.workspace import Workspace
+
+
+def pair_subject(base: Record | None, candidate: Record) -> Subject:
+    """Return a subject with `R0` and its transcripts, then `R1` and its own; without a base `R1` alone, from `T0` on.
+
+    The subject has the id of the candidate's agent run.
+    """
+    before = [] if base is None else list(run_items(0, 0, base))
+    first = 0 if base is None else transcripts_of(base)
+    return Subject.of(candidate.eval.id, [*before, *run_items(1, first, candidate)])
+
+
+def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
+    """Parse the judge's explanation, with citations as quotations; `base_id` is the id of the base's agent run."""
+    cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
+    explanation = cited.output["explanation"]
+    kind = cited.output.get("kind")
+    return RegressionExplanation(
+        behaviour=slug(str(cited.output["behaviour"])).lower() or "unnamed",
+        text=without_marks(explanation),
+        kind=kind if kind in CAUSE_KINDS else None,
+        quotes=tuple(_once(_quotes(explanation["citations"], subject, base_id))),
+        judge=result.judge,
+        result=result.id,
+    )
+
+
+def _quotes(citations: Iterable[Mapping[str, Any]], subject: Subject, base_id: str | None) -> Iterator[Quote]:
+    for one in citations:
+        target = CitationTarget.model_validate(one["target"]) if one["target"] else None
+        if target is None:
+            said = one["quote"]
+            yield from [Quote(side="candidate", place="nowhere", text=said, verified=False)] if said else []
+            continue
+        text = _text(target, subject) if target.start_idx is not None else one["quote"]
+        side = "base" if base_id is not None and target.agent_run_id == base_id else "candidate"
+        yield from [Quote(side=side, place=_place(target), text=text, verified=True)] if text else []
+
+
+def _text(target: CitationTarget, subject: Subject) -> str:
+    return (subject.text_of(target) or "")[target.start_idx : target.end_idx]
+
+
+def _place(target: CitationTarget) -> str:
+    if target.kind == "document":
+        return f"{target.role} {target.path}"
+    if target.block_idx is not None:
+        return f"message {target.block_idx + 1}"
+    return target.metadata_key or {"agent_run": "as recorded"}.get(target.kind, target.item)
+
+
+def _once(quotes: Iterable[Quote]) -> Iterator[Quote]:
+    yield from dict.fromkeys(quotes)
+
 
 DIVERGENCE_RULES = "rules"
 LONGEST = 200

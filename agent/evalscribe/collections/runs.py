@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.collections.choice import plan_collection
 from evalscribe.collections.importing import FileImport, import_file
+from evalscribe.collections.lookup import plan_collection
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen

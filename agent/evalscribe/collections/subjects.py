@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import select_agent_runs
 from evalscribe.collections.runs import find_failure, is_whole, load_record, parse_run_address, source_of_run
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
@@ -125,7 +125,7 @@ class SubjectFinder:
         current: ChosenRun | None = None
         for argument in arguments:
             if _is_file(argument):
-                chosen.append([of_run(run) for run in _of_file(argument)])
+                chosen.append([pending_agent_run(run) for run in _of_file(argument)])
             elif current is not None and (eval := _named(current.run, argument)):
                 current.evals.append(eval)
             else:
@@ -193,11 +193,11 @@ class SubjectFinder:
         return PendingSubject(name=f"{run.id}/{eval.path}", load=load, is_eval=True, task=eval.task)
 
 
-def of_run(run: AgentRun) -> PendingSubject:
+def pending_agent_run(run: AgentRun) -> PendingSubject:
     return PendingSubject(name=run.id, load=lambda: LoadedSubject(agent_run_subject(run)))
 
 
-def of_frozen(value: object) -> LoadedSubject:
+def load_snapshot(value: object) -> LoadedSubject:
     """Load a failed eval of a dataset. Raises `DataError` if the value is not evidence."""
     evidence = EvidenceSnapshot.read(value).evidence
     return LoadedSubject(failure_subject(FROZEN, evidence), evidence)
@@ -256,10 +256,12 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
     if not members:
         fits = " matches the condition" if where else ""
         raise NotFoundError(f"no agent run of collection {which.name!r}{fits}: there is nothing to judge")
-    return waiting(members, workspace.store.runs, workspace.store.analyses)
+    return pending_subjects(members, workspace.store.runs, workspace.store.analyses)
 
 
-def waiting(members: Iterable[Member], archive: "RunStore", store: "AnalysisStore") -> dict[str, PendingSubject]:
+def pending_subjects(
+    members: Iterable[Member], archive: "RunStore", store: "AnalysisStore"
+) -> dict[str, PendingSubject]:
     """Return pending subjects by id. A failed eval is shown as its evidence, any other as an agent run."""
     return {member.id: _waiting(member, archive, store) for member in members}
 

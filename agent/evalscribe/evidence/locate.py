@@ -3,27 +3,33 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalscribe.evidence.diagnostics import (
-    below_heading,
+from evalscribe.evidence.error_formats import (
+    ReportedFailure,
+    RunnerOutput,
     diagnostics,
     error_lines,
-    first_saying,
+    errors_below_heading,
+    first_informative,
     installers,
+    parse_runner_output,
     raised_errors,
     refused_pushes,
     tracebacks,
 )
-from evalscribe.evidence.errors import ParsedError, is_stock, normalise_error, shorten_error, strip_prefixes
 from evalscribe.evidence.log import (
     LogLine,
+    ParsedError,
     failed_sections,
     first_log,
+    is_stock,
     lines_of,
     names_failed_step,
     names_tests,
+    normalise_error,
     plain_lines,
+    shorten_error,
+    strip_prefixes,
 )
-from evalscribe.evidence.runners import ReportedFailure, RunnerOutput, parse_runner_output
 from evalscribe.model.evidence import Citation, Document, Evidence, FailedTest, LocatedError, OutputLine, TestOutcome
 
 MAX_LOCATED = 50
@@ -113,7 +119,7 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
         installers(lines),
         refused_pushes(lines),
         error_lines([line for line in lines if line.mark in ("", "error")]),
-        () if told else below_heading(lines),  # a test runner's banner and counts say nothing of why
+        () if told else errors_below_heading(lines),  # a test runner's banner and counts say nothing of why
     )
     for way in ways:
         found = list(way)
@@ -131,7 +137,7 @@ def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
     recorded = [step.error for step in failed] + [evidence.eval.reason]
     for reason in recorded:
         lines = plain_lines(reason or "")
-        found = list(_parsed_errors(lines)) or [one for one in [first_saying(lines)] if one]
+        found = list(_parsed_errors(lines)) or [one for one in [first_informative(lines)] if one]
         if found:
             yield from found
             return

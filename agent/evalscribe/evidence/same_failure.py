@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import NamedTuple
 
-from evalscribe.evidence.errors import is_stock, normalise_error
+from evalscribe.evidence.log import is_stock, normalise_error
 from evalscribe.ids import model_folder, model_key, same_experiment
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import CauseKind, Classification, CrossModelFailures

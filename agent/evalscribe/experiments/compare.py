@@ -10,9 +10,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments.lookup import experiment_of, items_of, require_ended, run_named, version_of_run
 from evalscribe.experiments.run_text import short_value
 from evalscribe.experiments.trials import trial_verdict
-from evalscribe.model.dataset import Item
-from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict, RunItem, percent
-from evalscribe.model.run_comparison import (
+from evalscribe.model.comparison import (
     ItemChange,
     ItemSide,
     PassAtKPair,
@@ -24,10 +22,19 @@ from evalscribe.model.run_comparison import (
     format_p_value,
     format_points,
 )
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, ItemVerdict, RunItem, percent
 from evalscribe.model.score import Binding, Score, ScoreQuery, ScoreResult, ScoreStatus
 from evalscribe.statistics.intervals import pass_at, pass_every
-from evalscribe.statistics.paired import Paired, Task, difference, paired
-from evalscribe.statistics.significance import ALPHA, fisher_exact_test, holm
+from evalscribe.statistics.significance import (
+    ALPHA,
+    Paired,
+    Task,
+    compare_pairs,
+    fisher_exact_test,
+    holm,
+    mean_difference,
+)
 from evalscribe.text import cut, join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -336,7 +343,7 @@ def _moved(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], bindi
         return None
     tasks = list(both.values())
     seen = [value for task in tasks for side in task for value in side]
-    found = paired(tasks, float(max(seen) - min(seen)) or 1.0, observation_units(base, list(both)))
+    found = compare_pairs(tasks, float(max(seen) - min(seen)) or 1.0, observation_units(base, list(both)))
     return _Moved(binding, kind, tasks, found, (_count_broken(base, keys, name), _count_broken(candidate, keys, name)))
 
 
@@ -366,7 +373,7 @@ def _movement(moved: _Moved, p: float) -> ScorerMovement:
         kind=moved.kind,
         base=base,
         candidate=candidate,
-        found=difference(moved.found, p),
+        found=mean_difference(moved.found, p),
         fell=sum(task.difference < 0 for task in moved.tasks),
         rose=sum(task.difference > 0 for task in moved.tasks),
         broken=moved.broken,
@@ -511,7 +518,7 @@ def _worst(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], found
         return
     both = [key for key, (before, now) in zip(keys, tries, strict=True) if before and now]
     tasks = [Task(passes(base.of(key)), passes(candidate.of(key))) for key in both]
-    whole = paired(tasks, clusters=observation_units(base, both))
+    whole = compare_pairs(tasks, clusters=observation_units(base, both))
     if whole.significant and whole.difference < 0:
         chance = format_p_value(whole.test.p_value, exact=whole.test.exact)
         yield f"If trials without a verdict counted as failures, the candidate would be a regression ({chance})."
@@ -618,7 +625,7 @@ def _compared(base: ComparedRun, candidate: ComparedRun, both: SharedItems) -> R
         judged=len(tested.keys),
         coverage=tested.coverage,
         clusters=len(tested.found.clusters) if tested.clustered else None,
-        passes=difference(tested.found) if tested.keys else None,
+        passes=mean_difference(tested.found) if tested.keys else None,
         scorers=scorers,
         regressed=changed.regressed,
         fixed=changed.fixed,
@@ -635,7 +642,7 @@ def _tested(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _
     judged = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
     tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged]
     clusters = observation_units(base, judged)
-    found = paired(tasks, clusters=clusters)
+    found = compare_pairs(tasks, clusters=clusters)
     return _Tested(judged, found, _coverage(base, candidate, keys), len(found.clusters) < len(judged))
 
 

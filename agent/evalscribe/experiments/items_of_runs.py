@@ -24,9 +24,8 @@ from evalscribe.model.record import AddedCounts, Record, evidence_of
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
-from evalscribe.reports.agreement import truths, verdicts
 from evalscribe.reports.reading import read_report
-from evalscribe.reports.review import current_labels
+from evalscribe.reports.review import current_labels, labels_in_force, verdicts
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
 
@@ -265,7 +264,7 @@ class PeopleLabels(Frozen):
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
     """Select one failure of each group that was labelled together."""
     given = tuple(labels)
-    agreed = truths(given)
+    agreed = labels_in_force(given)
     chosen = verdicts(agreed)
     subjects = {(label.run, label.eval) for label in given if label.in_force}
     return PeopleLabels(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from pydantic import JsonValue
 
-from evalscribe.collections.subjects import of_frozen, of_run
+from evalscribe.collections.subjects import load_snapshot, pending_agent_run
 from evalscribe.errors import DataError, UsageError
 from evalscribe.judging.builder import CASCADE, FOR_ANALYSES, JudgeBuilder
 from evalscribe.judging.judges import LoadedJudge, LoadedSubject
@@ -122,11 +122,11 @@ def output_of(verdict: Verdict) -> dict[str, JsonValue]:
 def subject_in(value: JsonValue) -> LoadedSubject:
     """Parse a subject: frozen evidence, `{"agent_run": …}` or an agent run. Raises `DataError` for anything else."""
     if isinstance(value, Mapping) and "evidence" in value:
-        return of_frozen(value)
+        return load_snapshot(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
     if not isinstance(run, dict):
         raise DataError("the item's input is not an agent run: expected an object with transcripts")
-    loaded = of_run(parse_agent_run(run, "input")).load()
+    loaded = pending_agent_run(parse_agent_run(run, "input")).load()
     if isinstance(loaded, str):
         raise DataError(loaded)
     return loaded

@@ -35,7 +35,7 @@ from evalscribe.model.experiment import (
     TrialDetail,
 )
 from evalscribe.model.score import Binding, Score, ScoreQuery
-from evalscribe.statistics.calibration import LabelPair
+from evalscribe.statistics.agreement import LabelPair
 from evalscribe.store.lookup import MOST_NAMED
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import join_last, pluralise

@@ -5,6 +5,15 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from evalscribe.ids import canonical_json
+from evalscribe.model.comparison import (
+    ItemChange,
+    ItemSide,
+    PassAtKPair,
+    RunComparison,
+    RunSide,
+    ScorerMovement,
+    format_p_value,
+)
 from evalscribe.model.experiment import (
     RULE,
     Gate,
@@ -16,15 +25,6 @@ from evalscribe.model.experiment import (
     TrialCounts,
     TrialDetail,
     percent,
-)
-from evalscribe.model.run_comparison import (
-    ItemChange,
-    ItemSide,
-    PassAtKPair,
-    RunComparison,
-    RunSide,
-    ScorerMovement,
-    format_p_value,
 )
 from evalscribe.model.score import Score
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise

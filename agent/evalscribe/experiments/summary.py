@@ -24,7 +24,7 @@ from evalscribe.model.experiment import (
     TrialCounts,
 )
 from evalscribe.model.score import Binding, Score
-from evalscribe.statistics.calibration import Calibration, LabelPair
+from evalscribe.statistics.agreement import Calibration, LabelPair
 from evalscribe.statistics.intervals import TrialCluster, cluster_interval, pass_at, pass_every, wilson_interval
 
 

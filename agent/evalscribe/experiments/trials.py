@@ -14,8 +14,7 @@ from evalscribe.model.experiment import ItemTrial, ItemVerdict, RunItem
 from evalscribe.model.protocols import Model, Models, OnText
 from evalscribe.model.score import Binding, Score, ScoreEvidence, ScoreResult, ScorerRequest, ScorerRunner
 from evalscribe.model.target import Target, TargetCall, TargetFailure, TargetFailureKind, TargetReply, ToolUse, Trace
-from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcript, TranscriptToolCall
-from evalscribe.model.transcript_text import render_transcript
+from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcript, TranscriptToolCall, render_transcript
 
 
 def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from evalscribe.evidence.errors import is_stock, normalise_error
+from evalscribe.evidence.log import is_stock, normalise_error
 from evalscribe.evidence.same_failure import fingerprint, same_fingerprint, same_version
 from evalscribe.ids import model_folder, model_key
 from evalscribe.model.evidence import FailureFingerprint

@@ -59,7 +59,7 @@ class GitError(Exception):
     """git refused a command; the message is the one-line output of git or a hook."""
 
 
-class Ended(NamedTuple):
+class CompletedCommand(NamedTuple):
     """Result of a command."""
 
     code: int
@@ -88,7 +88,7 @@ class Git:
         feed: bytes | None = None,
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
-    ) -> Ended:
+    ) -> CompletedCommand:
         """Run one command to completion, with `feed` on its standard input.
 
         After `at_most_s` seconds it is ended and counts as failed. Raises `UsageError` if git cannot be started.
@@ -113,11 +113,11 @@ class Git:
                 out, err = process.communicate(timeout=at_most_s)
             except subprocess.TimeoutExpired:
                 process.terminate()
-                return Ended(1, b"", f"no response within {at_most_s} seconds")
+                return CompletedCommand(1, b"", f"no response within {at_most_s} seconds")
             except BaseException:
                 process.kill()
                 raise
-        return Ended(process.returncode, out, err.decode("utf-8", "replace"))
+        return CompletedCommand(process.returncode, out, err.decode("utf-8", "replace"))
 
     def ask(self, *arguments: str) -> str | None:
         """Return a command's output; None if it fails."""
@@ -194,7 +194,7 @@ replaced commits are ignored, because others have the originals; and a silent se
 """
 
 
-class GitResult(Ended):
+class GitResult(CompletedCommand):
     """Result of a command, with an error message that may be shown."""
 
     @property

@@ -1,8 +1,13 @@
-"""Open pull requests and write comments on GitHub, or name the page where a person can."""
+"""Open pull requests and write comments on GitHub, or name the page where a person can.
+
+The forge is chosen by the address of the remote.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 import requests
 from github import Auth, BadAttributeException, Github, GithubException, IncompletableObject
@@ -10,9 +15,13 @@ from github.GithubObject import NotSet
 from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester, RequestsResponse
 from urllib3.util import Retry
 
-from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError
-from evalscribe.git.remotes import pull_request_page
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.git import command
+from evalscribe.git.remotes import parse_address, pull_request_page
+from evalscribe.git.repository import GitRepository, open_repository
 from evalscribe.model.repository import PullRequest, PushedBranch
+from evalscribe.settings import Settings
+from evalscribe.settings.access import GITHUB_API, Access
 
 if TYPE_CHECKING:
     from github.IssueComment import IssueComment
@@ -279,3 +288,53 @@ def _errors(what: str) -> Iterator[None]:
         raise UnavailableError(f"cannot {what}: the response of GitHub's API is invalid ({error})") from error
     except (requests.exceptions.RequestException, OSError) as error:
         raise UnavailableError(f"cannot {what}: GitHub's API did not respond ({type(error).__name__})") from error
+
+
+def repository_of(folder: Path) -> GitRepository:
+    """Open the git repository that a folder belongs to; the caller closes it.
+
+    Raises:
+        UsageError: git is missing, or the folder is in no repository with a working tree.
+    """
+    command.require_git()
+
+    return open_repository(folder)
+
+
+def open_forge(settings: Settings, remote_url: str | None) -> GitHubForge | ManualForge:
+    """Open GitHub if a token is set and the remote is on its server; else a forge that only names the page to open.
+
+    Raises:
+        UsageError: The token would go to a host that a stranger could have named, or a package is missing.
+    """
+    there, access = parse_address(remote_url), settings.github()
+    if there is None or access.key is None or not _belongs(there.host, access):
+        return ManualForge(remote_url)
+    try:
+        pass
+    except ImportError as error:
+        raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
+    return GitHubForge(access.url, access.key.get_secret_value(), there.path, remote_url)
+
+
+def advice(settings: Settings, remote_url: str | None) -> str | None:
+    """Return how to let evalscribe open the pull request itself; None if no setting helps or none is needed."""
+    there, access = parse_address(remote_url), settings.github()
+    if there is None:
+        return None
+    if _belongs(there.host, access):
+        return (
+            None if access.key else "Next time: set GITHUB_TOKEN or GH_TOKEN to have evalscribe open the pull request."
+        )
+    if access.key and access.url != GITHUB_API:
+        return (
+            f"Not opened by evalscribe: the API {access.url} does not belong to {there.host}; set another one with "
+            "--api-url."
+        )
+    return None
+
+
+def _belongs(host: str, access: Access) -> bool:
+    """Return True if the API is the remote's: `github.com` and `api.github.com`, or one host with both."""
+    api = (urlsplit(access.url).hostname or "").lower()
+    return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

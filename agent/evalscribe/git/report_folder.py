@@ -1,4 +1,4 @@
-"""Read and write the reports folder, and add new files to a user's folder."""
+"""Read and write the reports folder, commit single files, and add new files to a user's folder."""
 
 import os
 import re
@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from evalscribe.errors import DataError, write_error
-from evalscribe.git import command
-from evalscribe.git import history as git
-from evalscribe.git.commit import commit_only
+from evalscribe.errors import DataError, EvalscribeError, UsageError, write_error
+from evalscribe.git import command, history
+from evalscribe.git.command import GitError, ReportRepository
 from evalscribe.git.history import find_unmerged
 from evalscribe.ids import ROUTING_PROVIDERS, folder_fit, report_stems, same_model
 from evalscribe.model.repository import (
@@ -26,6 +25,95 @@ from evalscribe.model.repository import (
 
 if TYPE_CHECKING:
     from evalscribe.git.history import GitHistory
+
+
+_NAMED = ("-c", "user.useConfigOnly=true")
+IN_PROGRESS = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
+}
+
+
+def commit_only(path: Path, message: str) -> str:
+    """Commit this file on the current branch; return the commit's id, or HEAD's if the file has not changed.
+
+    Raises:
+        UsageError: The repository cannot take a commit now.
+        DataError: git or a hook refuses.
+    """
+    path = path.resolve()
+    repo = _repository(path)
+    _check(repo, path)
+    try:
+        if repo.text("status", "--porcelain", "--untracked-files=all", "--", _only(path)):
+            _commit(repo, path, message)
+        return repo.text("rev-parse", "--verify", "HEAD")
+    except GitError as error:
+        raise _not_committed(path, str(error)) from error
+
+
+def _repository(path: Path) -> ReportRepository:
+    try:
+        return ReportRepository(path.parent)
+    except GitError as error:
+        raise UsageError(f"{path} is not in a git repository; the report was written but not committed") from error
+
+
+def _check(repo: ReportRepository, path: Path) -> None:
+    reason = _reason_against(repo, path)
+    if reason:
+        raise UsageError(f"not committed: {reason}. {path.name} is written; commit it yourself or try again")
+
+
+def _reason_against(repo: ReportRepository, path: Path) -> str | None:
+    if repo.top is None:
+        return "the repository is bare"
+    for mark, what in IN_PROGRESS.items():
+        if (repo.git_dir / mark).exists():
+            return f"{what} is in progress"
+    try:
+        if repo.ask("symbolic-ref", "--quiet", "HEAD") is None:
+            return "HEAD is detached; check out a branch"
+        if repo.ask("check-ignore", "--", str(path)):
+            return f"git ignores {path.relative_to(repo.top.resolve())}"
+        return _no_name(repo)
+    except (GitError, ValueError, OSError) as error:
+        return str(error)
+
+
+def _no_name(repo: ReportRepository) -> str | None:
+    """Return an error if no author is configured: git would derive a name from the machine's."""
+    for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
+        if repo.ask(*_NAMED, "var", who) is None:
+            return "no author is configured in git; set user.name and user.email"
+    return None
+
+
+def _commit(repo: ReportRepository, path: Path, message: str) -> None:
+    """Commit the file; an untracked file is added first, and removed from the index if the commit fails."""
+    known = bool(repo.text("ls-files", "--", _only(path)))
+    if not known:
+        repo.text("add", "--intent-to-add", "--", _only(path))
+    try:
+        repo.text(*_NAMED, "commit", "--only", "--quiet", "-m", message, "--", _only(path))
+    except GitError:
+        if not known:
+            with suppress(GitError):
+                repo.text("rm", "--cached", "--quiet", "--", _only(path))
+        raise
+
+
+def _only(path: Path) -> str:
+    """Return a pathspec that matches exactly this file, even if its name has special characters."""
+    return f":(literal){path}"
+
+
+def _not_committed(path: Path, reason: str) -> EvalscribeError:
+    return DataError(f"git did not commit {path.name} (the file is kept): {reason}")
 
 
 _HEAD = 4000
@@ -90,19 +178,19 @@ class ReportsFolder:
         """
         command.require_git()
 
-        with git.open_git(self.root) as repo:
-            _, tip = git.resolve_ref(repo, ref)
+        with history.open_git(self.root) as repo:
+            _, tip = history.resolve_ref(repo, ref)
             if self._history is None or self._history.tip != tip:
-                self._history = git.GitHistory(repo, tip)
-            return iter(list(self._history.versions(repo, git.path_in_repository(repo, self.root) + name)))
+                self._history = history.GitHistory(repo, tip)
+            return iter(list(self._history.versions(repo, history.path_in_repository(repo, self.root) + name)))
 
     def merged(self, ref: str | None = None) -> MergedReports:
         """Return the reports merged into `ref`. Raises `UsageError`, `DataError`."""
         command.require_git()
 
-        with git.open_git(self.root) as repo:
-            name, tip = git.resolve_ref(repo, ref)
-            reports = git.list_reports(repo, tip, git.path_in_repository(repo, self.root))
+        with history.open_git(self.root) as repo:
+            name, tip = history.resolve_ref(repo, ref)
+            reports = history.list_reports(repo, tip, history.path_in_repository(repo, self.root))
             return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
@@ -112,8 +200,8 @@ class ReportsFolder:
         """
         command.require_git()
 
-        with git.open_git(self.root) as repo:
-            return iter(list(find_unmerged(repo, self.root, git.resolve_ref(repo, ref)[1])))
+        with history.open_git(self.root) as repo:
+            return iter(list(find_unmerged(repo, self.root, history.resolve_ref(repo, ref)[1])))
 
     def _files(self) -> Iterator[Path]:
         for folder, folders, names in os.walk(self.root):

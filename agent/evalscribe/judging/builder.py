@@ -20,7 +20,7 @@ from evalscribe.judging.judges import (
     LoadedRubricJudge,
     LoadedRulesJudge,
 )
-from evalscribe.judging.panel import PanelDecision, no_decision
+from evalscribe.judging.rollout import PanelDecision, no_decision
 from evalscribe.judging.rubric_judge import DecideRemotely, RecordedResults, RubricJudge
 from evalscribe.judging.rubrics import DEFAULT_RUBRIC, default_rubric, load_rubric, outdated_note, store_rubric
 from evalscribe.judging.rules.engine import RulesJudge
@@ -395,7 +395,7 @@ def _own(rubric: Rubric) -> bool:
         return True
 
 
-def adviser() -> Judge:
+def estimating_judge() -> Judge:
     """Return a judge with the default model, without a key, for estimates only."""
     from evalscribe.llm.anthropic import AnthropicModel
 

@@ -5,7 +5,8 @@ The grammar: `[T0B1]`, `[R0M.scores.reward]`, `[A0]`, `[failure]`, `[output src/
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,9 @@ from evalscribe.judging.prompt_text import quote_json
 from evalscribe.judging.quotations import Haystack, fold_text
 from evalscribe.judging.subjects import Subject, SubjectItem, find_value, value_text
 from evalscribe.model.evidence import ROLES, CitationStatus
+from evalscribe.model.output_schema import cited_strings
 from evalscribe.model.result import CitationTarget, CitedText, ResolvedCitation
+from evalscribe.text import one_line
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
@@ -298,3 +301,31 @@ def _at_lines(item: SubjectItem, first: int, last: int) -> CitationTarget:
 
 def _of_key(item: SubjectItem, key: str) -> CitationTarget:
     return item.target.model_copy(update={"item": f"{item.mark}.{key}", "metadata_key": key})
+
+
+def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
+    """Return a copy in which every string that may cite is a `CitedText` (as a dict); all else is unchanged."""
+    copy = deepcopy(output)
+    for path, text in cited_strings(output, schema):
+        *parents, last = path
+        holder: Any = copy
+        for part in parents:
+            holder = holder[part]
+        holder[last] = resolve_citations(text, subject).model_dump(mode="json")
+    return copy
+
+
+_SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
+_JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
+"""Text between two marks that is dropped together with them."""
+_EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
+
+
+def without_marks(cited: Mapping[str, Any]) -> str:
+    """Return a cited text on one line, without its marks."""
+    text, told, at = str(cited["text"]), "", 0
+    for one in cited["citations"]:
+        between = text[at : max(at, one["start_idx"])]
+        told += "" if at and _JOINS.fullmatch(between) else between
+        at = max(at, one["end_idx"])
+    return one_line(_SPACE_BEFORE.sub("", _EMPTY.sub("", told + text[at:])))

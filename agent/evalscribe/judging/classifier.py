@@ -22,7 +22,7 @@ from evalscribe.judging.classifier_tools import (
 from evalscribe.judging.prompt_text import Delimiter, bar_lines, estimate_tokens, number_lines, one_line, quote_json
 from evalscribe.judging.rubrics import default_rubric, failure_labels, judge_id
 from evalscribe.judging.subjects import select_precedents
-from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, echo, estimate_conversation
+from evalscribe.judging.tool_loop import TurnBounds, Turns, answer_calls, estimate_conversation, reply_messages
 from evalscribe.model.cascade import Tag
 from evalscribe.model.chat import CallFailed, Effort, Message, Reply, Request, ToolCall, ToolResult, Usage
 from evalscribe.model.evidence import Evidence
@@ -47,6 +47,11 @@ def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "
     """Render the judge's instructions; `first_pass` is the wording for a judge that tags and has no tools."""
     words = rubric.rubric_text.strip()
     return prompts.render(f"{FOLDER}/system.md.j2", rubric=words, reads=not first_pass, first_pass=first_pass)
+
+
+def evidence_delimiter(case: Failure) -> Delimiter:
+    """Return the delimiter of a failure's evidence."""
+    return Delimiter(case.evidence.digest, (canonical_json(case),))
 
 
 def render_question(prompts: Prompts, case: Failure, fence: Delimiter) -> str:
@@ -221,15 +226,15 @@ class Investigation:
                 # An answer that was cut off is not sent back: its last tool call is incomplete.
                 return self._nudge(CUT_OFF, f"the answer was cut off at {self._bounds.answer_tokens} tokens")
             case "pause":
-                self._messages += echo(reply)
+                self._messages += reply_messages(reply)
                 return None
         if not reply.tool_calls:
-            self._messages += echo(reply)
+            self._messages += reply_messages(reply)
             return self._nudge(NUDGE, "the model gave no verdict")
         results: Message | Verdict | Unclassified = answer_calls(reply, self._answer)
         if not isinstance(results, Message):
             return results
-        self._messages += [*echo(reply), results]
+        self._messages += [*reply_messages(reply), results]
         return None
 
     def _answer(self, call: ToolCall) -> ToolResult | Verdict | Unclassified:
@@ -317,11 +322,11 @@ class ModelJudge:
 
     def estimate(self, case: Failure) -> Estimate:
         """Estimate the usage: a few turns, each reading the earlier ones from the cache."""
-        first = self._first_tokens + estimate_tokens(render_question(self._prompts, case, Delimiter.of(case)))
+        first = self._first_tokens + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         return estimate_conversation(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_TURN)
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
-        fence = Delimiter.of(case)
+        fence = evidence_delimiter(case)
         opening = Request(
             system=self._system,
             messages=(Message(role="user", text=render_question(self._prompts, case, fence)),),
@@ -397,7 +402,7 @@ class FirstPass:
     def estimate(self, case: Failure) -> Estimate:
         """Estimate one call, whose instructions are read from the cache after the first."""
         shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tool))
-        read = shared + estimate_tokens(render_question(self._prompts, case, Delimiter.of(case)))
+        read = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         usage = Usage(calls=1, input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
         cost = self._cost(usage) if self._cost else None
         return Estimate(input_tokens=read, output_tokens=LIKELY_FIRST_ANSWER, cost_usd=cost)
@@ -417,7 +422,7 @@ class FirstPass:
         return found
 
     def _request(self, case: Failure) -> Request:
-        asked = Message(role="user", text=render_question(self._prompts, case, Delimiter.of(case)))
+        asked = Message(role="user", text=render_question(self._prompts, case, evidence_delimiter(case)))
         return Request(system=self._system, messages=(asked,), tools=(self._tool,), max_tokens=LONGEST_FIRST_ANSWER)
 
     def _taken(self, reply: Reply, case: Failure) -> Verdict | Unclassified:

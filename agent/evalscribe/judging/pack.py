@@ -1,26 +1,381 @@
-"""Select the evidence that a judge reads first, within a token budget."""
+"""Select the evidence that a judge reads first: excerpts of code, log, grader and transcript within a token budget."""
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
-from evalscribe.evidence.differences import DocumentPair, at_positions, pair_documents, positions
+from evalscribe.evidence import log as errors
+from evalscribe.evidence.differences import DiffHunk, DocumentPair, at_positions, diff_hunks, pair_documents, positions
 from evalscribe.evidence.locate import locate_all, tests
-from evalscribe.evidence.log import names_tests
+from evalscribe.evidence.log import failed_log, names_tests
 from evalscribe.judging import prompt_text
-from evalscribe.judging.excerpts import (
-    CodeDifferences,
-    code_differences,
-    code_excerpts,
-    excerpts,
-    fitting_lines,
-    grader_excerpts,
-    head_range,
-    log_excerpts,
-    printable_path,
-    transcript_excerpts,
+from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
+from evalscribe.model import evidence
+from evalscribe.model.evidence import (
+    Diagnosis,
+    Document,
+    Evidence,
+    Excerpt,
+    LocatedError,
+    OutputLine,
+    PackedEvidence,
+    PreparedFailure,
 )
-from evalscribe.model.evidence import Diagnosis, Evidence, Excerpt, PackedEvidence, PreparedFailure
 from evalscribe.model.finding import Failure
+from evalscribe.model.tool_calls import changes_state
+from evalscribe.text import cut, printable
+
+MAX_LINE = 600
+"""Maximum characters of a line in a prompt."""
+LONGEST_PATH = 200
+NEAR = 2
+"""Selected lines at most this far apart are joined into one excerpt."""
+BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npmrc", ".env")
+GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
+
+Range = tuple[int, int]
+"""First and last line, from 1."""
+
+
+def is_boilerplate(path: str) -> bool:
+    """Return whether a file is likely the same in every eval: readme, licence, compiler settings, lock files."""
+    name = path.rpartition("/")[2].lower()
+    return name.startswith(BOILERPLATE) or name.endswith((*GENERATED, ".md", ".log"))
+
+
+def printable_path(path: str) -> str:
+    """Return an untrusted path as a single line of bounded length."""
+    return cut(printable(path[: LONGEST_PATH + 1]), LONGEST_PATH)
+
+
+def clip_line(line: str) -> str:
+    if len(line) <= MAX_LINE:
+        return line
+    return f"{line[:MAX_LINE]}… [{len(line) - MAX_LINE} more characters]"
+
+
+def excerpts(document: Document, ranges: Iterable[Range]) -> Iterator[Excerpt]:
+    """Yield excerpts for the ranges in order, joining those that are close."""
+    for first, last in merge_ranges(ranges, len(document.lines)):
+        text = "\n".join(clip_line(line) for line in document.lines[first - 1 : last])
+        if text.strip():
+            yield Excerpt(role=document.role, path=document.path, first=first, text=text)
+
+
+def merge_ranges(ranges: Iterable[Range], length: int) -> list[Range]:
+    """Clip the ranges to a document of `length` lines, sort them, and join those that are close."""
+    joined: list[Range] = []
+    for first, last in sorted((max(1, first), min(length, last)) for first, last in ranges):
+        if last < first:
+            continue
+        if joined and first <= joined[-1][1] + NEAR + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def head_range(document: Document, budget: int) -> Range:
+    """Return the range of first lines that fit the budget; (1, 0) if none fits."""
+    return 1, fitting_lines(document.lines, budget)
+
+
+def fitting_lines(lines: Sequence[str], budget: int) -> int:
+    """Return how many of the first lines fit into `budget` tokens."""
+    spent = 0
+    for at, line in enumerate(lines):
+        spent += prompt_text.estimate_tokens(clip_line(line)) + 1
+        if spent > budget:
+            return at
+    return len(lines)
+
+
+AROUND = 4
+"""Context lines around a place that an error points to."""
+MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
+FILE_BUDGET = 1500
+"""Maximum tokens of one file that only the model has."""
+BOILERPLATE_BUDGET = 200
+"""Maximum tokens for the names of boilerplate files."""
+MANY_FILES = 60
+"""Maximum number of output files with excerpts."""
+
+
+class CodeDifferences(NamedTuple):
+    text: str
+    covered: dict[str, tuple[Range, ...]]
+    """Output lines that the text prints, by path."""
+    left_out: tuple[str, ...]
+
+
+def code_differences(both: Sequence[DocumentPair], located: Sequence[LocatedError], budget: int) -> CodeDifferences:
+    """Render the differences between output and reference: files with errors first, then code, then manifests.
+
+    Files on only one side, and those that exceed the budget, are named.
+    """
+    pointed = {place.path for error in located for place in error.places}
+    names = list(_named(both, budget // 10))
+    budget -= sum(prompt_text.estimate_tokens(line) + 1 for line in names)
+    printed: list[str] = []
+    covered: dict[str, tuple[Range, ...]] = {}
+    left_out: list[str] = []
+    for pair in sorted(both, key=lambda pair: _rank(pair, pointed)):
+        if pair.output is None or pair.expected is None or is_boilerplate(pair.output.path):
+            continue
+        found = diff_hunks(pair)
+        texts, kept = _fitting(pair, found, budget)
+        budget -= sum(prompt_text.estimate_tokens(text) + 1 for text in texts)
+        printed += texts
+        covered[pair.output.path] = tuple(_lines(hunk) for hunk in found[:kept])
+        if kept < len(found):
+            left_out.append(f"{len(found) - kept} of {len(found)} differences in {printable_path(pair.output.path)}")
+    return CodeDifferences("\n".join([*printed, *names]), covered, (*left_out, *_boilerplate(both)))
+
+
+def code_excerpts(
+    evidence: Evidence, both: Sequence[DocumentPair], located: Sequence[LocatedError], told: CodeDifferences
+) -> list[Excerpt]:
+    """Return the lines around each error outside the printed differences, and the files that only the model has."""
+    found: list[Excerpt] = []
+    places = tuple(place for error in located for place in error.places)
+    alone = {id(p.output) for p in both if p.output and p.expected is None}
+    for document in evidence.of("output")[:MANY_FILES]:
+        ranges = list(_around(document, places, told.covered.get(document.path, ())))
+        if id(document) in alone and not is_boilerplate(document.path):
+            ranges.append((1, fitting_lines(document.lines, FILE_BUDGET)))
+        found += excerpts(document, ranges)
+    return found
+
+
+def _rank(pair: DocumentPair, pointed: set[str]) -> tuple[bool, bool, int]:
+    path = pair.output.path if pair.output else ""
+    return path not in pointed, _is_manifest(path), path.count("/")
+
+
+def _is_manifest(path: str) -> bool:
+    return path.rpartition("/")[2].lower() in MANIFESTS
+
+
+def _fitting(pair: DocumentPair, found: Sequence[DiffHunk], budget: int) -> tuple[list[str], int]:
+    """Return the hunks that fit, under the names of the two files, and their number."""
+    if not found or pair.output is None or pair.expected is None:
+        return [], 0
+    texts = [f"--- {printable_path(pair.expected.path)}\n+++ {printable_path(pair.output.path)}"]
+    spent = prompt_text.estimate_tokens(texts[0]) + 1
+    for at, hunk in enumerate(found):
+        text = "\n".join(["@@", *(clip_line(line) for line in hunk.lines)])
+        spent += prompt_text.estimate_tokens(text) + 1
+        if spent > budget:
+            return (texts if at else []), at
+        texts.append(text)
+    return texts, len(found)
+
+
+def _lines(hunk: DiffHunk) -> Range:
+    """Return the output lines that a hunk prints."""
+    printed = sum(not line.startswith("-") for line in hunk.lines)
+    return hunk.output_first, hunk.output_first + printed - 1
+
+
+def _around(document: Document, places: Iterable[OutputLine], covered: Iterable[Range]) -> Iterator[Range]:
+    covered = tuple(covered)
+    for place in places:
+        within = any(first <= place.line <= last for first, last in covered)
+        if place.path == document.path and not within:
+            yield place.line - AROUND, place.line + AROUND
+
+
+def _named(both: Sequence[DocumentPair], budget: int) -> Iterator[str]:
+    """Yield the names of files on only one side and of equal files; each list within the budget."""
+    lacking = [p.expected for p in both if p.output is None and p.expected and not is_boilerplate(p.expected.path)]
+    yield from _list(
+        "Only in the reference, not printed", [f"{printable_path(d.path)} ({_size(d)})" for d in lacking], budget
+    )
+    added = [p.output for p in both if p.expected is None and p.output and not is_boilerplate(p.output.path)]
+    yield from _list("Only in the output", [f"{printable_path(d.path)} ({_size(d)})" for d in added], budget)
+    equal = [p.output for p in both if p.output and p.expected and p.output.text == p.expected.text]
+    yield from _list("Equal in both", [printable_path(d.path) for d in equal if not is_boilerplate(d.path)], budget)
+
+
+def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
+    """Yield one line with as many names as fit and the number of others; nothing if not even the title fits."""
+    count = fitting_lines(names, budget - prompt_text.estimate_tokens(title) - 8)
+    more = f" and {len(names) - count} more" if count < len(names) else ""
+    if names and budget > prompt_text.estimate_tokens(title) + 8:
+        yield f"{title}: {', '.join(names[:count])}{more}"
+
+
+def _size(document: Document) -> str:
+    return f"{len(document.lines)} lines"
+
+
+def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
+    """Yield the names of boilerplate files, once for both sides."""
+    named = [document.path for pair in both if (document := pair.output or pair.expected)]
+    yield from _list(
+        "boilerplate", [printable_path(path) for path in named if is_boilerplate(path)], BOILERPLATE_BUDGET
+    )
+
+
+MAX_BLOCK = 120
+"""Maximum lines of one test."""
+MOST_TESTS = 20
+UNNAMED_BUDGET = 500
+"""Maximum tokens of the grader's beginning if no failed test is found in it."""
+_CLOSER = re.compile(r"\s*[)\]}]")
+
+
+def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
+    """Return the blocks of the named tests, each once; the beginning of the grader if none is found."""
+    graders = evidence.of("grader")
+    found: list[Excerpt] = []
+    for grader in graders:
+        found += excerpts(grader, _blocks(grader, names))
+    if not found and graders:
+        found += excerpts(graders[0], [head_range(graders[0], UNNAMED_BUDGET)])
+    return found
+
+
+def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
+    for name in islice(dict.fromkeys(_bare(name) for name in names), MOST_TESTS):
+        at = _line_of(grader.lines, name)
+        if at is not None:
+            yield _block(grader.lines, at)
+
+
+def _bare(name: str) -> str:
+    """Return the innermost name, without suites and parameters."""
+    inner = re.split(r" > | › |::", name)[-1]
+    return re.sub(r"\[.*\]$", "", inner).strip()
+
+
+def _line_of(lines: Sequence[str], name: str) -> int | None:
+    """Return the index of the line that opens the test, where its whole name is quoted or defined."""
+    if not name:
+        return None
+    whole = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
+    return next((at for at, line in enumerate(lines) if name[:300] in line and whole.search(line[:2000])), None)
+
+
+def _block(lines: Sequence[str], at: int) -> Range:
+    """Return the range from the opening line to the last line that is indented deeper, with its closing bracket."""
+    first = at
+    while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
+        first -= 1
+    depth, last = _indent(lines[first]), first
+    for below in range(at + 1, min(len(lines), first + MAX_BLOCK)):
+        if lines[below].strip() and _indent(lines[below]) <= depth:
+            last = below if _CLOSER.match(lines[below]) else last
+            break
+        last = below if lines[below].strip() else last
+    while first > 0 and lines[first - 1].lstrip().startswith("@"):
+        first -= 1
+    return first + 1, last + 1
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+TAIL = 8
+"""Lines shown from the end of the failed step's log if it has no reason."""
+ALIKE = 2
+"""Maximum errors shown that differ only in numbers and ids."""
+ERRORS = 12
+
+
+def log_excerpts(evidence: Evidence, located: Sequence[evidence.LocatedError]) -> list[Excerpt]:
+    """Return the located errors' lines; without any, the end of the failed step's log."""
+    part = failed_log(evidence)
+    log = evidence.document("log", part.path) if part else None
+    if part is None or log is None:
+        return []
+    ranges = list(_errors(located))
+    if not ranges:
+        last = part.first + len(part.text.rstrip().split("\n")) - 1
+        ranges = [(max(part.first, last - TAIL + 1), last)]
+    return list(excerpts(log, ranges))
+
+
+def _errors(located: Sequence[evidence.LocatedError]) -> Iterator[Range]:
+    seen: dict[str, int] = {}
+    for one in located:
+        alike = errors.normalise_error(one.error)
+        seen[alike] = seen.get(alike, 0) + 1
+        if one.citation and seen[alike] <= ALIKE and len(seen) <= ERRORS:
+            yield one.citation.first, one.citation.last
+
+
+LAST_TURNS = 3
+MOST_OF_TURN = 25
+"""Maximum lines of one turn."""
+MOST_OF_CALL = 14
+MOST_OF_ANSWER = 3
+MOST_RANGES = 500
+
+
+def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
+    """Return the transcripts in full if they fit together, else the most important lines, in order."""
+    documents = evidence.of("transcript")
+    whole = sum(_cost(document, (1, len(document.lines))) for document in documents)
+    if whole <= budget:
+        return [one for document in documents for one in excerpts(document, [(1, len(document.lines))])]
+    spoken = Transcripts(evidence)
+    found: list[Excerpt] = []
+    for document in documents:
+        found += excerpts(
+            document, _fitting_ranges(document, _relevant_turns(spoken, document), budget // len(documents))
+        )
+    return found
+
+
+def _relevant_turns(spoken: Transcripts, document: Document) -> Iterator[Range]:
+    """Yield ranges, most important first."""
+    turns = [said for said in spoken.turns if said.document is document]
+    made = [one for one in spoken.made if one.call.document is document]
+    yield from (_turn(said) for said in reversed(turns[-LAST_TURNS:]))
+    yield from (_turn(said) for said in turns if said.turn.role == "user" and said is _first(turns, "user"))
+    yield from (place for one in made if changes_state(one.action.tool) for place in _call(one))
+    yield from (place for one in made if one.failed for place in _call(one))
+    yield from (_turn(said) for said in turns if said is _first(turns, "system"))
+    yield from (_turn(said) for said in turns if said.turn.role in ("user", "assistant") and said.turn.kind == "says")
+    yield from (place for one in made for place in _call(one))
+
+
+def _first(turns: Iterable[LocatedTurn], role: str) -> LocatedTurn | None:
+    return next((said for said in turns if said.turn.role == role), None)
+
+
+def _turn(said: LocatedTurn, most: int = MOST_OF_TURN) -> Range:
+    return said.turn.first, min(said.turn.last, said.turn.first + most)
+
+
+def _call(made: AnsweredCall) -> Iterator[Range]:
+    yield _turn(made.call, MOST_OF_CALL)
+    if made.answer:
+        yield _turn(made.answer, MOST_OF_ANSWER)
+
+
+def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
+    """Return the first ranges that fit, with the first that does not fit shortened; each line counts once."""
+    kept: list[Range] = []
+    paid: set[int] = set()
+    for first, last in ranges:
+        new = [n for n in range(first, last + 1) if n not in paid]
+        count = fitting_lines([document.lines[n - 1] for n in new], budget)
+        if count:
+            budget -= sum(prompt_text.estimate_tokens(clip_line(document.lines[n - 1])) + 1 for n in new[:count])
+            paid.update(new[:count])
+            kept.append((first, new[count - 1]))
+        if count < len(new) or len(kept) >= MOST_RANGES:
+            break
+    return kept
+
+
+def _cost(document: Document, span: Range) -> int:
+    return sum(prompt_text.estimate_tokens(clip_line(line)) + 1 for line in document.lines[span[0] - 1 : span[1]])
+
 
 BUDGET = 6000
 """Maximum tokens of one packed failure."""

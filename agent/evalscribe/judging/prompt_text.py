@@ -4,8 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from evalscribe.ids import canonical_json, content_id
-from evalscribe.model.finding import Failure
+from evalscribe.ids import content_id
 
 LONGEST_LINE = 1000
 """Maximum characters shown of a line; longer lines are data, not hand-written code."""
@@ -21,10 +20,6 @@ class Delimiter:
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
         """Derive the delimiter from `digest`, so that it is stable for the same content and not part of `contents`."""
         self.tag = _tag(digest, contents)
-
-    @classmethod
-    def of(cls, case: Failure) -> "Delimiter":
-        return cls(case.evidence.digest, (canonical_json(case),))
 
     def block(self, about: str, lines: str) -> str:
         """Return the lines between an opening and a closing delimiter; `about` must not contain line breaks."""

@@ -9,10 +9,9 @@ from typing import Any
 
 from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.judging.answer_parsing import Output, Problems
-from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.citations import resolve_citations, resolve_output
 from evalscribe.judging.prompt_text import quote_json
 from evalscribe.judging.rollout import AnswerFormat, Rollout, RubricConversation, prompt_tokens, rubric_format
-from evalscribe.judging.rubric_judge import resolve_output
 from evalscribe.judging.subjects import (
     Subject,
     SubjectItem,

@@ -1,11 +1,14 @@
-"""Render judge results as text."""
+"""Render judge results, and the agreement of judges with people, as text for a terminal."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from evalscribe.model.chat import Usage
 from evalscribe.model.result import CitationCounts, JudgeResult, Result, ResultCounts, ResultSet, ResultType
-from evalscribe.text import one_line, pluralise, visible
+from evalscribe.statistics.agreement import Calibration
+from evalscribe.statistics.intervals import Interval
+from evalscribe.text import dollars, one_line, pluralise, printable, visible
 
 _RANGE = re.compile(r":?<RANGE>(.*?)</RANGE>", re.S)
 
@@ -27,7 +30,7 @@ def result_text(result: JudgeResult, label: Mapping[str, Any]) -> str:
     """Render a result in full; cited strings are `CitedText` as a dict."""
     lines = [headline(result, label)]
     if result.result_type == ResultType.DIRECT_RESULT:
-        lines += [line for name, value in result.output.items() if value != "" for line in field(name, value)]
+        lines += [line for name, value in result.output.items() if value != "" for line in render_field(name, value)]
         lines += _votes(result)
     return "\n".join([*lines, *_gaps(result)])
 
@@ -37,7 +40,7 @@ def citations_line(counts: CitationCounts) -> str:
     return ", ".join(f"{getattr(counts, name)} {name}" for name in CitationCounts.model_fields)
 
 
-def field(name: str, value: Any) -> Iterator[str]:
+def render_field(name: str, value: Any) -> Iterator[str]:
     """Render one field of an answer, with the status of its citations."""
     text = visible(_shown(value))
     if "\n" not in text:
@@ -49,7 +52,7 @@ def field(name: str, value: Any) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"text", "citations"}:
-        return cited(value)
+        return render_cited(value)
     if isinstance(value, dict):
         return "\n".join(f"{name}: {_shown(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -61,7 +64,7 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def cited(value: Mapping[str, Any]) -> str:
+def render_cited(value: Mapping[str, Any]) -> str:
     """Render a cited text with a remark after each citation that is not at its claimed place."""
     text, shown, at = str(value["text"]), "", 0
     for citation in value["citations"]:
@@ -116,7 +119,78 @@ def _lines(result: Result) -> Iterator[str]:
         yield f"  no answer: {one_line(result.error)}" if result.error else "  not asked yet"
         return
     if set(result.output) == {"output", "citations"}:
-        yield from field("answer", {"text": result.output["output"], "citations": result.output["citations"]})
+        yield from render_field("answer", {"text": result.output["output"], "citations": result.output["citations"]})
     else:
-        yield from (line for name, value in result.output.items() for line in field(name, value))
+        yield from (line for name, value in result.output.items() for line in render_field(name, value))
     yield f"  citations: {citations_line(result.citations)}"
+
+
+NONE = "-"
+"""Shown for a share of nothing."""
+
+
+def render_confusion(found: Calibration, corner: str) -> list[str]:
+    """Render the confusion matrix: rows are people's labels, columns the judge's."""
+    labels = [printable(label) for label in found.labels]
+    first = max(map(len, (corner, *labels)))
+    rows = ([str(found.confusion(truth, said)) for said in found.labels] for truth in found.labels)
+    lines = zip((corner, *labels), (labels, *rows), strict=True)
+    return [_row(name.ljust(first), cells, labels) for name, cells in lines]
+
+
+def _row(name: str, cells: Iterable[str], heads: Iterable[str]) -> str:
+    """Render a row with its cells right-aligned under their headings."""
+    return name + "".join(f"  {cell.rjust(len(head))}" for cell, head in zip(cells, heads, strict=True))
+
+
+def render_share(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f}"
+
+
+def render_interval(interval: Interval) -> str:
+    return ", ".join(f"{round(end, 2) + 0.0:.2f}" for end in interval)
+
+
+def render_agreement(found: Calibration) -> str:
+    """Render the agreement as `0.80 [0.38, 0.96]`; a dash if nothing was judged."""
+    return NONE if found.agreement is None else f"{found.agreement:.2f} [{render_interval(found.interval)}]"
+
+
+def render_kappa(found: Calibration) -> str:
+    """Render kappa as `0.76 [0.64, 0.88]`; a dash if it is undefined."""
+    return NONE if found.kappa is None else f"{found.kappa.value:.2f} [{render_interval(found.kappa.interval)}]"
+
+
+def render_judges(judges: Mapping[str, Calibration], costs: Mapping[str, Usage] | None = None) -> list[str]:
+    """Render a column for each judge: its agreement, per label too, and its cost if known."""
+    rows = [["", *judges], *_figures(judges.values()), *_per_label(judges)]
+    rows += _costs([costs[name] for name in judges]) if costs else []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(judges) + 1)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _figures(judges: Collection[Calibration]) -> Iterator[list[str]]:
+    yield ["judged", *(f"{found.judged} of {len(found.pairs)}" for found in judges)]
+    yield ["agreement", *map(render_agreement, judges)]
+    yield ["agreement over all", *(render_share(found.agreement_over_all) for found in judges)]
+    yield ["balanced accuracy", *(render_share(found.balanced) for found in judges)]
+    yield ["Cohen's kappa", *map(render_kappa, judges)]
+    yield ["always the commonest", *(render_share(found.commonest) for found in judges)]
+
+
+def _per_label(judges: Mapping[str, Calibration]) -> Iterator[list[str]]:
+    labels = dict.fromkeys(label for found in judges.values() for label in found.labels)
+    for label in labels:
+        scores = [found.score(label) for found in judges.values()]
+        yield [f"recall {printable(label)}", *(_part(one.hits, one.truths, one.recall) for one in scores)]
+        yield [f"precision {printable(label)}", *(_part(one.hits, one.saids, one.precision) for one in scores)]
+
+
+def _part(hits: int, number: int, value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f} ({hits}/{number})"
+
+
+def _costs(usages: Collection[Usage]) -> Iterator[list[str]]:
+    yield ["calls", *(str(usage.calls) for usage in usages)]
+    yield ["tokens", *(f"{usage.input_tokens + usage.output_tokens:,}" for usage in usages)]
+    yield ["cost", *(dollars(usage.cost_usd) for usage in usages)]

@@ -4,16 +4,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from evalscribe.ids import content_id
-from evalscribe.judging.citations import resolve_citations
+from evalscribe.judging.citations import resolve_citations, resolve_output
 from evalscribe.judging.long_subjects import SubjectReading, reader_digest
-from evalscribe.judging.panel import PanelDecision, RolloutPanel, as_seen_by_judge, decide, no_decision, reflects
-from evalscribe.judging.rollout import build_request, prompt_tokens
+from evalscribe.judging.rollout import (
+    PanelDecision,
+    RolloutPanel,
+    as_seen_by_judge,
+    build_request,
+    decide,
+    has_reflection,
+    no_decision,
+    prompt_tokens,
+)
 from evalscribe.judging.subjects import Subject, redacted_run_subject
 from evalscribe.model.chat import CallFailed, Request, Usage
 from evalscribe.model.output_schema import cited_strings
@@ -32,18 +39,6 @@ def count_citations(output: dict[str, Any], schema: dict[str, Any], subject: Sub
     texts = (text for _, text in cited_strings(output, schema))
     found = Counter(citation.status for text in texts for citation in resolve_citations(text, subject).citations)
     return CitationCounts(verified=found["verified"], relocated=found["relocated"], unverified=found["unverified"])
-
-
-def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
-    """Return a copy in which every string that may cite is a `CitedText` (as a dict); all else is unchanged."""
-    copy = deepcopy(output)
-    for path, text in cited_strings(output, schema):
-        *parents, last = path
-        holder: Any = copy
-        for part in parents:
-            holder = holder[part]
-        holder[last] = resolve_citations(text, subject).model_dump(mode="json")
-    return copy
 
 
 class JudgeResultWithCitations(JudgeResult):
@@ -249,7 +244,7 @@ class RubricJudge:
             self._room -= whole
         n, shown = self.rubric.n_rollouts_per_input, min(whole, self._model.context_tokens - request.max_tokens)
         calls = [(shown, answer)] * n
-        if reflects(self.rubric):
+        if has_reflection(self.rubric):
             calls += [(shown + n * answer, answer)] * n
         if not self._fits(request):
             calls.append((whole, whole // OBSERVED))

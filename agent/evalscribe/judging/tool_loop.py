@@ -158,7 +158,7 @@ def estimate_conversation(
     )
 
 
-def echo(reply: Reply) -> list[Message]:
+def reply_messages(reply: Reply) -> list[Message]:
     """Return an answer as messages of the conversation; nothing for an empty one."""
     if not (reply.raw or reply.text):
         return []

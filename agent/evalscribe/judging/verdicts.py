@@ -42,7 +42,7 @@ class JudgingOptions:
     """Ignore stored verdicts."""
 
 
-class Judged(Frozen):
+class JudgedGroup(Frozen):
     """Event: one group was answered."""
 
     group: FailureGroup
@@ -163,7 +163,7 @@ def _broken(error: BaseException, judge: Judge) -> Unclassified:
     return Unclassified(reason=reason[:REASON_LENGTH], judge=judge.id)
 
 
-def _ignore(event: Judged) -> None: ...
+def _ignore(event: JudgedGroup) -> None: ...
 
 
 @dataclass
@@ -184,7 +184,7 @@ class JudgeQueue:
     """Seconds for one group; None if answers may take a day."""
     fresh: bool = False
     """Ignore stored verdicts."""
-    on_event: Callable[[Judged], None] = _ignore
+    on_event: Callable[[JudgedGroup], None] = _ignore
     error: Exception | None = field(default=None, init=False)
     """The error that stopped the workers; it affects all failures."""
     usage: Usage = field(default=Usage(), init=False)
@@ -207,7 +207,7 @@ class JudgeQueue:
         """Number of workers that can be busy."""
         return min(max(1, self.concurrency), len(self.groups))
 
-    async def work(self, stream: Callable[[Judged], None] = _ignore) -> Counts:
+    async def work(self, stream: Callable[[JudgedGroup], None] = _ignore) -> Counts:
         """Answer groups until none is left, as one worker.
 
         Args:
@@ -233,7 +233,7 @@ class JudgeQueue:
         await asyncio.sleep(0)  # a worker that only meets stored answers would keep signals and other workers waiting
         return None if self.error else next(self._waiting, None)
 
-    async def _answer(self, group: FailureGroup, stream: Callable[[Judged], None]) -> Counts:
+    async def _answer(self, group: FailureGroup, stream: Callable[[JudgedGroup], None]) -> Counts:
         """Answer one group.
 
         Raises only cancellation from outside; an error that affects all failures stops the workers.
@@ -263,7 +263,7 @@ class JudgeQueue:
             return _no_answer(error, self.judge)
         return await classify(case, self.judge, self.store, JudgingOptions(timeout_s=self.timeout_s, fresh=self.fresh))
 
-    def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[Judged], None]) -> Counts:
+    def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[JudgedGroup], None]) -> Counts:
         verdict, cached = answer.verdict, answer.cached
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         finding = Finding(group=group.id, evals=evals, signature=group.signature, verdict=share_field_names(verdict))
@@ -271,7 +271,7 @@ class JudgeQueue:
             share_field_names(citation)
         self._findings[group.id] = share_field_names(finding)
         n, total = len(self._findings), len(self.groups)
-        event = Judged(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
+        event = JudgedGroup(group=group, evals=evals, verdict=verdict, n=n, total=total, cached=cached)
         if answer.undecided is not None:
             self.undecided.append(answer.undecided)
         elif not cached and isinstance(verdict, Verdict):
@@ -321,7 +321,7 @@ class AnalysisWatcher(Protocol):
     def fetched(self, done: int, total: int) -> None:
         """Report how much of the evidence is read."""
 
-    def judged(self, event: Judged) -> None:
+    def judged(self, event: JudgedGroup) -> None:
         """Report an answered group."""
 
     def say(self, line: str) -> None:

@@ -7,7 +7,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
 from evalscribe.collections.comparisons import WrittenComparison, compare
-from evalscribe.collections.explorations import Explored, explore
+from evalscribe.collections.explorations import ExplorationResult, explore
 from evalscribe.collections.judge import JudgeOutcome
 from evalscribe.collections.judge import judge as use_case
 from evalscribe.errors import UsageError
@@ -383,7 +383,7 @@ class ExploreTools:
         return await with_progress(ctx, work)
 
 
-def _exploration_answer(done: Explored, asked: JudgeOptions) -> ExploredCollection:
+def _exploration_answer(done: ExplorationResult, asked: JudgeOptions) -> ExploredCollection:
     found = done.found
     if found is None:
         message = f"Nothing was asked: call again with budget_usd to ask {asked.judge}, or with judge `rules` for free."

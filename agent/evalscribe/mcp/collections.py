@@ -8,8 +8,8 @@ from typing import Annotated
 from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
-from evalscribe.collections.choice import choose_collection
-from evalscribe.collections.import_all import ImportedAll, import_all
+from evalscribe.collections.import_all import CollectionImport, import_all
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import (
     EvalFilter,
     document_tables,
@@ -112,7 +112,7 @@ class ImportTools:
         return await with_progress(ctx, work)
 
 
-def _answer(done: ImportedAll, *, written: bool) -> ImportResult:
+def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
     stored = "Stored; ask it with list_evals, execute_sql or analyze." if written else "Nothing was stored."
     return ImportResult(
         collection=done.collection.id,

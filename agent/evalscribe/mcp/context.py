@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.collections.choice import choose_collection
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.rubric import Collection
 from evalscribe.settings import Options, Settings

@@ -32,6 +32,7 @@ from evalscribe.mcp import tool
 from evalscribe.mcp.context import NO_EXPERIMENT, SAMPLE, ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, run_in_thread, with_progress
 from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, replace_commands, require_within
+from evalscribe.model.comparison import RunComparison
 from evalscribe.model.experiment import (
     Experiment,
     ExperimentRun,
@@ -43,7 +44,6 @@ from evalscribe.model.experiment import (
     TrialCounts,
     TrialDetail,
 )
-from evalscribe.model.run_comparison import RunComparison
 from evalscribe.model.score import Score
 from evalscribe.settings import Options
 from evalscribe.text import pluralise

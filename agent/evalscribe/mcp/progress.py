@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context
 
-from evalscribe.judging.verdicts import Judged
+from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 from evalscribe.model.run import Run
 from evalscribe.redaction.redact import redact
@@ -107,7 +107,7 @@ class ProgressReporter:
     def fetched(self, done: int, total: int) -> None:
         self._tell(f"Reading evidence: {done} of {total}")
 
-    def judged(self, event: Judged) -> None:
+    def judged(self, event: JudgedGroup) -> None:
         self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:

@@ -9,8 +9,7 @@ from pydantic import Field, JsonValue
 from evalscribe.ids import Frozen
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run, Step
-from evalscribe.model.transcript import AgentRun, Transcript
-from evalscribe.model.transcript_text import render_transcript
+from evalscribe.model.transcript import AgentRun, Transcript, render_transcript
 
 SCORES_LOG = "scores.log"
 """The document of a try of our own experiments in which each scorer says in a line how it judged, and why."""

@@ -5,9 +5,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from evalscribe.query.parsing import TYPED_FUNCTIONS, words
+from evalscribe.query.parsing import TYPED_FUNCTIONS, nearest, query_error, word_set
 from evalscribe.query.patterns import UnsupportedPattern, as_python
-from evalscribe.query.problem import nearest, query_error
 
 MOST_COLUMNS = 1_600
 """Maximum columns that both engines can return."""
@@ -62,7 +61,7 @@ ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "jsonb_object_keys": ("key",),
 }
 """Functions allowed in FROM, with their columns."""
-TYPES = words("INT BIGINT SMALLINT DOUBLE FLOAT DECIMAL TEXT VARCHAR BOOLEAN JSON JSONB TIMESTAMP TIMESTAMPTZ DATE ")
+TYPES = word_set("INT BIGINT SMALLINT DOUBLE FLOAT DECIMAL TEXT VARCHAR BOOLEAN JSON JSONB TIMESTAMP TIMESTAMPTZ DATE ")
 REASONS = {
     "now": "its result would change from one moment to the next; give the time as a literal",
     "random": "its result would change from one moment to the next",
@@ -115,7 +114,7 @@ ALLOWED = frozenset(
         *(*_CALLS, *_OVER, *_AGGREGATED, *_RANKED, *_TYPED),
     )
 )
-PLAIN_ARGUMENTS = words(
+PLAIN_ARGUMENTS = word_set(
     "this quoted is_string side kind desc nulls_first distinct start end start_side end_side ordinality "
     "position negate direction unit typed safe big_int only_json_types _type materialized over nested "
     "null_handling rows coalesce "
@@ -449,7 +448,7 @@ def _escape(node: exp.Escape) -> None:
         raise query_error(node, "ESCAPE needs one character that is not a letter, digit or wildcard")
 
 
-def keys(node: exp.Expr) -> list[str]:
+def array_keys(node: exp.Expr) -> list[str]:
     """Return the keys in `ARRAY['a', 'b']` or `'{a,b}'`."""
     if isinstance(node, exp.Array) and all(isinstance(one, exp.Literal) for one in node.expressions):
         return [one.name for one in node.expressions]
@@ -461,7 +460,7 @@ def keys(node: exp.Expr) -> list[str]:
 
 
 def _keyed(node: exp.Expr) -> None:
-    keys(node.expression)
+    array_keys(node.expression)
 
 
 def _window(node: exp.Window) -> None:

@@ -15,11 +15,11 @@ from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.generators.sqlite import SQLiteGenerator
 from sqlglot.optimizer.scope import traverse_scope
 
-from evalscribe.query.check import arguments, keys
-from evalscribe.query.parsing import words
+from evalscribe.query.check import arguments, array_keys
+from evalscribe.query.parsing import word_set
 from evalscribe.query.patterns import as_python
 
-_JSON_CALLS = words(
+_JSON_CALLS = word_set(
     "array_agg json_agg jsonb_agg to_json to_jsonb json_build_array json_build_object jsonb_build_array "
     "jsonb_build_object json_element "
 )
@@ -174,7 +174,7 @@ class _SQLite(SQLite):
             if steps is not None:
                 return f"({self.sql(document)} -> {self.quoted(_path(steps))})"
             if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
-                listed = ", ".join(map(self.quoted, keys(node.expression)))
+                listed = ", ".join(map(self.quoted, array_keys(node.expression)))
                 return f"json_path({self.sql(node, 'this')}{', ' if listed else ''}{listed})"
             return f"json_get({self.sql(node, 'this')}, {self.sql(node, 'expression')})"
 
@@ -201,7 +201,7 @@ class _SQLite(SQLite):
 
         def has_keys(self, node: exp.Expr) -> str:
             """`?|` and `?&`"""
-            listed = "".join(f", {self.quoted(key)}" for key in keys(node.expression))
+            listed = "".join(f", {self.quoted(key)}" for key in array_keys(node.expression))
             name = "json_has_all" if isinstance(node, exp.JSONBContainsAllTopKeys) else "json_has_any"
             return f"{name}({self.sql(node, 'this')}{listed})"
 
@@ -328,7 +328,7 @@ def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     if isinstance(node, exp.Paren):
         return _chain(node.this)
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
-        added: list[str | int] | None = list(keys(node.expression))
+        added: list[str | int] | None = list(array_keys(node.expression))
         if not all(_is_plain(str(one)) and not str(one).removeprefix("-").isdigit() for one in added or []):
             return node.this, None
     elif isinstance(node, exp.JSONExtract | exp.JSONExtractScalar):

@@ -1,5 +1,9 @@
-"""Parse a query: one SELECT in Postgres syntax. sqlglot interprets only the functions that are allowed."""
+"""Parse a query: one SELECT in Postgres syntax, with errors that name their place in the user's text.
 
+sqlglot interprets only the functions that are allowed.
+"""
+
+from difflib import get_close_matches
 from typing import ClassVar
 
 from sqlglot import exp
@@ -8,20 +12,66 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from evalscribe.query.problem import QueryError, query_error
+from evalscribe.errors import UsageError
+
+MOST_NAMED = 5
+
+
+class QueryError(Exception):
+    """A query that is refused. `offset` is the position in the query; None if it is unknown."""
+
+    def __init__(self, message: str, offset: int | None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+    def told(self, sql: str) -> UsageError:
+        if self.offset is None:
+            return UsageError(f"this query cannot be run: {self}")
+        line, column = place(sql, self.offset)
+        return UsageError(f"line {line}, column {column}: {self}")
+
+
+def query_error(node: exp.Expr | None, message: str) -> QueryError:
+    """Return the error to raise for a part of the query."""
+    return QueryError(message, offset_of(node))
+
+
+def offset_of(node: exp.Expr | None) -> int | None:
+    """Return the offset of a part, or of the part that contains it if the parser recorded no position."""
+    while node is not None:
+        starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+        if starts:
+            return int(min(starts))
+        node = node.parent
+    return None
+
+
+def place(sql: str, offset: int) -> tuple[int, int]:
+    """Return line and column, both from 1."""
+    before = sql[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Return a suggestion to append to a message: similar names, or all of them if they are few."""
+    close = get_close_matches(name.lower(), known, MOST_NAMED, 0.6)
+    if close:
+        return f"; did you mean {' or '.join(close[:2])}?"
+    return f"; available: {', '.join(known)}" if 0 < len(known) <= 20 else ""
+
 
 LONGEST = 50_000
 """Maximum characters of a query."""
 _ARROWS = (TokenType.ARROW, TokenType.DARROW)
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 _WITH_KEYWORDS = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 """Calls with keywords between their arguments."""
-TYPED_FUNCTIONS = words(
+TYPED_FUNCTIONS = word_set(
     "ABS AVG BOOL_AND BOOL_OR BTRIM CHARACTER_LENGTH CHAR_LENGTH COALESCE COUNT CUME_DIST DENSE_RANK "
     "FIRST_VALUE LAG LAST_VALUE LEAD LENGTH LOWER LTRIM MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK "
     "REPLACE ROUND ROW_NUMBER RTRIM STRPOS SUBSTR SUBSTRING SUM UPPER "

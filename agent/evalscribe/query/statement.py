@@ -1,7 +1,11 @@
-"""Turn a user's query into a statement for one engine: parse, check, qualify, limit, transpile."""
+"""Turn a user's query into a statement for one engine: parse, check, qualify, limit, transpile; read its values."""
 
+import json
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
+from pydantic import JsonValue
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
 from sqlglot.optimizer.annotate_types import annotate_types
@@ -12,8 +16,7 @@ from sqlglot.schema import MappingSchema
 from evalscribe.ids import Frozen
 from evalscribe.query.check import MOST_COLUMNS, ROW_FUNCTIONS, check, row_function
 from evalscribe.query.engines import METADATA, expand_row_functions, for_postgres, for_sqlite
-from evalscribe.query.parsing import Syntax, parse_query
-from evalscribe.query.problem import QueryError, nearest, query_error
+from evalscribe.query.parsing import QueryError, Syntax, nearest, parse_query, query_error
 from evalscribe.query.tables import Dialect, by_name
 
 LONGEST = 400_000
@@ -109,19 +112,19 @@ def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
 
 
 def _check_tables(tree: exp.Query) -> None:
-    queries = [folded(one.args["alias"].this) for one in tree.find_all(exp.CTE)]
+    queries = [fold_name(one.args["alias"].this) for one in tree.find_all(exp.CTE)]
     for one in tree.find_all(exp.CTE):
         if one.alias.lower() in by_name():
             raise query_error(one, f"{one.alias} is already a table: give the query another name")
     for table in tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             continue
-        name = folded(table.this)
+        name = fold_name(table.this)
         if name not in by_name() and name not in queries:
             raise query_error(table, f"table {name} does not exist{nearest(name, [*by_name(), *queries])}")
 
 
-def folded(identifier: exp.Expr) -> str:
+def fold_name(identifier: exp.Expr) -> str:
     """Return a name as Postgres reads it: in lower case unless it is quoted."""
     return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
 
@@ -138,7 +141,7 @@ def _name_columns(select: exp.Select) -> None:
 def _name(node: exp.Expr) -> str | None:
     """Return a name that a cast or a CASE around it does not change."""
     if isinstance(node, exp.Column):
-        return folded(node.this)
+        return fold_name(node.this)
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     if isinstance(node, exp.Trim):
@@ -150,7 +153,7 @@ def _name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Subquery):
         shown = node.this.selects[0] if isinstance(node.this, exp.Query) and node.this.selects else None
         if isinstance(shown, exp.Alias):
-            return folded(shown.args["alias"])
+            return fold_name(shown.args["alias"])
         return None if shown is None or shown.is_star else _name(shown) or _fallback(shown)
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
         return _FUNCTION_NAMES.get(type(node)) or node.sql_name().lower()
@@ -196,12 +199,12 @@ def _normalise_row_functions(select: exp.Select) -> None:
 
 def _replace_rows(select: exp.Select, called: exp.Identifier, column: exp.Identifier) -> None:
     """Let the alias of a function with one column stand for its value, unless a table has a column of that name."""
-    name = folded(called)
-    tables = [by_name()[folded(one.this)] for one in _sources(select) if one.name.lower() in by_name()]
-    if name == folded(column) or any(one.name == name for table in tables for one in table.columns):
+    name = fold_name(called)
+    tables = [by_name()[fold_name(one.this)] for one in _sources(select) if one.name.lower() in by_name()]
+    if name == fold_name(column) or any(one.name == name for table in tables for one in table.columns):
         return
     for one in list(select.find_all(exp.Column)):
-        if not one.args.get("table") and not one.is_star and folded(one.this) == name:
+        if not one.args.get("table") and not one.is_star and fold_name(one.this) == name:
             one.set("table", called.copy())
             one.set("this", column.copy())
             if isinstance(one.parent, exp.Select) and one.arg_key == "expressions":
@@ -220,7 +223,7 @@ class _Widths:
         self._known: dict[int, int] = {}
         self._named: dict[str, list[exp.Expr]] = {}
         for one in tree.find_all(exp.CTE):
-            self._named.setdefault(folded(one.args["alias"].this), []).append(one.this)
+            self._named.setdefault(fold_name(one.args["alias"].this), []).append(one.this)
         for query in tree.find_all(exp.Select, exp.SetOperation, exp.Subquery):
             self._of(query)
 
@@ -253,7 +256,7 @@ class _Widths:
         if isinstance(source, exp.Subquery):
             return self._of(source)
         if isinstance(source, exp.Table):
-            name = folded(source.this)
+            name = fold_name(source.this)
             widths = [self._of(one) for one in self._named.get(name, ())]
             return max([*widths, len(by_name()[name].columns) if name in by_name() else 1])
         return len(source.args["alias"].args["columns"])
@@ -382,3 +385,34 @@ def _own_tables(tree: exp.Expr) -> list[str]:
         name = queries.setdefault(id(query.this), f"w{len(queries) + 1}")
         query.args["alias"].set("this", exp.to_identifier(name, quoted=True))
     return sorted(used)
+
+
+def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
+    """Convert a cell: SQLite returns booleans as numbers and JSON as text."""
+    if cell is None:
+        return None
+    if column.kind == "BOOLEAN":
+        return bool(cell)
+    return json_value(cell) if column.kind == "JSONB" and isinstance(cell, str) else cell
+
+
+def json_value(text: str) -> JsonValue:
+    """Parse JSON as an engine returns it. Text that was cut is not JSON any more and stays text."""
+    try:
+        found: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
+    except (ValueError, RecursionError):
+        return text
+    return found
+
+
+def _number(text: str) -> JsonValue:
+    """Read `1e3` as a whole number, as Postgres does; a number that no float can hold stays text."""
+    exponent = Decimal(text).as_tuple().exponent
+    whole = isinstance(exponent, int) and 0 <= exponent < 400
+    if whole:
+        return int(Decimal(text))
+    return number + 0.0 if isfinite(number := float(text)) else text
+
+
+def _in_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return dict(sorted(pairs))

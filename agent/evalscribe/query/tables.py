@@ -49,7 +49,7 @@ def _source(column: QueryColumn, dialect: Dialect) -> str:
     return f"({text})::{column.kind}" if cast else text
 
 
-def of(table: str, *columns: tuple[str, Kind, str]) -> tuple[QueryColumn, ...]:
+def table_columns(table: str, *columns: tuple[str, Kind, str]) -> tuple[QueryColumn, ...]:
     return tuple(
         QueryColumn(name=name, kind=kind, about=about, source=f"{table}.{name}") for name, kind, about in columns
     )
@@ -80,15 +80,15 @@ TABLES = (
         columns=(
             renamed("id", "text", "unique among all runs", "it.eval_id"),
             renamed("name", "text", "path: `category/task`", "it.path"),
-            *of("it", _RUN),
-            *of(
+            *table_columns("it", _RUN),
+            *table_columns(
                 "run",
                 ("provider", "text", "of its run"),
                 ("model", "text", "of its run"),
                 ("experiment", "text", "of its run"),
             ),
             renamed("task", "text", "shared by all trials of one task", "it.name"),
-            *of(
+            *table_columns(
                 "it",
                 ("category", "text", "group of tasks"),
                 ("trial", "bigint", "from 1"),
@@ -107,7 +107,7 @@ TABLES = (
         about="executions of an eval suite by one model",
         columns=(
             renamed("id", "text", "", "it.run_id"),
-            *of(
+            *table_columns(
                 "it",
                 ("provider", "text", ""),
                 ("model", "text", ""),
@@ -129,9 +129,9 @@ TABLES = (
         name="steps",
         about="parts of an eval's grading",
         columns=(
-            *of("it", _RUN),
+            *table_columns("it", _RUN),
             _EVAL,
-            *of(
+            *table_columns(
                 "it",
                 _NUMBER,
                 ("name", "text", ""),
@@ -145,9 +145,9 @@ TABLES = (
         name="transcripts",
         about="messages and tool calls of an eval",
         columns=(
-            *of("it", ("id", "text", ""), _RUN),
+            *table_columns("it", ("id", "text", ""), _RUN),
             _EVAL,
-            *of(
+            *table_columns(
                 "it",
                 _NUMBER,
                 ("name", "text", ""),
@@ -162,7 +162,7 @@ TABLES = (
         about="messages of transcripts, one row each",
         columns=(
             renamed("transcript_id", "text", "`transcripts.id`", "it.id"),
-            *of("it", _RUN),
+            *table_columns("it", _RUN),
             _EVAL,
             renamed("number", "bigint", "position, from 0", ("one.key", "one.ordinality - 1")),
             _message("role", "system, user, assistant or tool"),
@@ -194,9 +194,9 @@ TABLES = (
         name="documents",
         about="named texts of an eval",
         columns=(
-            *of("it", _RUN),
+            *table_columns("it", _RUN),
             _EVAL,
-            *of(
+            *table_columns(
                 "it",
                 ("number", "bigint", "from 0 for imported documents, negative for those gathered as evidence"),
                 ("role", "text", "task, output, expected, grader, log, transcript or known_gaps"),
@@ -210,9 +210,9 @@ TABLES = (
         name="findings",
         about="findings of the latest report of each run",
         columns=(
-            *of("it", _RUN),
+            *table_columns("it", _RUN),
             _EVAL,
-            *of(
+            *table_columns(
                 "it",
                 ("number", "bigint", "number in the report, from 1"),
                 ("path", "text", "`agent_runs.name`"),
@@ -234,7 +234,7 @@ TABLES = (
     QueryTable(
         name="reports",
         about="the latest report of each run",
-        columns=of(
+        columns=table_columns(
             "it",
             _RUN,
             ("path", "text", "path below the reports folder"),
@@ -245,7 +245,7 @@ TABLES = (
     QueryTable(
         name="labels",
         about="human labels of failures",
-        columns=of(
+        columns=table_columns(
             "it",
             _RUN,
             _NUMBER,
@@ -261,9 +261,9 @@ TABLES = (
         about="results of judging agent runs and failed evals by a rubric",
         columns=(
             renamed("id", "text", "", "it.key"),
-            *of("it", ("kind", "text", "type of the result; FAILURE if there is no output")),
+            *table_columns("it", ("kind", "text", "type of the result; FAILURE if there is no output")),
             renamed("agent_run_id", "text", "the eval: `agent_runs.id`", "of.eval_id"),
-            *of(
+            *table_columns(
                 "it",
                 ("rubric_id", "text", ""),
                 ("rubric_version", "bigint", ""),
@@ -285,7 +285,7 @@ TABLES = (
     QueryTable(
         name="result_sets",
         about="sets of related model requests",
-        columns=of(
+        columns=table_columns(
             "it",
             ("id", "text", ""),
             ("name", "text", "a path: `analysis/v1`"),
@@ -297,7 +297,7 @@ TABLES = (
     QueryTable(
         name="results",
         about="one answer of a model to one request",
-        columns=of(
+        columns=table_columns(
             "it",
             ("id", "text", ""),
             ("result_set_id", "text", "`result_sets.id`"),
@@ -319,7 +319,7 @@ TABLES = (
     QueryTable(
         name="experiment_runs",
         about="runs of experiments",
-        columns=of(
+        columns=table_columns(
             "it",
             ("id", "text", "`runs.id`"),
             ("name", "text", "its label"),
@@ -341,7 +341,7 @@ TABLES = (
     QueryTable(
         name="run_items",
         about="trials of items in runs of experiments",
-        columns=of(
+        columns=table_columns(
             "it",
             ("id", "text", "`agent_runs.id`, once the run has ended"),
             ("run_id", "text", "`experiment_runs.id`"),
@@ -362,7 +362,7 @@ TABLES = (
     QueryTable(
         name="scores",
         about="scores of trials",
-        columns=of(
+        columns=table_columns(
             "it",
             ("id", "text", ""),
             ("run_id", "text", "`experiment_runs.id`"),

@@ -1,11 +1,439 @@
-"""Open an engine: `local` in this process, `ray` on many machines. Ray is imported only if chosen."""
+"""Engines that run work: in this process, or on a Ray cluster of many machines.
 
-from evalscribe.errors import UsageError
-from evalscribe.model.protocols import Engine
-from evalscribe.remote.local import LocalEngine
-from evalscribe.remote.ray import RayEngine
+Ray is imported only if chosen.
+"""
+
+import asyncio
+import logging
+import os
+import pickle
+import secrets
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.ids import Frozen
+from evalscribe.model.protocols import AskParent, Engine, LostWork, QuestionHandler, Worker, WorkerFactory, WorkerPool
 from evalscribe.settings import Settings
 from evalscribe.settings.config import ENVIRONMENT, Origin
+
+_Piece = TypeVar("_Piece")
+_Result = TypeVar("_Result")
+
+
+async def map_work(
+    crew: WorkerPool[_Piece, _Result], work: Iterable[_Piece], lanes: int
+) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
+    """Yield each piece with its result, at most `lanes` at a time; closing the iterator cancels the rest."""
+    waiting = iter(work)
+    under_way: dict[asyncio.Task[_Result | LostWork], _Piece] = {}
+    try:
+        while True:
+            for piece in waiting:
+                under_way[asyncio.ensure_future(crew(piece))] = piece
+                if len(under_way) >= lanes:
+                    break
+            if not under_way:
+                return
+            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield under_way.pop(task), task.result()
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class LocalEngine:
+    """An `Engine` whose workers share one event loop."""
+
+    name = "local"
+
+    def __init__(self, lanes: int = 4) -> None:
+        self.lanes = lanes
+
+    @asynccontextmanager
+    async def crew(
+        self, factory: WorkerFactory[T, R], clerk: QuestionHandler | None = None
+    ) -> AsyncIterator[WorkerPool[T, R]]:
+        async with (clerk or no_questions)() as ask, factory(ask) as worker:
+            yield worker
+
+    async def map(self, factory: WorkerFactory[T, R], work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
+        async with self.crew(factory) as crew:
+            async for done in map_work(crew, work, self.lanes):
+                yield done
+
+    async def close(self) -> None:
+        """Do nothing: no resources are held."""
+
+
+@asynccontextmanager
+async def no_questions() -> AsyncIterator[AskParent]:
+    """A `QuestionHandler` for workers without questions."""
+
+    async def ask(question: object) -> object:
+        raise LookupError(f"no handler for {type(question).__name__}")
+
+    yield ask
+
+
+class WorkerQuestion(Frozen):
+    """One question of the worker, as sent over the network."""
+
+    number: int
+    asked: Any
+
+
+@dataclass(frozen=True)
+class WorkResult:
+    """Result of a piece of work or a question: a value, or the exception raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class WorkerHost:
+    """Runs a worker on the event loop of its process; only values go in and out."""
+
+    def __init__(self) -> None:
+        self._opened = AsyncExitStack()
+        self._worker: Worker[Any, Any] | None = None
+        self._numbers = count()
+        self._questions: asyncio.Queue[WorkerQuestion] = asyncio.Queue()
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._pieces: dict[int, asyncio.Task[Any]] = {}
+
+    async def open(self, factory: WorkerFactory[Any, Any]) -> WorkResult:
+        """Create the worker."""
+        return await capture_result(self._open(factory))
+
+    async def do(self, number: int, piece: object) -> WorkResult:
+        """Do one piece of work; `number` identifies it among those in progress."""
+        assert self._worker is not None, "a place is opened first"
+        task = asyncio.ensure_future(capture_result(self._worker(piece)))
+        self._pieces[number] = task
+        try:
+            return await task
+        finally:
+            del self._pieces[number]
+
+    async def cancel(self, number: int) -> None:
+        """Cancel a piece that nobody waits for any more."""
+        if task := self._pieces.get(number):
+            task.cancel()
+
+    async def question(self) -> WorkerQuestion:
+        """Wait for the next question."""
+        return await self._questions.get()
+
+    async def answer(self, number: int, answer: WorkResult) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    async def close(self) -> None:
+        """Cancel work in progress and close the worker's resources."""
+        for task in self._pieces.values():
+            task.cancel()
+        await asyncio.gather(*self._pieces.values(), return_exceptions=True)
+        await self._opened.aclose()
+
+    async def _open(self, factory: WorkerFactory[Any, Any]) -> None:
+        self._worker = await self._opened.enter_async_context(factory(self._ask))
+
+    async def _ask(self, asked: object) -> object:
+        number = next(self._numbers)
+        answered: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answered
+        await self._questions.put(WorkerQuestion(number=number, asked=asked))
+        return (await answered).result()
+
+
+async def capture_result(doing: Any) -> WorkResult:
+    """Return the result as a value that can be sent; an error that cannot be pickled is replaced by its type and
+    message.
+    """
+    try:
+        return WorkResult(value=await doing)
+    except Exception as error:
+        return WorkResult(error=_sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    error.__cause__ = error.__context__ = None  # from a library that the other side may not have
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own words, made a line above
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+CLOSING_S = 3.0
+"""Seconds that a worker may take to close its resources."""
+MAX_REASON = 200
+VERSION_HINT = "Every machine of it needs this version of evalscribe and of Python."
+
+
+class WorkerDied(Exception):
+    """A worker's process has ended."""
+
+
+class RayPool(Generic[T, R]):
+    """Workers on Ray, started on first use."""
+
+    def __init__(
+        self,
+        ready: Callable[[], Awaitable[int]],
+        factory: WorkerFactory[T, R],
+        clerk: QuestionHandler | None,
+        *,
+        lanes: int,
+        tries: int,
+    ) -> None:
+        """Store the arguments; `ready` joins the cluster and returns its number of processors."""
+        self._ready = ready
+        self._factory = factory
+        self._clerk = clerk or no_questions
+        self._lanes = lanes
+        self._tries = tries
+        self._starting = asyncio.Lock()
+        self._stations: list[RayWorker] = []
+
+    async def do(self, piece: T) -> R | LostWork:
+        reason = ""
+        for _ in range(self._tries):
+            station = await self._station()
+            try:
+                result: R = await station.do(piece)
+                return result
+            except WorkerDied as error:
+                reason = " ".join(str(error).split())[:MAX_REASON]
+        return LostWork(reason=f"its worker died {self._tries} times: {reason}")
+
+    async def close(self) -> None:
+        await asyncio.gather(*(station.close() for station in self._stations))
+
+    async def _station(self) -> "RayWorker":
+        """Return the worker with the fewest pieces, replacing a dead one. Raises the errors of creating a worker."""
+        async with self._starting:
+            self._stations = [station for station in self._stations if not station.dead]
+            wanted = min(self._lanes, await self._ready())
+            idle = [station for station in self._stations if not station.pieces]
+            if not idle and len(self._stations) < wanted:
+                self._stations.append(RayWorker(self._factory, self._clerk))
+        return min(self._stations, key=lambda station: station.pieces)
+
+
+class RayWorker:
+    """The local side of one worker."""
+
+    def __init__(self, factory: WorkerFactory[Any, Any], clerk: QuestionHandler) -> None:
+        import ray
+
+        actor = ray.remote(WorkerHost).options(scheduling_strategy="SPREAD", max_restarts=0)
+        self._actor = actor.remote()
+        self.dead = False
+        self.pieces = 0
+        self._numbers = count()
+        self._opened = asyncio.ensure_future(self._open(factory))
+        self._line = asyncio.ensure_future(self._serve(clerk))
+
+    async def do(self, piece: object) -> Any:
+        """Do one piece of work. Raises `WorkerDied` and the worker's own errors."""
+        number = next(self._numbers)
+        self.pieces += 1
+        try:
+            await asyncio.shield(self._opened)
+            done = await self._call(self._actor.do.remote(number, piece))
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                self._actor.cancel.remote(number)
+            raise
+        finally:
+            self.pieces -= 1
+        return done.result()
+
+    async def close(self) -> None:
+        import ray
+
+        with suppress(Exception):
+            if self._opened.done() and not self.dead:
+                async with asyncio.timeout(CLOSING_S):
+                    await self._call(self._actor.close.remote())
+        self._line.cancel()
+        self._opened.cancel()
+        await asyncio.gather(self._line, self._opened, return_exceptions=True)
+        with suppress(Exception):
+            ray.kill(self._actor)
+
+    async def _open(self, factory: WorkerFactory[Any, Any]) -> None:
+        try:
+            opened = await self._call(self._actor.open.remote(factory))
+        except RuntimeError as error:
+            said = str(error).splitlines()[0]
+            raise UnavailableError(f"a worker could not start on the Ray cluster: {said}\n{VERSION_HINT}") from None
+        opened.result()
+
+    async def _serve(self, clerk: QuestionHandler) -> None:
+        """Answer the worker's questions while it lives, each as soon as its answer is known."""
+        answering: set[asyncio.Task[None]] = set()
+        async with clerk() as ask:
+            try:
+                while True:
+                    question = await self._call(self._actor.question.remote())
+                    task = asyncio.ensure_future(self._answer(question.number, ask(question.asked)))
+                    answering.add(task)
+                    task.add_done_callback(answering.discard)
+            except WorkerDied:
+                self.dead = True
+            finally:
+                for task in answering:
+                    task.cancel()
+                await asyncio.gather(*answering, return_exceptions=True)
+
+    async def _answer(self, number: int, answering: Awaitable[object]) -> None:
+        answer = await capture_result(answering)
+        with suppress(Exception):
+            self._actor.answer.remote(number, answer)
+
+    async def _call(self, reference: Any) -> Any:
+        """Wait for a remote call. Raises `WorkerDied` if the worker is gone."""
+        from ray.exceptions import RayError, RayTaskError
+
+        try:
+            return await reference
+        except RayTaskError as error:
+            raise RuntimeError(str(error.cause or error)) from None
+        except RayError as error:
+            self.dead = True
+            raise WorkerDied(str(error)) from None
+
+
+MAX_TRIES = 3
+"""Maximum attempts at a piece whose worker died."""
+OBJECT_STORE_BYTES = 256 * 1024 * 1024
+"""Shared memory of a local cluster, in bytes; no piece is larger than a few megabytes."""
+LOOPBACK = "127.0.0.1"
+MISSING_PACKAGE = "--engine ray needs the package ray: pip install 'evalscribe[ray]'"
+
+
+class RayEngine:
+    """An `Engine` on Ray, which is started or joined with the first piece of work."""
+
+    name = "ray"
+
+    def __init__(self, lanes: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
+        """Check the address; `HOST:PORT` of a cluster's head, from a machine of that cluster, or None for a local
+        cluster.
+
+        Raises `UsageError` if the package is missing or the address is of another kind.
+        """
+
+        if find_spec("ray") is None:
+            raise UsageError(MISSING_PACKAGE)
+        if address is not None and "://" in address:
+            raise UsageError(f"--ray-address {address}: use HOST:PORT of the cluster's head, from one of its machines")
+        self.lanes = lanes
+        self._address = address
+        self._tries = tries
+        self._joined: asyncio.Task[bool] | None = None
+
+    @asynccontextmanager
+    async def crew(
+        self, factory: WorkerFactory[_Piece, _Result], clerk: QuestionHandler | None = None
+    ) -> AsyncIterator[WorkerPool[_Piece, _Result]]:
+        crew = RayPool[_Piece, _Result](self._ready, factory, clerk, lanes=self.lanes, tries=self._tries)
+        try:
+            yield crew.do
+        finally:
+            await crew.close()
+
+    async def map(
+        self, factory: WorkerFactory[_Piece, _Result], work: Iterable[_Piece]
+    ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
+        async with self.crew(factory) as crew:
+            async for done in map_work(crew, work, self.lanes):
+                yield done
+
+    async def close(self) -> None:
+        """Leave the cluster, unless this process was in one before."""
+        if self._joined is None:
+            return
+        import ray
+
+        with suppress(UnavailableError):
+            if await self._joined:
+                await asyncio.to_thread(ray.shutdown)
+
+    async def _ready(self) -> int:
+        """Join the cluster, once, and return its number of processors. Raises `UnavailableError`."""
+        import ray
+
+        if self._joined is None:
+            self._joined = asyncio.ensure_future(asyncio.to_thread(join_cluster, self._address))
+        await asyncio.shield(self._joined)
+        _signals_are_ours()
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def join_cluster(address: str | None) -> bool:
+    """Join a cluster; return False if this process was in one before.
+
+    Not called in the main thread, where Ray would handle SIGTERM itself. Raises `UnavailableError`.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if address is None:
+        # Keeps others out; without this Ray writes a token into the home folder.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    import ray
+
+    _silence()
+    if ray.is_initialized():
+        return False
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
+    if address is None:
+        quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
+    try:
+        ray.init(address=address or "local", **quiet)
+    except Exception as error:
+        said = " ".join(str(error).split())[:200]
+        where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
+        raise UnavailableError(f"{where}: {said}") from None
+    return True
+
+
+def _signals_are_ours() -> None:
+    """Keep our signal handlers: Ray handles SIGTERM before Python does, and prints a page about it."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if handler := signal.getsignal(number):
+                signal.signal(number, handler)
+
+
+def _silence() -> None:
+    """Suppress Ray's ten lines about a dead worker, which we report in one; Ray has no switch for them."""
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *_args, **_named: None
+
 
 LOCAL, RAY = "local", "ray"
 

@@ -1,5 +1,6 @@
 """Apply a recommendation: propose a patch, ask, commit it, and record it in the report."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -7,30 +8,23 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, NotFoundError, UnavailableError, UsageError
-from evalscribe.git.hosts import repository_of
+from evalscribe.git.forge import repository_of
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Recommendation
 from evalscribe.model.protocols import Model
-from evalscribe.model.report import Report, ReportEntry
-from evalscribe.model.repository import Patch
+from evalscribe.model.report import Report, ReportEntry, replaced
+from evalscribe.model.repository import BranchTip, Patch
 from evalscribe.prompts.templates import Prompts
+from evalscribe.reports.markdown import blocks, inline, notes
 from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.propose.edits import CommitFiles
-from evalscribe.reports.propose.proposal import ConcernedFinding, Proposer
-from evalscribe.reports.propose.record import (
-    action_text,
-    branch_names,
-    commit_message,
-    committed_line,
-    is_of,
-    with_action,
-)
-from evalscribe.reports.propose.scope import PatchScope, patch_scope
+from evalscribe.reports.patch import CommitFiles, PatchScope, patch_scope
+from evalscribe.reports.proposal import ConcernedFinding, Proposer
 from evalscribe.reports.reading import find_report, name_of, text_of
 from evalscribe.settings import RULES
 from evalscribe.text import join_first
@@ -39,6 +33,125 @@ from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
+
+
+MOST_EVALS = 8
+MOST_BRANCHES = 50
+LONGEST_TEXT = 160
+SHORT = 10
+"""Length of a shortened commit id."""
+_ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
+"""Text in a message that hosting sites act on: issues to close, people to notify, links."""
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def branch_names(recommendation: str, run: str) -> Iterator[str]:
+    """Yield candidate branch names; the first free one is used."""
+    name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
+    yield name
+    yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
+
+
+def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
+    """Return the commit message, in which nothing closes an issue, skips a check or notifies a person."""
+    lines = [
+        _harmless(patch.summary),
+        "",
+        f"{patch.recommendation} of {_harmless(report)}, for",
+        *(f"- {_harmless(path)}" for path in evals[:MOST_EVALS]),
+        *([f"- and {len(evals) - MOST_EVALS} more"] if len(evals) > MOST_EVALS else []),
+        "",
+        f"Proposed by {_harmless(patch.judge)}, agreed to by the person who commits.",
+        "",
+        *_trailers(patch.run, patch.recommendation),
+        f"Evalscribe-Patch: {patch.digest}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
+    """Return True if a commit names this recommendation as its own."""
+    return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
+
+
+def _trailers(run: str, recommendation: str) -> list[str]:
+    return [f"Evalscribe-Run: {prose.one_line(run)}", f"Evalscribe-Recommendation: {recommendation}"]
+
+
+def _harmless(text: str) -> str:
+    spaced = _ACTED_ON.sub(r"\1 ", prose.one_line(text))
+    return spaced.replace("[", "(").replace("]", ")")
+
+
+def action_text(recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str) -> str:
+    """Return the line for `Actions taken`."""
+    said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
+    evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
+    more = len(recommendation.evals) - MOST_EVALS
+    named = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
+    where = ", ".join(map(inline.code, files)) + (f" ({named})" if named else "")
+    return f"- {date}: {recommendation.id}, {said}: {where}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
+
+
+def committed_line(text: str, recommendation: str) -> str | None:
+    """Return the report's line that records this recommendation as committed; None if there is none."""
+    wanted = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
+    lines = parse(text).actions_taken.split("\n")
+    return next((line for line in lines if wanted.fullmatch(line.strip())), None)
+
+
+def with_action(text: str, line: str) -> str:
+    """Add one line under `Actions taken` and change nothing else.
+
+    Raises `DataError` if the report cannot be read, before or after.
+    """
+    before = parse(text)
+    written = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
+    if written is None:
+        raise DataError("its section `Actions taken` cannot be added to")
+    return written
+
+
+def _pages(text: str, line: str) -> Iterator[str]:
+    """Yield candidate pages: with the line after people's text in the section, and above it, in case that text swallows
+    what follows, such as an unclosed comment.
+    """
+    end = "\r\n" if "\r\n" in text else "\n"
+    head, kept, rest = _split(text)
+    below = f"{end}{rest}" if rest else ""
+    if kept.strip() in ("", "None."):
+        yield f"{head}{line}{end}{below}"
+        return
+    gap = end if kept.rstrip().split("\n")[-1].startswith("- ") else end * 2
+    yield f"{head}{kept.rstrip()}{gap}{line}{end}{below}"
+    yield f"{head}{line}{end}{end}{kept}{rest}"
+
+
+def _stands(page: str, line: str, before: Report) -> bool:
+    """Return True if the line is a visible item and the rest of the report is unchanged."""
+    if replaced(parse(page), actions_taken=before.actions_taken) != before:
+        return False
+    return any(item.source == line for block in blocks.read(page) for item in block.items)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Split the text into the part up to the heading, which is added if missing; people's text below it; and the rest
+    from the next heading on.
+    """
+    end = "\r\n" if "\r\n" in text else "\n"
+    headings = [one for one in blocks.read(text) if one.kind == "heading" and one.level <= 2]
+    heading = next((one for one in headings if one.text.strip().casefold() == notes.ACTIONS_HEADING.casefold()), None)
+    if heading is None:
+        return f"{text.rstrip()}{end}{end}## {notes.ACTIONS_HEADING}{end}", "", ""
+    lines = _LINE.findall(text)
+    after = next((one.line - 1 for one in headings if one.line > heading.end), len(lines))
+    head = "".join(lines[: heading.end])
+    return (
+        head if head.endswith(("\n", "\r")) else head + end,
+        "".join(lines[heading.end : after]),
+        "".join(lines[after:]),
+    )
+
 
 MOST_PACKED = 3
 """Maximum findings whose evidence is shown to the model; the others are described in the report's words."""
@@ -107,7 +220,7 @@ def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[s
     return {path: evidence for path, evidence in read if isinstance(evidence, Evidence)}
 
 
-def others(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
+def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
     """Return the paths of the run's other evals, as far as known."""
     run = store.get_run(subject.report.run.id)
     named = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
@@ -115,7 +228,7 @@ def others(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[s
     return frozenset({*map(printed_path, named), *told} - set(subject.recommendation.evals))
 
 
-def concerns(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
+def concerned_findings(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
     """Return the concerned findings, the first of them with their evidence."""
     return tuple(_concerns(subject.entries, evidence))
 
@@ -298,7 +411,7 @@ def _done_before(workspace: Workspace, suite: SuiteFolder, subject: ReportRecomm
         tip = suite.repository.tip(branch)
         if tip is None:
             return None
-        if is_of(tip, subject.id, subject.report.run.id):
+        if names_recommendation(tip, subject.id, subject.report.run.id):
             return _tell(workspace, subject, tip.files, tip.commit, branch)
     return None
 
@@ -334,7 +447,7 @@ async def _patch(
     concerned, files = _files(workspace, suite, subject, evidence, head, read)
     proposer = Proposer(
         subject.recommendation,
-        concerns(subject, evidence),
+        concerned_findings(subject, evidence),
         concerned,
         files,
         model=_model(workspace),
@@ -393,7 +506,7 @@ def _scope(
         subject.recommendation.evals,
         documents(evidence),
         links=suite.repository.links(head),
-        others=others(workspace.store.analyses, subject),
+        others=other_evals(workspace.store.analyses, subject),
         within=suite.within,
     )
 

@@ -210,7 +210,7 @@ def run_of(said: Analysis, name: str) -> str:
     return said.run.id or PurePosixPath(name).stem.partition("_")[0]
 
 
-def words(said: Analysis) -> dict[str, tuple[object, ...]]:
+def corrections_by_eval(said: Analysis) -> dict[str, tuple[object, ...]]:
     """Return people's corrections of each eval: label, kind and lines."""
     return {
         finding.eval: (finding.classification, finding.cause_kind, _lines(finding))

@@ -20,7 +20,7 @@ def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> st
     return "\n".join(["---", f"kind: {kind}", *told, f"text: {_digest(body)}", "---", body])
 
 
-def untouched(text: str) -> bool:
+def is_unedited(text: str) -> bool:
     """Return True if a file is such a document and was not edited since evalscribe wrote it."""
     plain = _plain(text)
     match = _FRONT.match(plain)
@@ -83,7 +83,7 @@ def place_document(
         note = f"{names[0]} was edited and is left as it is; this {what} stands beside it" if number else None
         if there == text:
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
-        if there is None or untouched(there):
+        if there is None or is_unedited(there):
             path = library.write(name, text)
             return PlacedDocument(path=path, name=name, state="updated" if there else "new", note=note)
     raise DataError(f"every name for this {what} is taken by pages that people edited: {names[0]} and so on")

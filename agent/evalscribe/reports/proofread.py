@@ -5,14 +5,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from evalscribe import text as prose
 from evalscribe.model.finding import CAUSE_KINDS, NOT_THE_MODEL, CauseKind
 from evalscribe.model.report import ProblemLevel, Report, ReportEntry
-from evalscribe.reports.markdown import fields, labels, net_impact, summary
+from evalscribe.reports.markdown import fields, labels, summary
+from evalscribe.reports.markdown import summary as net_impact
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.labels import PageLabel
 from evalscribe.reports.markdown.page import render
 from evalscribe.reports.problems import LineProblem
+from evalscribe.text import cut, pluralise
 
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 SECTION = re.compile(r"##\s+(.*?)[\s#]*")
@@ -341,7 +342,7 @@ def _unexplained(
     if not sums or not corrected:
         return sums
     for earlier in before(report, corrected):
-        lines = {bare(line) for line in (" ".join(_first_lines(earlier)), *net_impact.render(earlier))}
+        lines = {bare(line) for line in (" ".join(_first_lines(earlier)), *net_impact.render_net_impact(earlier))}
         if all(found.said is not None and bare(found.said) in lines for found in sums):
             return ()
     return sums
@@ -385,7 +386,7 @@ def _column(said: str, meant: str) -> str | None:
 
 def _behind(count: int, corrected: Sequence[CorrectedFinding]) -> LineProblem:
     numbers = ", ".join(str(one.at + 1) for one in corrected[:10]) + (" …" if len(corrected) > 10 else "")
-    lines = f"{prose.pluralise(count, 'generated line')} still {'says' if count == 1 else 'say'}"
+    lines = f"{pluralise(count, 'generated line')} still {'says' if count == 1 else 'say'}"
     return LineProblem(
         corrected[0].line,
         "notice",
@@ -394,4 +395,4 @@ def _behind(count: int, corrected: Sequence[CorrectedFinding]) -> LineProblem:
 
 
 def _short(text: str | None) -> str:
-    return f"“{prose.cut(' '.join((text or '').split()), SHOWN)}”"
+    return f"“{cut(' '.join((text or '').split()), SHOWN)}”"

@@ -11,7 +11,7 @@ from posixpath import normpath
 from shlex import quote
 
 from evalscribe.errors import DataError, UsageError
-from evalscribe.git.hosts import open_forge, repository_of
+from evalscribe.git.forge import open_forge, repository_of
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, model_folder, report_stems
@@ -22,9 +22,9 @@ from evalscribe.reports import pull_request_text
 from evalscribe.reports.markdown import summary
 from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
 from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.merge import reconcile
 from evalscribe.reports.page_checks import linked_reports
 from evalscribe.reports.reading import find_report, read_report
-from evalscribe.reports.reconcile import reconcile
 from evalscribe.workspace import Workspace
 
 

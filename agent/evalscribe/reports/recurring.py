@@ -14,21 +14,23 @@ from evalscribe.ids import Frozen, model_key, same_experiment
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.finding import Classification, CrossModelFailures, FollowUpOutcome, HumanLabel
 from evalscribe.model.repository import ReportFile
-from evalscribe.reports.follow_ups import (
+from evalscribe.reports.freeform.lines import bare_name
+from evalscribe.reports.history import (
+    SHORTEST_PREFIX,
     FindRecord,
     LaterRun,
+    PastReport,
     StoredRecords,
     action_outcome,
     actions_done,
     combine_outcomes,
     describe_finding,
-    ran_whole,
+    has_cause,
+    is_complete_run,
+    past_reports,
     stored_records,
     stored_runs,
-    tells_why,
 )
-from evalscribe.reports.freeform.words import bare_name
-from evalscribe.reports.history import SHORTEST_PREFIX, PastReport, past_reports
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
@@ -114,9 +116,9 @@ class ModelReport:
         finding = self.failures.get(eval)
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
-            return LaterRun(self.report.date, None, ran=ran_whole(run, len(failures)))
+            return LaterRun(self.report.date, None, ran=is_complete_run(run, len(failures)))
         sighting = seen_in(self.report, finding.eval)
-        return LaterRun(self.report.date, describe_finding(finding), judged=tells_why(finding), sighting=sighting)
+        return LaterRun(self.report.date, describe_finding(finding), judged=has_cause(finding), sighting=sighting)
 
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:

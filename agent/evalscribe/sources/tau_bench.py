@@ -15,8 +15,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.record import Record
 from evalscribe.model.run import Eval, EvalStatus, Run, Step
 from evalscribe.model.tool_calls import Action, compare_calls, describe_difference
-from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, TranscriptToolCall
-from evalscribe.model.transcript_text import render_calls
+from evalscribe.model.transcript import AssistantMessage, ChatMessage, ToolMessage, TranscriptToolCall, render_calls
 from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader

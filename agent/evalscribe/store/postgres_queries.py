@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
 from evalscribe.model.protocols import QueryRows
-from evalscribe.query.result import json_value
+from evalscribe.query.statement import json_value
 from evalscribe.store.errors import overdue
 from evalscribe.store.postgres import options, translate_server_errors
 from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut

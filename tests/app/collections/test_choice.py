@@ -7,7 +7,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from evalscribe.collections.choice import ARGUMENT, choose_collection, plan_collection
+from evalscribe.collections.lookup import ARGUMENT, choose_collection, plan_collection
 from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
 from evalscribe.model.rubric import Collection
 from evalscribe.settings import Options

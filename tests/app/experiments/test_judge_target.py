@@ -15,7 +15,6 @@ from evalscribe.experiments.trials import BudgetedModels
 from evalscribe.experiments.worker import open_target
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import JudgingOptions, classify
-from evalscribe.llm.scripted import ScriptedModel, Step, text_reply, tool_reply
 from evalscribe.model.cascade import CascadeParts
 from evalscribe.model.chat import BudgetExceeded, Usage
 from evalscribe.model.evidence import EvidenceSnapshot
@@ -25,6 +24,7 @@ from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 from messages_server import VERDICT
 from support.rubric_runs import POLITE, RUBRIC, run
+from support.scripted_model import ScriptedModel, Step, text_reply, tool_reply
 
 MODEL = "anthropic/claude-x"
 FROZEN = EvidenceSnapshot(evidence=evidence(), provider="example", model="model-1").written

@@ -5,7 +5,7 @@ import weakref
 from typing import cast
 
 from evalscribe.collections.judge import judge_all
-from evalscribe.collections.subjects import waiting
+from evalscribe.collections.subjects import pending_subjects
 from evalscribe.judging.judges import JudgeOutput, LoadedSubject, not_judged
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.exploration import Member
@@ -77,7 +77,7 @@ async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
         Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")
         for n in range(NUMBER)
     ]
-    found = waiting(members, cast(RunStore, archive), cast(AnalysisStore, archive))
+    found = pending_subjects(members, cast(RunStore, archive), cast(AnalysisStore, archive))
     assert archive.read == 0, "nothing is read before its turn"
     gc.collect()
     done = await judge_all(Brief(), tuple(found.values()), Silent(), knew=lambda _: False)  # type: ignore[arg-type]

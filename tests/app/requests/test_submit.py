@@ -15,7 +15,6 @@ import pytest
 from asked_runs import RUN, record
 from evalscribe.collections.requests import RequestOptions, SubmittedRequests, answer_requests
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
 from evalscribe.model.protocols import Model, OnText
 from evalscribe.model.result import AgentRunRef, LLMRequest, Prompt, Ref, Result, ResultRef, TranscriptRef
@@ -24,6 +23,7 @@ from evalscribe.store.collections import open_collections
 from evalscribe.store.records import RunStore, open_collection_records
 from evalscribe.store.results import ResultSetStore
 from evalscribe.workspace import Workspace
+from support.scripted_model import text_reply
 
 MINE, OTHER = Collection(id="c1", name="mine"), Collection(id="c2", name="other")
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)

@@ -7,13 +7,13 @@ import pytest
 
 from classifier_case import QUOTE, Judged, case
 from evalscribe.judging.classifier import InvestigationLimits, ModelJudge
-from evalscribe.llm.scripted import ScriptedModel, Step, tool_reply
-from evalscribe.llm.scripted import text_reply as answers
 from evalscribe.model.chat import CallFailed
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.prompts.templates import Prompts
 from messages_server import Answer, Call, failure, message, page, says, submit, use
+from support.scripted_model import ScriptedModel, Step, tool_reply
+from support.scripted_model import text_reply as answers
 
 INVENTED = {**QUOTE, "text": "    return n + n + 2"}
 

@@ -10,13 +10,13 @@ from evalscribe.judging.classifier import InvestigationLimits, ModelJudge, rende
 from evalscribe.judging.classifier_tools import TOOLS
 from evalscribe.judging.rubrics import default_rubric
 from evalscribe.llm.budget import Budget, BudgetedModel, price_of
-from evalscribe.llm.scripted import ScriptedModel, tool_reply
 from evalscribe.model.chat import CallFailed, Usage
 from evalscribe.model.evidence import Document
 from evalscribe.model.finding import Precedent, Unclassified, Verdict
 from evalscribe.model.protocols import Judge
 from evalscribe.prompts.templates import Prompts
 from messages_server import VERDICT
+from support.scripted_model import ScriptedModel, tool_reply
 
 PERSON = Precedent(
     report="jn1.md",

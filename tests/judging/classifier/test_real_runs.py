@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from evalscribe.judging.classifier import render_question
+from evalscribe.judging.classifier import evidence_delimiter, render_question
 from evalscribe.judging.pack import pack
-from evalscribe.judging.prompt_text import Delimiter, estimate_tokens
+from evalscribe.judging.prompt_text import estimate_tokens
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.finding import Failure
 from evalscribe.prompts.templates import Prompts
@@ -29,7 +29,7 @@ async def failures(folder: Path) -> list[Evidence]:
 def asked(evidence: Evidence) -> tuple[str, str]:
     """The question, and what of it is our own words."""
     case = Failure(evidence=evidence, packed=pack(evidence))
-    fence = Delimiter.of(case)
+    fence = evidence_delimiter(case)
     text = render_question(Prompts(), case, fence)
     own = re.sub(rf"<{fence.tag} [^\n]*>\n.*?\n</{fence.tag}>", "", text, flags=re.DOTALL).replace(fence.tag, "")
     return text, own

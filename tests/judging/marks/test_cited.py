@@ -2,7 +2,8 @@
 
 from copy import deepcopy
 
-from evalscribe.judging.rubric_judge import JudgeResultWithCitations, count_citations, resolve_output
+from evalscribe.judging.citations import resolve_output
+from evalscribe.judging.rubric_judge import JudgeResultWithCitations, count_citations
 from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.model.result import CitationCounts, JudgeResult, ResultType
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage

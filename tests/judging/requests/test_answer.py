@@ -8,10 +8,10 @@ import pytest
 from asked_runs import record
 from evalscribe.errors import AccessError, RubricError
 from evalscribe.judging.requests import RequestAnswer, RequestModel, RequestPrompt
-from evalscribe.llm.scripted import ScriptedModel, Step, text_reply
 from evalscribe.model.chat import CallFailed, Reply, Usage
 from evalscribe.model.result import AgentRunRef
 from evalscribe.prompts.templates import Prompts
+from support.scripted_model import ScriptedModel, Step, text_reply
 
 REF = AgentRunRef(id="a")
 ASKED = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a")})

@@ -15,7 +15,6 @@ from evalscribe.judging.prompt_text import estimate_tokens
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.llm.anthropic import AnthropicModel
-from evalscribe.llm.scripted import ScriptedModel, text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
 from evalscribe.model.result import ResultType
 from evalscribe.model.rubric import JudgeVariant
@@ -25,6 +24,7 @@ from evalscribe.store.collections import CollectionStore, open_collections
 from messages_server import MessagesServer, failure
 from messages_server import says as server_says
 from panel_case import RUN, USAGE, Panelists, answer, output, rubric, subject
+from support.scripted_model import ScriptedModel, text_reply
 
 LONG = AgentRun(
     transcripts=(Transcript(messages=tuple(UserMessage(content=f"step {n}: " + "so on. " * 300) for n in range(30))),)

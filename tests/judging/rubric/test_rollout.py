@@ -16,12 +16,12 @@ from evalscribe.judging.rollout import (
     build_request,
 )
 from evalscribe.judging.subjects import agent_run_subject
-from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 from loop_clock import LoopClock
 from panel_case import USAGE, Panelists, Step, answer, output, rubric, subject
+from support.scripted_model import text_reply
 
 BAD = text_reply('<response>{"label": "maybe", "why": ""}</response>', usage=USAGE)
 

@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalscribe.errors import AccessError
-from evalscribe.judging.panel import Vote, as_seen_by_judge, count_votes
-from evalscribe.judging.rollout import Rollout
+from evalscribe.judging.rollout import Rollout, Vote, as_seen_by_judge, count_votes
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
-from evalscribe.llm.scripted import text_reply
 from evalscribe.model.chat import CallFailed, Usage
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import JudgeVariant
 from panel_case import RUN, SCHEMA, USAGE, Panelists, answer, output, rubric, subject
+from support.scripted_model import text_reply
 
 GONE = CallFailed("overloaded", USAGE)
 

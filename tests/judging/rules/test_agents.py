@@ -22,8 +22,8 @@ from evalscribe.model.transcript import (
     Transcript,
     TranscriptToolCall,
     UserMessage,
+    render_calls,
 )
-from evalscribe.model.transcript_text import render_calls
 
 Calls = list[tuple[str, dict[str, Any]]]
 

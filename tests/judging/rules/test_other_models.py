@@ -3,8 +3,7 @@
 import pytest
 
 from classifier_case import case, evidence
-from evalscribe.judging.classifier import render_question
-from evalscribe.judging.prompt_text import Delimiter
+from evalscribe.judging.classifier import evidence_delimiter, render_question
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.finding import CrossModelFailures, Failure, Precedent
 from evalscribe.prompts.templates import Prompts
@@ -68,7 +67,7 @@ def test_the_question_is_another_one_where_more_models_fail_alike() -> None:
 
 def test_a_model_reads_how_many_and_no_names() -> None:
     beside = case(evidence()).model_copy(update={"across": CrossModelFailures(alike=("evil/do this",), models=4)})
-    text = render_question(Prompts(), beside, Delimiter.of(beside))
+    text = render_question(Prompts(), beside, evidence_delimiter(beside))
     assert "It fails the same way for 2 of 4 models in the same experiment, with the same task and grader." in text
     assert "evil" not in text
-    assert "the same way" not in render_question(Prompts(), case(evidence()), Delimiter.of(case(evidence())))
+    assert "the same way" not in render_question(Prompts(), case(evidence()), evidence_delimiter(case(evidence())))

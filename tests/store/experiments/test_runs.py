@@ -4,7 +4,7 @@ import pytest
 
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.model.score import ScoreQuery
-from evalscribe.store import experiment_runs as store
+from evalscribe.store import experiment_runs
 from evalscribe.store.experiment_runs import ExperimentRunStore
 from store.experiments.experiment_cases import RUN, attempt, scored
 
@@ -143,8 +143,8 @@ def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRunStore, bad
 
 
 def test_pages_follow_each_other(runs: ExperimentRunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "PAGE", 2)
-    monkeypatch.setattr(store, "WHOLE_PAGE", 2)
+    monkeypatch.setattr(experiment_runs, "PAGE", 2)
+    monkeypatch.setattr(experiment_runs, "WHOLE_PAGE", 2)
     runs.add(RUN)
     tries = [attempt(number, repetition) for number in range(3) for repetition in (1, 2)]
     for one in tries:

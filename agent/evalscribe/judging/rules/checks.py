@@ -4,7 +4,7 @@ import re
 
 from evalscribe.judging.rules import code, doubts, quote
 from evalscribe.judging.rules.code import stems
-from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, is_structural
 from evalscribe.model import evidence
 
 TASTE = re.compile(
@@ -188,10 +188,6 @@ def _file(line: CodeLine) -> str:
 SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
-STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
-OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
-COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""Words that a test without a message must have in its name to count as a comparison."""
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
 """A key, a keyword argument or a one-word text: what a structural comparison sees."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
@@ -308,13 +304,6 @@ def _looks_elsewhere(facts: Facts, test: evidence.FailedTest, sought: str, line:
 def _everywhere(facts: Facts, text: str) -> CodeLine | None:
     line = quote.first_with(facts.output_lines, text)
     return line if line and quote.first_with(facts.expected_lines, text) else None
-
-
-def is_structural(test: evidence.FailedTest) -> bool:
-    """Return whether a test compares structure rather than behaviour, judging by its name and message."""
-    if not test.message:
-        return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
-    return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
 
 
 def _left_out_names(facts: Facts) -> list[str]:

@@ -162,3 +162,7 @@ def _says_nothing(text: str, line: str) -> bool:
     heading = line.lstrip().startswith("#") or (text.endswith(":") and not line.lstrip().startswith(("-", "*", "•")))
     praised = PRAISE.search(text) and not re.search(r"\bbut\b|\bexcept\b", text, re.IGNORECASE)
     return bool(heading or NOTHING.match(text) or SETTLED.match(text) or praised)
+
+
+def basename(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

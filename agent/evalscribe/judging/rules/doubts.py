@@ -1,4 +1,7 @@
-"""Reasons to doubt a decision: code under test that may have written the error, errors that any model may get."""
+"""Reasons to doubt a decision.
+
+Code under test may have written the error; any model may get it; a network or a provider may have failed.
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,8 +9,7 @@ from dataclasses import replace
 
 from evalscribe.evidence import log
 from evalscribe.judging.rules import code
-from evalscribe.judging.rules import facts as steps
-from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, check_kind
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Document
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE
@@ -154,7 +156,7 @@ def _in_an_error(facts: Facts) -> str | None:
     """Explain why a test case may have failed because the code under test raised on import or in set-up; None if
     not."""
     broken = (step for step in facts.evidence.steps if step.status == "failed")
-    if facts.spoken.turns or not any(steps.check_kind(step.name, None) == "tests" for step in broken):
+    if facts.spoken.turns or not any(check_kind(step.name, None) == "tests" for step in broken):
         return None
     return "Code under test that raises while a test is collected or set up looks the same."
 
@@ -355,3 +357,20 @@ def _invented(facts: Facts, said: str) -> bool:
         return True
     known = facts.expected_names | code.names(facts.task) | code.names(facts.grader)
     return match["type"] not in ("{}", "never", "unknown", "object") and match["name"] not in known
+
+
+CONNECTION = re.compile(
+    r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
+    r"|address already in use|socket hang ?up"
+    r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"
+    r"|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
+    r"|name resolution|getaddrinfo|network is unreachable|no route to host|max retries exceeded|read ?timed? ?out"
+    r"|ReadTimeout|NewConnectionError|(?:502|504)\b.{0,20}(?:gateway)|503\b.{0,20}unavailable",
+    re.IGNORECASE,
+)
+PROVIDER = re.compile(
+    r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
+    r"|API (?:call|request)|invalid api key|unauthori[sz]ed|model.{0,40}(?:not (?:found|exist)|unavailable|deprecated)"
+    r"|(?:provider|service|endpoint).{0,30}(?:error|unavailable|down)|too many requests|\b(?:429|5\d\d)\b|timed? ?out",
+    re.IGNORECASE,
+)

@@ -6,8 +6,8 @@ from collections import Counter
 from evalscribe.ids import canonical_json
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.doubts import CONNECTION, PROVIDER
 from evalscribe.judging.rules.facts import Facts, RuleDecision
-from evalscribe.judging.rules.infrastructure import CONNECTION, PROVIDER
 from evalscribe.judging.rules.transcripts import AnsweredCall, Transcripts
 from evalscribe.model.evidence import Citation
 from evalscribe.model.record import SCORES_LOG

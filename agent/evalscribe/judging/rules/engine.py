@@ -14,15 +14,6 @@ from evalscribe.judging.rules import (
     quote,
     silent_tests,
 )
-from evalscribe.judging.rules import (
-    checks as lint,
-)
-from evalscribe.judging.rules import (
-    endings as experiments,
-)
-from evalscribe.judging.rules import (
-    precedents as other_models,
-)
 from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Failure, Verdict
@@ -48,7 +39,7 @@ The digest was a hash of the source code of version 1. It stays, whatever the ve
 the key of its rules, and models were paid for verdicts that are stored under such keys.
 """
 RULES: tuple[Rule, ...] = (
-    experiments.target_gave_no_answer,
+    endings.target_gave_no_answer,
     endings.harness_broke,
     infrastructure.marked_by_the_runner,
     infrastructure.answer_without_files,
@@ -66,19 +57,19 @@ RULES: tuple[Rule, ...] = (
     endings.refuses,
     agents.never_says,
     agents.answers_otherwise,
-    experiments.scorer_says_why,
+    endings.scorer_says_why,
     known_gaps.gap_names_the_lint,
     known_gaps.gap_names_the_error,
     known_gaps.gap_names_what_is_written,
     known_gaps.gap_names_what_is_missing,
     known_gaps.undocumented_fields,
-    lint.taste_only,
+    checks.taste_only,
     checks.reference_would_fail_too,
     silent_tests.reference_fails_alike,
     silent_tests.check_reads_elsewhere,
     checks.fails_what_nobody_asked_for,
     silent_tests.ends_left_open,
-    lint.lint_finds_a_fault,
+    checks.lint_finds_a_fault,
     silent_tests.asked_for_by_name,
     silent_tests.lacks_what_was_to_be_chosen,
     silent_tests.no_request_is_answered,
@@ -116,7 +107,7 @@ class RulesJudge:
 
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that covers the case, else the best guess, marked uncertain."""
-        return other_models.beside_others(self._alone(case), case.across)
+        return precedents.beside_others(self._alone(case), case.across)
 
     def _alone(self, case: Failure) -> Verdict:
         facts = Facts(case)

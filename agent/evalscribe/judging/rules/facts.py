@@ -1,17 +1,18 @@
-"""Facts about one failure, each computed on first use, and the decision of a rule.
+"""Facts about one failure, and the decision of a rule.
 
-The model's own code is what stands in the place of a reference file. A file that only copies the path of a reference,
-a grader or a note into another folder is not part of the answer. Comments do not count.
+Most facts are computed on first use. Functions below them read the grader's tests and the imports of the output.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
-from typing import Literal
+from itertools import groupby, pairwise, takewhile
+from typing import Literal, NamedTuple
 
 from evalscribe.evidence import differences, locate
 from evalscribe.judging.rules import code
+from evalscribe.judging.rules.code import basename
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation, Document, Evidence
@@ -285,3 +286,148 @@ class RuleDecision:
 
 Rule = Callable[[Facts], RuleDecision | None]
 """Decides a failure or returns None. Its name becomes `Verdict.rule`; its docstring gives the reason."""
+
+
+BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^"'\n]+)\2""")
+LISTED = re.compile(r"^from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^()]*\)|[^\n(]+)", re.MULTILINE)
+FIRST_NAME = re.compile(r"(?:type\s+)?([A-Za-z_$][\w$]*)")
+Module = tuple[bool, str]
+"""Whether the module is a file of the project, and its name without folders and extension."""
+
+
+class Misplaced(NamedTuple):
+    """A name imported from different modules by output and reference, with the modules and lines."""
+
+    name: str
+    module: str
+    right: str
+    ours: CodeLine
+    theirs: CodeLine
+
+
+def misplaced(facts: Facts) -> Misplaced | None:
+    """Return the first name that both sides import from different modules."""
+    theirs = list(_imports(facts.expected_lines))
+    known = {name: (path, line) for name, path, line in reversed(theirs)}
+    right = {(name, _module(path)) for name, path, _ in theirs}
+    for name, path, line in _imports(facts.output_lines):
+        if name in known and (name, _module(path)) not in right:
+            return Misplaced(name, path, known[name][0], line, known[name][1])
+    return None
+
+
+def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, str, CodeLine]]:
+    """Yield every imported name with its module's path and the last line of the import."""
+    for _, group in groupby((line for line in lines if line.is_code), lambda line: line.document.path):
+        own = list(group)
+        text = code.joined(line.text for line in own)
+        for names, path, end in _statements(text):
+            at = own[text.count("\n", 0, end)]
+            yield from ((name, path, at) for name in names)
+
+
+def _statements(text: str) -> Iterator[tuple[list[str], str, int]]:
+    for found in BRACED.finditer(text):
+        yield _names(found.group(1)), found.group(3), found.end() - 1
+    for found in LISTED.finditer(text):
+        yield _names(found.group(2)), found.group(1), found.start(2)
+
+
+def _names(text: str) -> list[str]:
+    named = (FIRST_NAME.match(part.strip()) for part in text.strip("()").split(","))
+    return [found.group(1) for found in named if found]
+
+
+def _module(path: str) -> Module:
+    """Return the module of a path. Dotted paths are Python's, where a module has several spellings."""
+    if re.fullmatch(r"\.*[\w.]+", path):
+        return False, path.rsplit(".", 1)[-1]
+    last = basename(path.removeprefix("node:"))
+    return path.startswith("."), re.sub(r"\.(?:[cm]?[jt]sx?)$", "", last)
+
+
+STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
+OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
+COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
+"""Words that a test without a message must have in its name to count as a comparison."""
+
+
+def is_structural(test: evidence.FailedTest) -> bool:
+    """Return whether a test compares structure rather than behaviour, judging by its name and message."""
+    if not test.message:
+        return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
+    return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
+
+
+BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
+"""First line of a test in graders for vitest, jest and pytest."""
+CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
+"""A call of a function of the code under test by a Convex client."""
+TIME_LIMITS = (5_000, 10_000, 30_000)
+"""Default time limits of test runners for one test, in milliseconds."""
+OVER = 100
+"""Milliseconds by which a stopped test may exceed its limit."""
+RECORD = (
+    "The log has no message of a failed test; the report of the test runner (`failureMessages`) or its stderr does."
+)
+
+
+def limits(facts: Facts) -> str:
+    """Return a sentence if all failed tests were stopped at a time limit, else an empty string."""
+    times = [test.milliseconds or 0 for test in facts.outcome.failures]
+    limit = next((one for one in TIME_LIMITS if times and all(one <= t <= one + OVER for t in times)), None)
+    return f"Every failed test took a little more than {limit:,} ms, a default time limit." if limit else ""
+
+
+def missing_calls(facts: Facts) -> list[str]:
+    """Return functions that the failed tests call and the reference defines, but the output lacks."""
+    if not facts.outcome.silent:
+        return []
+    called = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
+    ours = facts.output_names
+    lacking = [name for name in called if name not in ours and name in facts.expected_names]
+    return [name for name in lacking if not _passes_with(facts, name)]
+
+
+def concerns(facts: Facts, name: str) -> bool:
+    """Return whether the failed tests need a name: they contain it, or all fail and their set-up contains it.
+
+    A structural test depends on every name. A passed test that contains the name shows that it is not needed.
+    """
+    if _passes_with(facts, name):
+        return False
+    if any(code.says(text, name) for text in _failed_bodies(facts)):
+        return True
+    if any(is_structural(test) for test in facts.outcome.failures):
+        return True
+    return not facts.outcome.passed and code.says(facts.grader, name)
+
+
+def _failed_bodies(facts: Facts) -> list[str]:
+    """Return the source of each failed test, in the grader's order of files."""
+    return [text for test in facts.outcome.failures for _, _, text in _bodies(facts, test)]
+
+
+def _passes_with(facts: Facts, name: str) -> bool:
+    """Return whether the source of a passed test contains a name."""
+    if not facts.outcome.passed or facts.outcome.skipped:
+        return False
+    failed = _failed_bodies(facts)
+    return any(code.says(text, name) for _, _, text in _tests(facts) if text not in failed)
+
+
+def _bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
+    """Yield the test's source in the graders: document, first line, and text up to the next test."""
+    title = test.title.split("[")[0]
+    for document, first, text in _tests(facts):
+        head = code.joined(text.split("\n", 2)[:2])
+        if len(title) > 3 and title in head.replace("\\", ""):
+            yield document, first, text
+
+
+def _tests(facts: Facts) -> Iterator[tuple[Document, int, str]]:
+    """Yield every test of the graders."""
+    for document in facts.evidence.of("grader"):
+        starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
+        for at, following in pairwise([*starts, len(document.lines)]):
+            yield document, at + 1, code.joined(document.lines[at:following])

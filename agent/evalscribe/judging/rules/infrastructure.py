@@ -2,9 +2,11 @@
 
 import re
 
-from evalscribe.evidence import log as signature_log
+from evalscribe.evidence.log import REFERENCE, failed_log, reference_errors
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules.code import basename
+from evalscribe.judging.rules.doubts import CONNECTION, PROVIDER
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure
@@ -53,7 +55,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
     said = _recorded(facts)
     if not UNREADABLE.match(said) or facts.check in ("tests", "lint", "build"):
         return None
-    answer = next((d for d in facts.evidence.of("output") if quote.basename(d.path) in ANSWERS), None)
+    answer = next((d for d in facts.evidence.of("output") if basename(d.path) in ANSWERS), None)
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
     unseen = answer is None and "invalid filesystem" not in said.lower()  # a path outside the project speaks for itself
     doubtful = refused or unseen
@@ -117,10 +119,10 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
 
 def reference_not_set_up(facts: Facts) -> RuleDecision | None:
     """The runner could not install or deploy the reference answer, which the tests need."""
-    headings = signature_log.reference_errors(facts.evidence)
+    headings = reference_errors(facts.evidence)
     if facts.check != "tests" or not headings:
         return None
-    said = quote.cut(headings[0].text.removeprefix(signature_log.REFERENCE), 120)
+    said = quote.cut(headings[0].text.removeprefix(REFERENCE), 120)
     log = next(iter(facts.evidence.of("log")), None)
     line = headings[0].number
     proven = doubts.only_runner_marks(facts)
@@ -146,7 +148,7 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
     log = next(iter(facts.evidence.of("log")), None)
     if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
         return None
-    part = signature_log.failed_log(facts.evidence)
+    part = failed_log(facts.evidence)
     if not facts.produced or part is None or not part.text.lstrip().startswith("[error]"):
         return None
     said = [line.strip() for line in part.text.split("\n") if line.strip()]
@@ -177,24 +179,9 @@ def _recorded(facts: Facts) -> str:
     return next(own, None) or evidence.eval.reason or ""
 
 
-CONNECTION = re.compile(
-    r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
-    r"|address already in use|socket hang ?up"
-    r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"
-    r"|Connect(?:ion)?(?:Refused|Reset)?(?:Error|Timeout)"
-    r"|name resolution|getaddrinfo|network is unreachable|no route to host|max retries exceeded|read ?timed? ?out"
-    r"|ReadTimeout|NewConnectionError|(?:502|504)\b.{0,20}(?:gateway)|503\b.{0,20}unavailable",
-    re.IGNORECASE,
-)
 ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
 """A grader that computes a port, the usual reason for a refused connection."""
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
-PROVIDER = re.compile(
-    r"no endpoints? found|rate.?limit|overloaded|quota|insufficient.{0,12}(?:credit|balance|fund)|APICallError|APIError"
-    r"|API (?:call|request)|invalid api key|unauthori[sz]ed|model.{0,40}(?:not (?:found|exist)|unavailable|deprecated)"
-    r"|(?:provider|service|endpoint).{0,30}(?:error|unavailable|down)|too many requests|\b(?:429|5\d\d)\b|timed? ?out",
-    re.IGNORECASE,
-)
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
 """The error of the AI SDK's stream after any provider error, which it does not report."""

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterator
 
-from evalscribe.judging.rules import code, doubts, model_faults, quote
-from evalscribe.judging.rules.code import GapNote, stems
-from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision
+from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules.code import GapNote, basename, stems
+from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, misplaced
 from evalscribe.model.evidence import Citation
 
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
@@ -36,14 +36,14 @@ def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
 
 def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
     """The output lacks what the reference has and a note says models forget, and nothing else broke it."""
-    if not _may_compare(facts) or model_faults.misplaced(facts):
+    if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
 def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
     """Like `gap_names_what_is_missing`, but the note only hints at it, or at what the reference lacks too."""
-    if not _may_compare(facts) or model_faults.misplaced(facts):
+    if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
 
@@ -122,7 +122,7 @@ def _hinted(facts: Facts, note: GapNote) -> str | None:
 
 
 def _gone(facts: Facts, note: GapNote) -> Iterator[str]:
-    files = {quote.basename(d.path) for d in facts.original.of("output")}
+    files = {basename(d.path) for d in facts.original.of("output")}
     return (term for term in note.wanted if term not in files and not _holds(facts.output_code, term))
 
 

@@ -1,30 +1,21 @@
 """Rules for the model's own faults: code that does not compile, wrong behaviour, wrong imports."""
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import NamedTuple
 
-from evalscribe.judging.rules import code, doubts, quote, silent_tests
-from evalscribe.judging.rules.facts import MANIFESTS, CodeLine, Facts, RuleDecision
+from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules.facts import (
+    MANIFESTS,
+    RECORD,
+    CodeLine,
+    Facts,
+    Misplaced,
+    RuleDecision,
+    limits,
+    misplaced,
+    missing_calls,
+)
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation
-
-BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^"'\n]+)\2""")
-LISTED = re.compile(r"^from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^()]*\)|[^\n(]+)", re.MULTILINE)
-FIRST_NAME = re.compile(r"(?:type\s+)?([A-Za-z_$][\w$]*)")
-Module = tuple[bool, str]
-"""Whether the module is a file of the project, and its name without folders and extension."""
-
-
-class Misplaced(NamedTuple):
-    """A name imported from different modules by output and reference, with the modules and lines."""
-
-    name: str
-    module: str
-    right: str
-    ours: CodeLine
-    theirs: CodeLine
 
 
 def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
@@ -43,47 +34,6 @@ def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
         "cause.",
         citations=(*quote.opposed(line, other), *quote.log(facts)),
     )
-
-
-def misplaced(facts: Facts) -> Misplaced | None:
-    """Return the first name that both sides import from different modules."""
-    theirs = list(_imports(facts.expected_lines))
-    known = {name: (path, line) for name, path, line in reversed(theirs)}
-    right = {(name, _module(path)) for name, path, _ in theirs}
-    for name, path, line in _imports(facts.output_lines):
-        if name in known and (name, _module(path)) not in right:
-            return Misplaced(name, path, known[name][0], line, known[name][1])
-    return None
-
-
-def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, str, CodeLine]]:
-    """Yield every imported name with its module's path and the last line of the import."""
-    for _, group in groupby((line for line in lines if line.is_code), lambda line: line.document.path):
-        own = list(group)
-        text = code.joined(line.text for line in own)
-        for names, path, end in _statements(text):
-            at = own[text.count("\n", 0, end)]
-            yield from ((name, path, at) for name in names)
-
-
-def _statements(text: str) -> Iterator[tuple[list[str], str, int]]:
-    for found in BRACED.finditer(text):
-        yield _names(found.group(1)), found.group(3), found.end() - 1
-    for found in LISTED.finditer(text):
-        yield _names(found.group(2)), found.group(1), found.start(2)
-
-
-def _names(text: str) -> list[str]:
-    named = (FIRST_NAME.match(part.strip()) for part in text.strip("()").split(","))
-    return [found.group(1) for found in named if found]
-
-
-def _module(path: str) -> Module:
-    """Return the module of a path. Dotted paths are Python's, where a module has several spellings."""
-    if re.fullmatch(r"\.*[\w.]+", path):
-        return False, path.rsplit(".", 1)[-1]
-    last = quote.basename(path.removeprefix("node:"))
-    return path.startswith("."), re.sub(r"\.(?:[cm]?[jt]sx?)$", "", last)
 
 
 def _said(found: Misplaced) -> str:
@@ -177,7 +127,7 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
 
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
     """Judge failed tests without messages: the most likely label, usually uncertain."""
-    lacking = silent_tests.missing_calls(facts)
+    lacking = missing_calls(facts)
     what = f"lacks `{lacking[0]}`, which `{title}` calls" if lacking else f"fails `{title}`; the log does not say why"
     return RuleDecision(
         label="MODEL_FAULT",
@@ -188,7 +138,7 @@ def _fails_silently(facts: Facts, title: str) -> RuleDecision:
         why=quote.cut(what),
         reasoning=f"{_count(facts)} fail, first `{title}`. "
         + (f"The grader calls `{lacking[0]}`, which the reference has and the output lacks. " if lacking else "")
-        + (f"{silent_tests.limits(facts)} {silent_tests.RECORD}" if not lacking else ""),
+        + (f"{limits(facts)} {RECORD}" if not lacking else ""),
         citations=(*quote.suspects(facts, 2), *quote.log(facts), *quote.grader_lines(facts, "")),
     )
 

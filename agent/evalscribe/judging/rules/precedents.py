@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evalscribe.evidence import errors as signature_wording
+from evalscribe.evidence import log
 from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.code import terms
@@ -97,14 +97,10 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 def _same_error(facts: Facts, theirs: str) -> bool:
     """Compare errors quoted by our reports: a shared name does not make them equal, and a stock message equals none."""
-    if signature_wording.is_stock(theirs):
+    if log.is_stock(theirs):
         return False
-    earlier = signature_wording.normalise_error(theirs)
-    return any(
-        earlier in now or now in earlier
-        for now in (signature_wording.normalise_error(e.error) for e in facts.errors)
-        if now
-    )
+    earlier = log.normalise_error(theirs)
+    return any(earlier in now or now in earlier for now in (log.normalise_error(e.error) for e in facts.errors) if now)
 
 
 def _terms(precedent: Precedent) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 
-from evalscribe.evidence import log as signature_log
+from evalscribe.evidence.log import failed_log
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code
 from evalscribe.judging.rules.code import GapNote, stems
@@ -38,10 +38,6 @@ def brief(text: str) -> str:
         at = end
     whole = "".join((*folded, text[at:]))
     return whole + "`" * (whole.count("`") % 2)
-
-
-def basename(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
 
 
 def _end(text: str, start: int) -> int:
@@ -263,7 +259,7 @@ def _same_key(line: CodeLine, other: CodeLine) -> float:
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:
-    excerpt = signature_log.failed_log(facts.evidence)
+    excerpt = failed_log(facts.evidence)
     document = facts.evidence.document("log", excerpt.path) if excerpt else None
     if excerpt is None or document is None:
         return ()

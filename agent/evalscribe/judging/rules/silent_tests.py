@@ -1,29 +1,16 @@
 """Rules for failed tests without messages, and for what the task specifies or leaves open."""
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
 
-from evalscribe.judging.rules import checks, code, quote
-from evalscribe.judging.rules.facts import Facts, RuleDecision
-from evalscribe.model import evidence
+from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules.code import basename
+from evalscribe.judging.rules.facts import CALL, RECORD, Facts, RuleDecision, _bodies, concerns, limits
 from evalscribe.model.evidence import Citation, Document
 
-BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
-"""First line of a test in graders for vitest, jest and pytest."""
 SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
 EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
 """An HTTP request, including one by a helper such as `fetchWithRetry`."""
-CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
-"""A call of a function of the code under test by a Convex client."""
-TIME_LIMITS = (5_000, 10_000, 30_000)
-"""Default time limits of test runners for one test, in milliseconds."""
-OVER = 100
-"""Milliseconds by which a stopped test may exceed its limit."""
-RECORD = (
-    "The log has no message of a failed test; the report of the test runner (`failureMessages`) or its stderr does."
-)
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
@@ -133,50 +120,6 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
     )
 
 
-def limits(facts: Facts) -> str:
-    """Return a sentence if all failed tests were stopped at a time limit, else an empty string."""
-    times = [test.milliseconds or 0 for test in facts.outcome.failures]
-    limit = next((one for one in TIME_LIMITS if times and all(one <= t <= one + OVER for t in times)), None)
-    return f"Every failed test took a little more than {limit:,} ms, a default time limit." if limit else ""
-
-
-def missing_calls(facts: Facts) -> list[str]:
-    """Return functions that the failed tests call and the reference defines, but the output lacks."""
-    if not facts.outcome.silent:
-        return []
-    called = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
-    ours = facts.output_names
-    lacking = [name for name in called if name not in ours and name in facts.expected_names]
-    return [name for name in lacking if not _passes_with(facts, name)]
-
-
-def concerns(facts: Facts, name: str) -> bool:
-    """Return whether the failed tests need a name: they contain it, or all fail and their set-up contains it.
-
-    A structural test depends on every name. A passed test that contains the name shows that it is not needed.
-    """
-    if _passes_with(facts, name):
-        return False
-    if any(code.says(text, name) for text in _failed_bodies(facts)):
-        return True
-    if any(checks.is_structural(test) for test in facts.outcome.failures):
-        return True
-    return not facts.outcome.passed and code.says(facts.grader, name)
-
-
-def _failed_bodies(facts: Facts) -> list[str]:
-    """Return the source of each failed test, in the grader's order of files."""
-    return [text for test in facts.outcome.failures for _, _, text in _bodies(facts, test)]
-
-
-def _passes_with(facts: Facts, name: str) -> bool:
-    """Return whether the source of a passed test contains a name."""
-    if not facts.outcome.passed or facts.outcome.skipped:
-        return False
-    failed = _failed_bodies(facts)
-    return any(code.says(text, name) for _, _, text in _tests(facts) if text not in failed)
-
-
 def _of_the_harness(
     facts: Facts, cause: str, why: str, reasoning: str, *, grader: tuple[Citation, ...] = ()
 ) -> RuleDecision:
@@ -197,23 +140,6 @@ def _what_failed(facts: Facts) -> str:
     if not failed:
         return "No test ran"
     return f"All {failed} tests fail" if not passed and failed > 1 else f"{failed} of {failed + passed} tests fail"
-
-
-def _bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
-    """Yield the test's source in the graders: document, first line, and text up to the next test."""
-    title = test.title.split("[")[0]
-    for document, first, text in _tests(facts):
-        head = code.joined(text.split("\n", 2)[:2])
-        if len(title) > 3 and title in head.replace("\\", ""):
-            yield document, first, text
-
-
-def _tests(facts: Facts) -> Iterator[tuple[Document, int, str]]:
-    """Yield every test of the graders."""
-    for document in facts.evidence.of("grader"):
-        starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
-        for at, following in pairwise([*starts, len(document.lines)]):
-            yield document, at + 1, code.joined(document.lines[at:following])
 
 
 def _address(text: str) -> str:
@@ -288,12 +214,12 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
     """The log gives no reason, and a file that the task requires by name is not in the output."""
     if facts.errors or facts.outcome.failures:
         return None
-    ours = {quote.basename(d.path) for d in facts.original.of("output")}
-    missing = (d for d in facts.evidence.of("expected") if quote.basename(d.path) not in ours)
-    named = [d for d in missing if code.says(facts.task, quote.basename(d.path))]
+    ours = {basename(d.path) for d in facts.original.of("output")}
+    missing = (d for d in facts.evidence.of("expected") if basename(d.path) not in ours)
+    named = [d for d in missing if code.says(facts.task, basename(d.path))]
     if not facts.produced or not named:
         return None
-    name = quote.basename(named[0].path)
+    name = basename(named[0].path)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",

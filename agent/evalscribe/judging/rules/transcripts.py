@@ -10,7 +10,7 @@ from itertools import dropwhile, takewhile
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.model.evidence import Citation, Document, Evidence
 from evalscribe.model.tool_calls import Action
-from evalscribe.model.transcript_text import TranscriptTurn, parse_calls, parse_transcript
+from evalscribe.model.transcript import TranscriptTurn, parse_calls, parse_transcript
 
 REFUSED = re.compile(r"\W{0,2}(?:error|exception|traceback)\b", re.IGNORECASE)
 MOST_CALLS = 2000

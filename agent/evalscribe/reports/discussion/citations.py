@@ -57,14 +57,14 @@ _UNSEEN = re.compile(
 """Invisible letters and marks."""
 
 
-def seen(piece: str) -> str:
+def visible_text(piece: str) -> str:
     """Return the visible text: invisible characters could hide a forged citation from the parser."""
     if piece.isascii() and piece.isprintable():
         return piece
     return _UNSEEN.sub("", _BLANK.sub(" ", visible(piece.replace("\r", ""))))
 
 
-def forged(words: str, at: int = 0) -> bool:
+def is_forged(words: str, at: int = 0) -> bool:
     """Return True if the bracket at this place looks like a citation but is none, because it mixes scripts.
 
     Every citation that is shown has a number or refers to the report.
@@ -82,16 +82,16 @@ def _digit(character: str) -> str:
     return str(unicodedata.decimal(character, character))
 
 
-def inert(words: str) -> str:
+def escape_citations(words: str) -> str:
     """Escape quoted words so that they neither begin a citation nor close the bracket around them."""
     depth = 0
 
     def harmless(bracket: re.Match[str]) -> str:
         nonlocal depth
         if bracket[0] not in "[]":
-            return "(" if forged(words, bracket.start()) else bracket[0]
+            return "(" if is_forged(words, bracket.start()) else bracket[0]
         if bracket[0] == "[":
-            begins = START.match(words, bracket.start()) or forged(words, bracket.start())
+            begins = START.match(words, bracket.start()) or is_forged(words, bracket.start())
             depth += not begins
             return "(" if begins else "["
         depth -= 1
@@ -144,7 +144,7 @@ class AnswerResolver:
 
     def feed(self, piece: str) -> str:
         """Add a piece of the answer and return the text that can be shown now."""
-        self._held += seen(piece)
+        self._held += visible_text(piece)
         return self._given(self._settled(last=False))
 
     def end(self) -> str:
@@ -165,7 +165,7 @@ class AnswerResolver:
             shown, self._held = shown + self._held[: opening.start()], self._held[opening.start() :]
             if not last and UNDECIDED.match(self._held, 1):
                 return shown
-            if forged(self._held):
+            if is_forged(self._held):
                 shown, self._held = f"{shown}(", self._held[1:]
                 continue
             start = START.match(self._held)
@@ -234,7 +234,7 @@ class AnswerResolver:
         bracket = _with_range(rest)
         citations = resolve_citations(bracket, subject).citations
         if not citations and number is None and "<RANGE>" not in bracket:
-            return f"[{inert(part)}{']' if closed else ''}"
+            return f"[{escape_citations(part)}{']' if closed else ''}"
         if not closed or not citations or _left(bracket, citations):
             return self._unverified(n, rest, at, closed=closed)
         shown = ""
@@ -247,7 +247,7 @@ class AnswerResolver:
         return shown
 
     def _unverified(self, n: int | None, rest: str, at: int, *, closed: bool) -> str:
-        words = _written(n, rest) if closed else f"[{_numbered(n)}{inert(_TAGS.sub(' ', rest))} (unverified)"
+        words = _written(n, rest) if closed else f"[{_numbered(n)}{escape_citations(_TAGS.sub(' ', rest))} (unverified)"
         self._add(n, ResolvedCitation(start_idx=at, end_idx=at + len(words), quote=_quote(rest), status="unverified"))
         return words
 
@@ -294,7 +294,7 @@ def _numbered(n: int | None) -> str:
 def _place(n: int | None, target: CitationTarget) -> str:
     lines = "" if target.first is None else f":{target.first}"
     lines += f"-{target.last}" if target.last is not None and target.last != target.first else ""
-    return f"{_numbered(n)}{inert(one_line(target.item))}{lines}"
+    return f"{_numbered(n)}{escape_citations(one_line(target.item))}{lines}"
 
 
 def _really(target: CitationTarget, subject: Subject) -> str:
@@ -304,12 +304,12 @@ def _really(target: CitationTarget, subject: Subject) -> str:
 
 def _in_marks(words: str) -> str:
     """Quote words so that their end is visible; text with quotation marks becomes a code span."""
-    return code(inert(words)) if '"' in words else f'"{inert(words)}"'
+    return code(escape_citations(words)) if '"' in words else f'"{escape_citations(words)}"'
 
 
 def _written(n: int | None, rest: str) -> str:
     """Render an unverified citation in the answer's own words."""
-    words = inert(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
+    words = escape_citations(cut(one_line(_TAGS.sub(" ", rest)), SHOWN))
     return f"[{_numbered(n)}{words}] (unverified)"
 
 

@@ -8,17 +8,12 @@ from typing import Literal
 from evalscribe.reports.freeform.blocks import FreeformBlock, Line, marked, plain
 from evalscribe.reports.freeform.lines import (
     JOINER,
+    NOTHING,
     PAST,
     Field,
     Key,
     LineStart,
     NamedEval,
-    parse_fields,
-    parse_line_start,
-)
-from evalscribe.reports.freeform.sections import SectionContext, speaks_of_all
-from evalscribe.reports.freeform.words import (
-    NOTHING,
     WrittenLabel,
     blame_in,
     is_label,
@@ -26,7 +21,10 @@ from evalscribe.reports.freeform.words import (
     is_name,
     key_of,
     label_in,
+    parse_fields,
+    parse_line_start,
 )
+from evalscribe.reports.freeform.sections import SectionContext, speaks_of_all
 
 Origin = Literal["heading", "field", "table", "list"]
 NUMBER = re.compile(r"^\W{0,5}(\d{1,5})[.):\]]\s")

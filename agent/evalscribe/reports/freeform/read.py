@@ -12,9 +12,21 @@ from evalscribe.ids import content_id
 from evalscribe.model.analysis import ActionTaken, Analysis, AnalyzedRun, FindingSummary
 from evalscribe.reports.freeform.blocks import FreeformBlock, StyledSpan, plain
 from evalscribe.reports.freeform.entries import DraftFinding, Entries
-from evalscribe.reports.freeform.lines import HEADER_KEYS, Field, Key, NamedEval, parse_fields
+from evalscribe.reports.freeform.lines import (
+    HEADER_KEYS,
+    KINDS,
+    NOTHING,
+    STEPS,
+    Field,
+    Key,
+    NamedEval,
+    WrittenLabel,
+    bare_name,
+    is_label,
+    is_name,
+    parse_fields,
+)
 from evalscribe.reports.freeform.sections import read_conclusions
-from evalscribe.reports.freeform.words import KINDS, NOTHING, STEPS, WrittenLabel, bare_name, is_label, is_name
 
 T = TypeVar("T")
 NUMBERED = re.compile(r"\d+[-_]\w")

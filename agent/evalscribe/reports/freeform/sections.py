@@ -9,7 +9,7 @@ from typing import Literal
 from evalscribe.model.analysis import ActionTaken, Analysis, FindingSummary, PatternSummary, RecommendationSummary
 from evalscribe.model.finding import RecommendationGroup
 from evalscribe.reports.freeform.blocks import FreeformBlock, Line, marked, plain, split_blocks
-from evalscribe.reports.freeform.words import LABEL, NOTHING, TOKEN, MentionedEvals, WrittenLabel, label_in
+from evalscribe.reports.freeform.lines import LABEL, NOTHING, TOKEN, MentionedEvals, WrittenLabel, label_in
 
 Topic = Literal["failures", "actions", "recommendations", "patterns", "aside", "none"]
 _TOPICS: dict[Topic, re.Pattern[str]] = {

@@ -1,15 +1,64 @@
-"""The findings, one entry each: the heading's label is in force, everything else backs it."""
+"""The findings, one entry each. The label in the heading is in force; members of a group are folded away."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from textwrap import dedent
 
 from evalscribe.model.finding import CauseKind
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry
-from evalscribe.reports.markdown import classification, fields, inline, labels, members, notes, snippets
+from evalscribe.reports.markdown import fields, inline, labels, notes, snippets
+from evalscribe.reports.markdown import labels as classification
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
-from evalscribe.reports.markdown.classification import ClassificationRow
-from evalscribe.reports.markdown.labels import PageLabel
+from evalscribe.reports.markdown.labels import ClassificationRow, PageLabel
+from evalscribe.text import mask_code
+
+OPEN = "<details><summary>"
+OPENING = re.compile(rf"{OPEN}\d+ evals, \d+ categor(?:y|ies)</summary>")
+CLOSE = "</details>"
+NO_CATEGORY = "(no category)"
+
+
+def render_members(entry: ReportEntry) -> list[str]:
+    """Empty for a single eval."""
+    if len(entry.evals) == 1:
+        return []
+    categories = [(category, list(refs)) for category, refs in groupby(entry.evals, lambda ref: ref.category)]
+    heading = f"{len(entry.evals)} evals, {len(categories)} {'category' if len(categories) == 1 else 'categories'}"
+    lists = [f"- {_category(category)}: {', '.join(map(_member, refs))}" for category, refs in categories]
+    return ["", f"{OPEN}{heading}</summary>", "", *lists, "", CLOSE]
+
+
+def parse_members(block: PageBlock) -> list[EvalRef]:
+    """Reads the list inside. Raises `UnreadableReport`."""
+    return [ref for item in block.items for ref in _parse_item(item)]
+
+
+def opens(block: PageBlock) -> bool:
+    return block.kind == "html_block" and OPENING.match(block.text) is not None
+
+
+def closes(blocks: Sequence[PageBlock], at: int) -> bool:
+    return at < len(blocks) and blocks[at].kind == "html_block" and blocks[at].text.strip() == CLOSE
+
+
+def _category(category: str) -> str:
+    return inline.name(category) if category else NO_CATEGORY
+
+
+def _member(ref: EvalRef) -> str:
+    return inline.link(inline.name(ref.path.rpartition("/")[2]), ref.url)
+
+
+def _parse_item(item: PageBlock) -> list[EvalRef]:
+    category, colon, _ = mask_code(item.text).partition(": ")
+    if not colon:
+        raise UnreadableReport("a line of a group's members has no category", item.line)
+    head, names = item.text[: len(category)], item.text[len(category) + 2 :]
+    prefix = "" if head == NO_CATEGORY else f"{inline.uncode(head)}/"
+    members = map(inline.parse_link, inline.split(names, ", "))
+    return [EvalRef(path=prefix + inline.uncode(text), url=url) for text, url in members]
+
 
 HEADING = "Findings"
 TITLE = re.compile(r"(\d+)[.)] +(.+): *([^:/]+|[^:/]*\[[^\[\]]*\]\([^\s()]*\))")
@@ -21,7 +70,7 @@ def render(report: Report) -> list[str]:
     lines += [] if report.entries else ["None."]
     lines += notes.of(report, "findings")
     for number, entry in enumerate(report.entries, 1):
-        lines += [""] if lines[-1] == members.CLOSE else []  # HTML lasts until a blank line
+        lines += [""] if lines[-1] == CLOSE else []  # HTML lasts until a blank line
         lines += _entry(number, entry, report.own_prompts)
     return lines
 
@@ -34,7 +83,7 @@ def _entry(number: int, entry: ReportEntry, own_prompts: bool) -> list[str]:
         *fields.render(entry, own_prompts),
         *reasoning,
         *snippets.render(entry.snippets),
-        *members.render(entry),
+        *render_members(entry),
         *notes.render(entry.notes),
     ]
 
@@ -185,12 +234,12 @@ class FindingBody:
             self.reviewer += fields.split_reviewer(block.text)[1]
         elif block.kind == "fence" and not self.snippets and snippets.is_ours(block):
             self.snippets += snippets.parse(block)
-        elif members.opens(block) and not self.members and rest and members.closes(rest, 1):
+        elif opens(block) and not self.members and rest and closes(rest, 1):
             self.members_line = rest[0].line
-            self.members = members.parse(rest.pop(0))
+            self.members = parse_members(rest.pop(0))
             rest.pop(0)
         else:
-            self.members_line = block.line if members.opens(block) else self.members_line
+            self.members_line = block.line if opens(block) else self.members_line
             self.notes.append(notes.parse(block))
 
     def _item(self, item: PageBlock) -> None:

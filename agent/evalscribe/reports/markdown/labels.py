@@ -1,12 +1,18 @@
-"""A label as it is printed, in headings and in the table: `OVERLY_STRICT (harness), uncertain`."""
+"""Labels as they are printed, in headings and in the table: `OVERLY_STRICT (harness), uncertain`.
+
+The classification table and failed steps are generated, but a label that is corrected in the table counts.
+"""
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from evalscribe.ids import Frozen
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
-from evalscribe.model.report import JudgeLabel, ReportEntry
-from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
+from evalscribe.model.report import JudgeLabel, Report, ReportEntry
+from evalscribe.reports.markdown import inline, notes
+from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
 
 UNCLASSIFIED = "UNCLASSIFIED"
 ADORNED = (
@@ -100,3 +106,86 @@ def kind_in_force(
     corrected = judge is None or judge.classification != label.classification
     taken_out = written.kind == kind if written else corrected
     return KIND_OF.get(label.classification) if taken_out else kind
+
+
+STEPS_HEADING = "Failures by step"
+NO_STEP = "–"
+
+
+def render_steps(report: Report) -> list[str]:
+    """Steps as they first occur among the findings, so that a changed count is a changed line."""
+    counts: Counter[str | None] = Counter()
+    for entry in report.entries:
+        counts[entry.step] += len(entry.evals)
+    rows = [inline.row(step_name(step), str(count)) for step, count in counts.items()]
+    table = ["| Step | Failed |", "|---|--:|", *rows] if rows else ["None."]
+    return [f"## {STEPS_HEADING}", *table, *notes.of(report, "steps")]
+
+
+def step_name(step: str | None) -> str:
+    return inline.name(step) if step is not None else NO_STEP
+
+
+def parse_step_name(cell: str) -> str | None:
+    return inline.uncode(cell) if cell != NO_STEP else None
+
+
+HEADING = "Classification"
+
+
+class ClassificationRow(Frozen):
+    line: int
+    path: str
+    """Of a group: how many it has."""
+    url: str | None
+    step: str | None
+    label: PageLabel
+    why: str
+
+
+def render_table(report: Report) -> list[str]:
+    rows = [_row(number, entry) for number, entry in enumerate(report.entries, 1)]
+    table = ["| # | Eval | Step | Label | Seen | Why |", "|--:|---|---|---|---|---|", *rows] if rows else ["None."]
+    return [f"## {HEADING}", *table, *notes.of(report, "classification")]
+
+
+def subject(entry: ReportEntry) -> str:
+    """An eval's path, or how many evals the group has."""
+    return inline.printed_path(entry.evals[0].path) if len(entry.evals) == 1 else f"{len(entry.evals)} evals"
+
+
+def _row(number: int, entry: ReportEntry) -> str:
+    url = entry.evals[0].url if len(entry.evals) == 1 else None
+    label = render(of(entry))
+    eval_ = inline.link(subject(entry), url)
+    return inline.row(str(number), eval_, step_name(entry.step), label, entry.recurrence.kind, entry.why)
+
+
+def parse_table(blocks: Sequence[PageBlock]) -> Mapping[int, ClassificationRow]:
+    """Rows by number. Raises `UnreadableReport`."""
+    table = table_of(blocks)
+    rows: dict[int, ClassificationRow] = {}
+    for row in table.items[1:] if table else ():
+        number = row.cells[0] if row.cells else ""
+        if not number.isdecimal() or len(row.cells) < 6 or int(number) in rows:
+            raise UnreadableReport(
+                "a row of the classification table has no number of its own or lacks cells", row.line
+            )
+        rows[int(number)] = _parse_row(row)
+    return rows
+
+
+def table_of(blocks: Sequence[PageBlock]) -> PageBlock | None:
+    return next((block for block in blocks if block.kind == "table"), None)
+
+
+def _parse_row(row: PageBlock) -> ClassificationRow:
+    path, url = inline.parse_link(row.cells[1])
+    return ClassificationRow(
+        line=row.line,
+        path=inline.uncode(path),
+        url=url,
+        step=parse_step_name(row.cells[2]),
+        label=parse(row.cells[3], row.line),
+        why=row.cells[5],
+    )

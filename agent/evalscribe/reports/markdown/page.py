@@ -9,17 +9,21 @@ from evalscribe.model.finding import Recommendation, RecommendationGroup
 from evalscribe.model.report import Report, ReportEntry, ReportNote, Section
 from evalscribe.reports.markdown import (
     blocks,
-    classification,
     findings,
     front_matter,
     labels,
-    net_impact,
     notes,
     patterns,
     recommendations,
     run_table,
     snippets,
     summary,
+)
+from evalscribe.reports.markdown import (
+    labels as classification,
+)
+from evalscribe.reports.markdown import (
+    summary as net_impact,
 )
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 
@@ -68,7 +72,7 @@ SECTIONS: dict[str, Section] = {
     findings.HEADING: "findings",
     patterns.HEADING: "patterns",
     recommendations.HEADING: "recommendations",
-    net_impact.HEADING: "net-impact",
+    net_impact.NET_IMPACT: "net-impact",
 }
 NOTHING = "None."
 
@@ -77,11 +81,11 @@ def render(report: Report) -> str:
     """The report's markdown, ending with one line end."""
     sections = (
         classification.render_steps,
-        classification.render,
+        classification.render_table,
         findings.render,
         patterns.render,
         recommendations.render,
-        net_impact.render,
+        net_impact.render_net_impact,
         notes.render_actions,
     )
     lines = [*front_matter.render(report), *summary.render(report), "", *run_table.render(report)]
@@ -142,7 +146,7 @@ class PageParser:
             if section not in self.sections:
                 raise missing_parts(f"the section {name!r}", rf"{name}\W*$", self.page, self._after(section))
         run = self._summary()
-        rows = classification.parse(self.sections["classification"])
+        rows = classification.parse_table(self.sections["classification"])
         for section in ("steps", "classification", "net-impact"):
             self._keep(section, self.sections[section], table=True)
         entries = self._findings(rows)

@@ -1,14 +1,56 @@
-"""What findings have in common, and what no longer fails."""
+"""What findings have in common, what no longer fails, and whether actions after earlier reports were effective."""
 
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from evalscribe.model.finding import FollowUp, Pattern, PatternKind, implied_kind
+from evalscribe.model.finding import FollowUp, FollowUpOutcome, Pattern, PatternKind, implied_kind
 from evalscribe.model.report import Report, ReportEntry
-from evalscribe.reports.markdown import follow_ups, inline, notes
+from evalscribe.reports.markdown import inline, notes
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 from evalscribe.text import mask_code
+
+LEAD: dict[FollowUpOutcome, str] = {"held": "Held", "did not hold": "Did not hold", "not yet seen": "Not yet seen"}
+LINE = re.compile(
+    rf"({'|'.join(LEAD.values())}) since (\[[^\[\]]*\]\([^\s()]*\))(?: of [^\s:]+)?"
+    r"(?: \(or among the \d+ that never completed\))?: \"(.*)\"(?: \(([^()]*)\))?\."
+)
+
+
+def render_follow_up(one: FollowUp, report: Report) -> str:
+    evals = ", ".join(inline.render_references(one.evals, report.entries))
+    unless = unless_incomplete(report) if one.outcome == "held" else ""
+    since = f"{inline.report_link(one.report)}{_of_model(one.report)}{unless}"
+    return f'{LEAD[one.outcome]} since {since}: "{one.text}"{f" ({evals})" if evals else ""}.'
+
+
+def unless_incomplete(report: Report) -> str:
+    """A source that names only failures cannot tell what passed from what never completed."""
+    open_ = 0 if report.run.names_all else report.run.incomplete
+    return f" (or among the {open_} that never completed)" if open_ else ""
+
+
+def parse_follow_up(item: PageBlock, entries: Sequence[ReportEntry]) -> FollowUp | None:
+    """None for an item that is none. Raises `UnreadableReport` for a number that no entry has."""
+    match = LINE.fullmatch(mask_code(item.text))
+    if match is None:
+        return None
+    link, text, evals = (item.text[slice(*match.span(n))] if match[n] else "" for n in (2, 3, 4))
+    try:
+        paths = inline.parse_references(inline.split(evals, ",") if evals else (), entries)
+    except LookupError as error:
+        raise UnreadableReport(str(error), item.line) from error
+    outcome = next(outcome for outcome, lead in LEAD.items() if lead == match[1])
+    return FollowUp(report=inline.parse_report_links(link)[0], text=text, evals=tuple(paths), outcome=outcome)
+
+
+def _of_model(report: str) -> str:
+    """Whose report it is, where it is another model's: the folder that its name leads to."""
+    folder = re.sub(r"^(?:\.\./)+", "", posixpath.dirname(report))
+    plain = folder if inline.PLAIN_NAME.fullmatch(folder) and ":" not in folder else ""
+    return f" of {plain}" if plain else ""
+
 
 HEADING = "Patterns"
 KIND = r"(?:cause|rule|category|known-gaps|recurring|across-models|not-the-model)"
@@ -31,7 +73,7 @@ class ParsedPatterns(NamedTuple):
 def render(report: Report) -> list[str]:
     lines = [f"- {_pattern(pattern, report.entries)}" for pattern in report.patterns]
     lines += [f"- {_resolved(report)}"] if report.resolved else []
-    lines += [f"- {follow_ups.render(one, report)}" for one in report.follow_ups]
+    lines += [f"- {render_follow_up(one, report)}" for one in report.follow_ups]
     return [f"## {HEADING}", *(lines or ["None."]), *notes.of(report, "patterns")]
 
 
@@ -49,7 +91,7 @@ def _resolved(report: Report) -> str:
     names = inline.paths(report.resolved)
     if report.run.names_all:
         return f"Resolved{since}: {names}."
-    return f"No longer failing{since}{follow_ups.unless_incomplete(report)}: {names}."
+    return f"No longer failing{since}{unless_incomplete(report)}: {names}."
 
 
 def parse(items: Iterable[PageBlock], entries: Sequence[ReportEntry]) -> ParsedPatterns:
@@ -62,7 +104,7 @@ def parse(items: Iterable[PageBlock], entries: Sequence[ReportEntry]) -> ParsedP
         gone, pattern = RESOLVED.fullmatch(mask), PATTERN.fullmatch(mask)
         if gone and item.simple and not resolved:
             resolved = inline.parse_list(item.text[slice(*gone.span(1))])
-        elif item.simple and (follow_up := follow_ups.parse(item, entries)):
+        elif item.simple and (follow_up := parse_follow_up(item, entries)):
             followed.append(follow_up)
         elif pattern and item.simple and (pattern[2] or implied_kind(pattern[1])):
             patterns.append(_parse(item, pattern, entries))

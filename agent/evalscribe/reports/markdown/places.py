@@ -7,7 +7,8 @@ from typing import cast
 from evalscribe.ids import Frozen
 from evalscribe.model.finding import CauseKind
 from evalscribe.model.report import JudgeLabel
-from evalscribe.reports.markdown import classification, fields, findings, labels
+from evalscribe.reports.markdown import fields, findings, labels
+from evalscribe.reports.markdown import labels as classification
 from evalscribe.reports.markdown.blocks import PageBlock
 from evalscribe.reports.markdown.labels import PageLabel
 from evalscribe.reports.markdown.page import PageParser
@@ -42,7 +43,7 @@ class FindingLocation(Frozen):
 def locate_findings(text: str) -> Mapping[int, FindingLocation]:
     """Each finding's place by its number, whether or not edits contradict each other. Raises `UnreadableReport`."""
     page = PageParser(text, {})
-    rows = classification.parse(page.sections.get("classification", ()))
+    rows = classification.parse_table(page.sections.get("classification", ()))
     found = [_place(part, rows) for part in findings.parts(page.sections.get("findings", ()))]
     return {place.number: place for place in found}
 

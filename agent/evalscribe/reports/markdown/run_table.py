@@ -1,13 +1,64 @@
-"""The run's metadata, one row each."""
+"""The run's metadata, one row each, with what a cascade took and saved."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evalscribe.model.cascade import CascadeSaving, JudgeShare
 from evalscribe.model.report import Report
-from evalscribe.reports.markdown import inline, saving
+from evalscribe.reports.markdown import inline
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
 from evalscribe.text import mask_code
+
+NOTHING = "nothing decided"
+AMOUNTS = re.compile(
+    r"about (?P<spent>\d[\d,.]*) (?P<unit>USD|tokens) spent, (?P<saved>\d[\d,.]*) (?:USD|tokens) saved"
+    r" against asking (?P<against>.+) for all"
+)
+"""USD in letters: between two dollar signs GitHub reads a formula."""
+
+
+def render_saving(saving: CascadeSaving) -> str:
+    counts = [f"{inline.name(one.judge)} {one.evals}" for one in saving.decided]
+    if saving.decided:
+        counts[0] = f"{inline.name(saving.decided[0].judge)} decided {saving.decided[0].evals}"
+    spent, saved = (_amount(saving, value) for value in (saving.spent, saving.saved))
+    who = ", ".join(counts) or NOTHING
+    return f"{who}; about {spent} spent, {saved} saved against asking {inline.name(saving.against)} for all"
+
+
+def _amount(saving: CascadeSaving, value: float) -> str:
+    return f"{value:,.2f} USD" if saving.unit == "usd" else f"{value:,.0f} tokens"
+
+
+def parse_saving(text: str, line: int) -> CascadeSaving:
+    """Raises `UnreadableReport`."""
+    who, *rest = inline.split(text, ";")
+    amounts = AMOUNTS.fullmatch(mask_code(rest[0])) if len(rest) == 1 else None
+    try:
+        if amounts is None:
+            raise ValueError("no amounts")
+        return CascadeSaving(
+            decided=() if who == NOTHING else tuple(map(_decided, inline.split(who, ","))),
+            unit="usd" if amounts["unit"] == "USD" else "tokens",
+            spent=_number(amounts["spent"]),
+            saved=_number(amounts["saved"]),
+            against=inline.uncode(rest[0][slice(*amounts.span("against"))]),
+        )
+    except ValueError as error:
+        raise UnreadableReport(
+            "the row 'Cascade' says something else than who decided and what it took", line
+        ) from error
+
+
+def _decided(item: str) -> JudgeShare:
+    name, _, evals = item.rpartition(" ")
+    return JudgeShare(judge=inline.uncode(name.removesuffix(" decided")), evals=int(evals))
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
 
 NAMES = re.compile(r": (.+) \((.+)\), experiment (.+)")
 RESULT = re.compile(
@@ -37,7 +88,7 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
     if report.own_prompts:
         yield "Prompts", OWN_PROMPTS
     if report.cascade:
-        yield "Cascade", saving.render(report.cascade)
+        yield "Cascade", render_saving(report.cascade)
     if report.earlier:
         yield "Earlier reports", ", ".join(map(inline.report_link, report.earlier))
 
@@ -53,7 +104,7 @@ def parse(block: PageBlock) -> dict[str, Any]:
         "run": run,
         "date": result["date"],
         "own_prompts": _text(rows, "Prompts") == OWN_PROMPTS,
-        "cascade": saving.parse(rows["Cascade"].cells[1], rows["Cascade"].line) if "Cascade" in rows else None,
+        "cascade": parse_saving(rows["Cascade"].cells[1], rows["Cascade"].line) if "Cascade" in rows else None,
         "incomplete_evals": tuple(inline.parse_list(_text(rows, "Never completed"))),
         "earlier": inline.parse_report_links(_text(rows, "Earlier reports")),
     }

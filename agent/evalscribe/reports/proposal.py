@@ -18,8 +18,8 @@ from evalscribe.judging.tool_loop import (
     Turns,
     answer_calls,
     describe_misuse,
-    echo,
     limit_lines,
+    reply_messages,
     tool_of,
 )
 from evalscribe.model.chat import CallFailed, Effort, Message, Reply, Request, ToolCall, ToolResult
@@ -30,8 +30,7 @@ from evalscribe.model.report import ReportEntry
 from evalscribe.model.repository import Edit, FileChange, Patch, Proposal
 from evalscribe.prompts.templates import Prompts
 from evalscribe.redaction.redact import redact
-from evalscribe.reports.propose.edits import MOST_SEARCHED, CommitFiles, EditRefusal, apply_edits
-from evalscribe.reports.propose.scope import PatchScope
+from evalscribe.reports.patch import MOST_SEARCHED, CommitFiles, EditRefusal, PatchScope, apply_edits
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
@@ -51,7 +50,7 @@ class ConcernedFinding(Frozen):
     """None if its evidence is not in the store, or other findings' evidence was sufficient."""
 
 
-def fence_of(
+def patch_delimiter(
     recommendation: Recommendation, concerns: Sequence[ConcernedFinding], scope: PatchScope, files: CommitFiles
 ) -> Delimiter:
     texts = [text for _, text in _shown(scope, files)]
@@ -329,16 +328,16 @@ class PatchConversation:
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
             case "pause":
-                self._messages += echo(reply)
+                self._messages += reply_messages(reply)
                 return None
         if not reply.tool_calls:
-            self._messages += echo(reply)
+            self._messages += reply_messages(reply)
             self._nudge(NUDGE, "it submitted no patch")
             return None
         results = answer_calls(reply, self._answer)
         if isinstance(results, Proposal):
             return results
-        self._messages += [*echo(reply), results]
+        self._messages += [*reply_messages(reply), results]
         return None
 
     def _answer(self, call: ToolCall) -> ToolResult | Proposal:
@@ -405,7 +404,7 @@ class Proposer:
         self._files = files
         self._model = model
         self._bounds = bounds or ProposalLimits()
-        fence = fence_of(recommendation, concerns, scope, files)
+        fence = patch_delimiter(recommendation, concerns, scope, files)
         self._toolbox = PatchTools(files, scope, fence)
         asked = question(prompts, recommendation, concerns, scope, files, fence)
         self._opening = Request(

@@ -1,4 +1,4 @@
-"""Choose a collection and its runs; export runs, and delete what nothing refers to."""
+"""Find a collection and its runs; export runs, and delete what nothing refers to."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -105,16 +105,16 @@ def export_run_lines(archive: "RunStore", collection: Collection, wanted: Sequen
 
     Raises `NotFoundError` before the first line if the collection lacks a named run.
     """
-    return _lines(archive, chosen_runs(archive, collection, wanted))
+    return _lines(archive, find_runs(archive, collection, wanted))
 
 
-def chosen_runs(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
+def find_runs(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
     """Find runs by id or a unique prefix; without any, return all of them."""
     there = archive.runs(collection.id)
-    return tuple(one_run(there, name, collection) for name in wanted) if wanted else there
+    return tuple(find_run(there, name, collection) for name in wanted) if wanted else there
 
 
-def one_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
+def find_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
     """Find one run. Raises `NotFoundError` if the name matches none, or more than one."""
     exact = [run for run in there if run.id == name]
     found = exact or [run for run in there if run.id.startswith(name)]

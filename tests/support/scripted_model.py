@@ -1,4 +1,4 @@
-"""A model that plays prepared replies, for tests and for trying evalscribe without a key."""
+"""A model that plays prepared replies."""
 
 import re
 from collections.abc import Callable, Iterable
