@@ -16,8 +16,8 @@ import hypothesis
 import pytest
 
 from evalscribe.store import database
-from postgres_server import NoPostgres, PostgresServer, running
-from quick_stores import QuickUpgrade
+from support.blank_stores import QuickUpgrade
+from support.postgres_server import NoPostgres, PostgresServer, running
 from support.requirements import skip_or_fail
 
 # The same examples in every run, and no deadline: a run does not fail by chance or because the machine is busy.

@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from evalscribe.store.analyses import open_store
-from machine_speed import slowness
 from support import structure
+from support.machine_speed import slowness
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agent/evalscribe"

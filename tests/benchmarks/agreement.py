@@ -33,7 +33,7 @@ from evalscribe.reports.history import load_history
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
 from evalscribe.statistics.agreement import Calibration, LabelPair
-from real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
+from support.real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
 """Runs of the same model and experiment that came before."""

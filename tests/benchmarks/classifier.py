@@ -32,7 +32,7 @@ from evalscribe.model.experiment import Experiment, ExperimentRun, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS
 from evalscribe.statistics.agreement import Calibration, LabelPair
 from evalscribe.workspace import Workspace
-from real_runs import run_folders
+from support.real_runs import run_folders
 
 DATASET = "maintainers"
 LABEL = {"output_field": "output.classification", "expected_field": "expected.classification"}

@@ -23,7 +23,6 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(
 
 import import_speed
 
-from classifier_case import case as a_case
 from evalscribe.collections.import_all import FilePiece, Importer
 from evalscribe.judging.builder import CasePiece, JudgeRecipe, WorkerJudge
 from evalscribe.llm.budget import Budget, serve_budget
@@ -33,6 +32,7 @@ from evalscribe.remote.engine import LocalEngine, RayEngine
 from evalscribe.settings import Options, load
 from evalscribe.sources.address import RunOverrides
 from evalscribe.store.collections import open_collections
+from support.classifier_failure import make_packed_failure as a_case
 
 MODEL = "anthropic/claude-opus-5-5"
 FILES, EVALS = 6, 2_000

@@ -26,7 +26,7 @@ from evalscribe.experiments.results import report_run
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.score import ScoreQuery
 from evalscribe.model.target import Component
-from scripted_server import Answer, Call, ScriptedServer
+from support.scripted_server import Answer, Call, ScriptedServer
 
 SOURCE = """\
 import os, pathlib, signal, subprocess, sys, time

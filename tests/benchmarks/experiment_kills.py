@@ -27,7 +27,7 @@ from evalscribe.experiments.control import launch_run, plan_run, resume_run, sta
 from evalscribe.experiments.scorers.stored import create_scorer, function_spec
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.score import ScoreQuery
-from messages_server import Answer, Call, MessagesServer, says
+from support.messages_server import Answer, Call, MessagesServer, says
 
 LANES = 4
 ITEMS = 400

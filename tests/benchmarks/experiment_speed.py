@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.experiment_lab import Lab, component, opened
-from benchmarks.late_server import late_server
+from benchmarks.slow_server import slow_server
 from evalscribe.model.experiment import ExperimentRun
 from evalscribe.model.target import Component
 
@@ -117,7 +117,7 @@ def main() -> None:
                 stored = os.path.getsize(lab.folder / ".evalscribe" / "store.db") / 1e6
             told = f"{one.cpu_s:.2f} s CPU, {one.ms:.2f} ms each, {one.wall_s:.2f} s of tries"
             print(f"{items} items {function}: {told}, {one.peak_kb / 1024:.0f} MB, {stored:.1f} MB stored", flush=True)
-    with late_server(LATENCY_S) as url:
+    with slow_server(LATENCY_S) as url:
         address = Component(name="address", kind="http", address=url)
         for one in (component("slowly"), component("awaited"), address) * given.late:
             _late_tries(one)

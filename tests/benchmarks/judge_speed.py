@@ -20,7 +20,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import chat_server
 from benchmarks.import_speed import Silent
 from evalscribe.collections.importing import import_file
 from evalscribe.model.rubric import Collection
@@ -28,6 +27,7 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
 from evalscribe.store.collections import open_collections
 from evalscribe.store.records import open_collection_records
+from support import chat_server
 
 FIRST = 10
 RUNS = 1_000

@@ -20,8 +20,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import chat_server
-import messages_server
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.openai import OpenAIModel
@@ -29,7 +27,8 @@ from evalscribe.model.protocols import Model
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun, AssistantMessage, ToolMessage, Transcript, UserMessage
 from evalscribe.settings.access import OPENAI
-from scripted_server import ScriptedServer
+from support import chat_server, messages_server
+from support.scripted_server import ScriptedServer
 
 KEY = "k" * 40
 VERDICTS = 100

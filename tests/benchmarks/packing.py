@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from evalscribe.judging import prompt_text
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Evidence, PackedEvidence
-from real_runs import gold, payloads, run_folders
+from support.real_runs import gold, payloads, run_folders
 
 
 def folded(text: str) -> str:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from evalscribe.redaction.redact import redact, redact_json
-from planted_keys import CONTEXTS, planted
+from support.planted_keys import CONTEXTS, planted
 
 LARGEST = 2_000_000
 ROUNDS = 5

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from surfaces import made_runs
+from support import run_snapshots
 
 COUNTS = (1_000, 10_000)
 
@@ -52,7 +52,7 @@ def main(counts: list[int]) -> None:
     with tempfile.TemporaryDirectory() as name:
         for count in counts:
             folder = Path(name) / str(count)
-            snapshot = made_runs.write(folder / "run", count)
+            snapshot = run_snapshots.write(folder / "run", count)
             for state in ("empty store", "full store"):
                 cost = cost_of(snapshot, folder)
                 print(f"{count:>6} failures, {state:<11} {cost.seconds:7.1f} s {cost.peak_mb:6.0f} MB", end="")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.late_server import late_server
+from benchmarks.slow_server import slow_server
 from evalscribe.experiments.http_target import HttpTarget
 from evalscribe.experiments.python_host import PythonHost, PythonTarget
 from evalscribe.experiments.targets import CommandTarget
@@ -61,5 +61,5 @@ async def main(url: str, tries: int) -> None:
 
 
 if __name__ == "__main__":
-    with late_server(0) as address:
+    with slow_server(0) as address:
         asyncio.run(main(address, int(sys.argv[1]) if len(sys.argv) > 1 else 3000))

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from evalscribe.evidence import locate
-from tool_output import evidence
+from support.tool_output import evidence
 
 UNITS = {
     "tsc": "src/a.ts(1,2): error TS2345: Argument of type 'a' is not assignable.\n",

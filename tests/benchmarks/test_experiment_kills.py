@@ -7,7 +7,7 @@ import pytest
 from benchmarks.experiment_cancels import SOURCE, Cancelled, cancelled
 from benchmarks.experiment_kills import LANES, judged
 from benchmarks.experiment_lab import opened
-from machine_speed import slowness
+from support.machine_speed import slowness
 
 
 def test_what_was_stored_when_all_processes_were_killed_is_not_done_again(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.experiment_lab import component, opened
 from benchmarks.experiment_speed import SOURCE, measured
-from machine_speed import slowness
+from support.machine_speed import slowness
 
 
 @pytest.mark.benchmark

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.import_speed import COLLECTION, imported, write
 from evalscribe.model.record import AddedCounts
 from evalscribe.store.collections import open_collections
-from machine_speed import slowness
+from support.machine_speed import slowness
 
 EVALS = 3_000
 

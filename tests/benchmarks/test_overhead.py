@@ -5,7 +5,7 @@ import time
 import pytest
 
 from benchmarks.overhead import SERVERS, measure
-from machine_speed import slowness
+from support.machine_speed import slowness
 
 MOST_MS = 6.0
 TRIES = 3

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import sql_speed
 from evalscribe.store.queries import open_tables
-from machine_speed import slowness
+from support.machine_speed import slowness
 
 
 @pytest.mark.benchmark

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from client.providers import Providers
 from evalscribe import AgentRun, AssistantMessage, Client, Transcript, UserMessage
+from support.judge_providers import Providers
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from client.providers import Providers
 from evalscribe import AgentRun, Client, ResultType, Rubric
 from evalscribe.errors import AccessError, DataError, NotFoundError, RubricError, UsageError
-from waiting import PATIENCE_S
+from support.judge_providers import Providers
+from support.waiting import PATIENCE_S
 
 RUBRIC = Rubric(rubric_text="Is it right?", id="right")
 CHANGED = Rubric(rubric_text="Is it right and short?", id="right")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from client.providers import Providers
 from evalscribe import (
     AgentRun,
     AssistantMessage,
@@ -22,6 +21,7 @@ from evalscribe import (
     UserMessage,
     build_judge,
 )
+from support.judge_providers import Providers
 
 RUN = AgentRun(
     name="refund-17",

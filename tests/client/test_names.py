@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import evalscribe
-from machine_speed import slowness
+from support.machine_speed import slowness
 
 NAMES = {
     "AgentRun",

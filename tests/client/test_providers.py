@@ -18,8 +18,8 @@ from evalscribe import (
     build_judge,
 )
 from evalscribe.errors import RubricError, UsageError
-from scripted_server import Answer, Call, Script, ScriptedServer
-from vendors import KEY, VENDORS, Vendor
+from support.provider_servers import KEY, VENDORS, Vendor
+from support.scripted_server import Answer, Call, Script, ScriptedServer
 
 OUTPUT = {"label": "match", "explanation": "See [T0B1:<RANGE>Paris</RANGE>]."}
 JSON = json.dumps(OUTPUT)

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-import chat_server
-from chat_server import ChatServer
-from client import trajectories
-from client.providers import Providers
 from evalscribe import AgentRunRef, Client, LLMRequest, Prompt, ResultRef
 from evalscribe.errors import AccessError, NotFoundError, UsageError
-from scripted_server import Answer, Call
-from waiting import PATIENCE_S, wait_until
+from support import chat_server, trajectories
+from support.chat_server import ChatServer
+from support.judge_providers import Providers
+from support.scripted_server import Answer, Call
+from support.waiting import PATIENCE_S, wait_until
 
 MODEL = "openai/gpt-5-mini"
 SCHEMA = {

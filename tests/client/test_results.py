@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from client.providers import Providers
 from evalscribe import AgentRun, BaseLLMService, JudgeResult, ResultType, Rubric, build_judge
+from support.judge_providers import Providers
 
 ASKED_FOR = (
     "id",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from client.providers import Providers
 from evalscribe import Client
+from support.judge_providers import Providers
 
 HERE = Path(__file__).parent
 

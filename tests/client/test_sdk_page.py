@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-import chat_server
-from chat_server import Call, ChatServer
-from client import trajectories
 from evalscribe import Client
 from evalscribe.cli import run
 from evalscribe.client.service import MAX_TOKENS
+from support import chat_server, trajectories
+from support.chat_server import Call, ChatServer
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "agent/docs/sdk.md").read_text("utf-8")

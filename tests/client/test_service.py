@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from client.providers import Providers
 from evalscribe import AgentRun, BaseLLMService, ModelOption, ResultType, Rubric, build_judge
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.model.chat import Message, Request
-from scripted_server import Answer
-from waiting import until, wait_until
+from support.judge_providers import Providers
+from support.scripted_server import Answer
+from support.waiting import until, wait_until
 
 RUBRIC = Rubric(rubric_text="Is it right?")
 HELD = Answer(held=True)

@@ -6,7 +6,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from evalscribe.cli import run
-from hostile_run import Command
+from support.hostile_runs import Command
 
 
 @pytest.fixture

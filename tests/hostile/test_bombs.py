@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bomb_server import Bomb, BombServer
-from waiting import PATIENCE_S
+from support.bomb_server import Bomb, BombServer
+from support.waiting import PATIENCE_S
 
-CHILD = Path(__file__).parent.parent / "bomb_child.py"
+CHILD = Path(__file__).parents[1] / "support" / "bomb_client.py"
 MOST_MIB = 400
 """Peak memory of a client. Each needs about 100 MiB to start; every bomb has 1,200."""
 EVENTS = "text/event-stream"

@@ -13,7 +13,7 @@ from evalscribe.ids import content_id
 from evalscribe.prompts.templates import Prompts
 from evalscribe.settings import Options, load
 from evalscribe.store.analyses import open_store
-from hostile_run import RUN_ID, Command, evalscribe, snapshot
+from support.hostile_runs import RUN_ID, Command, evalscribe, snapshot
 
 Analyze = Callable[[], tuple[int, str]]
 PRECIOUS = "precious\n"

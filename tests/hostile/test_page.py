@@ -12,8 +12,8 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.reports.markdown.page import parse, render
-from hostile_run import LOG, RUN_ID, Command, analyzed, failed, payload, snapshot
-from messages_server import Answer, Call, MessagesServer, submit
+from support.hostile_runs import LOG, RUN_ID, Command, analyze_snapshot, failed, payload, snapshot
+from support.messages_server import Answer, Call, MessagesServer, submit
 
 ACTIVE = {
     "html": "<script>alert(1)</script><img src=x onerror=alert(1)><details open><summary>x</summary>",
@@ -71,14 +71,14 @@ def test_evidence_is_text_in_a_report_of_the_rules(tmp_path: Path, command: Comm
     payloads = {f"e{n}": attacked(attack, f"e{n}") for n, attack in enumerate(ACTIVE.values())}
     everything = " ".join(ACTIVE.values())
     run = snapshot(tmp_path / "run", payloads, model=f"m/{everything}", experiment=everything)
-    said, text = analyzed(command, tmp_path, run)
+    said, text = analyze_snapshot(command, tmp_path, run)
     assert len(said["findings"]) == len(ACTIVE)
     report = parse(text)
     assert_inert(text, len(report.entries))
     assert render(report) == text
     assert not any(entry.reviewed or entry.notes for entry in report.entries)
     assert not any(finding["reviewer"] for finding in said["findings"])
-    again, same = analyzed(command, tmp_path, run)
+    again, same = analyze_snapshot(command, tmp_path, run)
     assert (again["changed"], same) == (False, text)
 
 

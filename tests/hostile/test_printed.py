@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from at_terminal import AtTerminal
 from evalscribe.cli import run, streams
 from evalscribe.model.score import ScoreQuery
-from hostile_run import ESCAPES, hostile
 from support.fork_server import fork_server
-from surfaces.made_experiment import Made, items
-from waiting import PATIENCE_S
+from support.hostile_runs import ESCAPES, hostile
+from support.stored_experiment import StoredExperiment, make_items
+from support.terminal import TerminalCommand
+from support.waiting import PATIENCE_S
 
 ORDERS = (
     "\n::error file=a::owned\n  ::add-mask::e\r::stop-commands::x ##[error]no ##vso[task.setvariable variable=PATH]x"
@@ -113,7 +113,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
         assert run(["import", "one.json", "--collection", "trip", "--model", "example/m"]) == 0
         assert run(["rubric", "create", "polite"]) == 0
         assert run(["prompts", "create", "prompt.yaml", "--name", "ask"]) == 0
-    made = Made(folder / ".evalscribe", items("a", f"b{TEXT}"))
+    made = StoredExperiment(folder / ".evalscribe", make_items("a", f"b{TEXT}"))
     one = made.run("pf", name=f"run{TEXT}", outputs={"a": TEXT, f"b{TEXT}": {TEXT: TEXT}})
     score = next(made.runs.scores(ScoreQuery(run_id=one.id))).id
     made.close()
@@ -218,7 +218,7 @@ def piped(folder: Path, *words: str, **environment: str) -> subprocess.Completed
 
 
 def test_a_process_at_a_terminal_shows_escapes(folder: Path) -> None:
-    at = AtTerminal(folder, "sql", "SELECT content FROM messages LIMIT 1", "--format", "csv")
+    at = TerminalCommand(folder, "sql", "SELECT content FROM messages LIMIT 1", "--format", "csv")
     assert at.ended() == 0
     assert "say\\u001b]0;pwned\\u0007\\u001b[2J\\u009b31m\\u007f\\u202e\\u2066\\u0008" in at.shown
     assert not obeyed_by_a_terminal(at.shown)

@@ -12,8 +12,8 @@ from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
 from evalscribe.sources.snapshot import open_snapshot
 from evalscribe.text import path as printed
-from hostile_run import Command, analyzed, failed, payload, snapshot, summary
-from machine_speed import cpu_below
+from support.hostile_runs import Command, analyze_snapshot, failed, payload, snapshot, summary
+from support.machine_speed import cpu_below
 
 ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e"
 ACTIVE = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) @octocat `$(touch pwned)`"
@@ -41,7 +41,7 @@ NAMES = (
 def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": payload(failed(f"e{n}", *name)) for n, name in enumerate(NAMES)}
     run = snapshot(tmp_path / "run", payloads, provider="../../..", model="../../.git/hooks/x", experiment=ESCAPES)
-    said, text = analyzed(command, tmp_path, run)
+    said, text = analyze_snapshot(command, tmp_path, run)
     paths = [finding["eval"] for finding in said["findings"]]
     assert len(set(paths)) == len(paths) == len(NAMES)
     assert {path for entry in parse(text).entries for path in entry.paths} == set(paths)
@@ -89,7 +89,7 @@ def test_no_odd_payload_costs_more_than_its_own_eval(tmp_path: Path, command: Co
     for n, content in enumerate(ODD.values()):
         (run / "debug" / f"e{n}.json").write_text(json.dumps(content))
     (run / "debug" / "e0.json").write_text('{"eval": {}, "eval": {"task": ' + "9" * 5000 + "}}")
-    said, text = analyzed(command, tmp_path, run)
+    said, text = analyze_snapshot(command, tmp_path, run)
     assert len(said["findings"]) == len(ODD) + 1
     assert said["findings"][-1]["classification"] == "MODEL_FAULT"
     assert "\x1b" not in text

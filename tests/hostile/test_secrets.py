@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from convex_server import RUN_ID as SERVED_RUN
-from convex_server import Deployment, debug, success, summary
-from hostile_run import Command, evalscribe, failed, payload, snapshot
+from support.convex_server import RUN_ID as SERVED_RUN
+from support.convex_server import Deployment, debug, success, summary
+from support.hostile_runs import Command, evalscribe, failed, payload, snapshot
 
 RANDOM = random.Random(7)
 

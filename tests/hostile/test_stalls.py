@@ -16,8 +16,8 @@ from evalscribe.reports.markdown.page import parse
 from evalscribe.sample import earlier_reports
 from evalscribe.sources.convex_payload import decode_evidence
 from evalscribe.text import prose, visible
-from hostile_run import LOG, failed, payload
-from machine_speed import cpu_below
+from support.hostile_runs import LOG, failed, payload
+from support.machine_speed import cpu_below
 
 SMALL, LARGE = 3_000, 300_000
 LIMIT_S = 10

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostile_run import ESCAPES, RUN_ID, SHELL, Command, evalscribe, failed, hostile, payload, snapshot
-from waiting import PATIENCE_S
+from support.hostile_runs import ESCAPES, RUN_ID, SHELL, Command, evalscribe, failed, hostile, payload, snapshot
+from support.waiting import PATIENCE_S
 
 
 def obeyed(output: bytes) -> set[str]:

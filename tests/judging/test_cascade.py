@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from classifier_case import QUOTE, case
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import content_id
 from evalscribe.judging.cascade import FailureCascade, SubjectCascade, first_pass_rubric
@@ -23,7 +22,8 @@ from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import JudgeVariant, Rubric
 from evalscribe.model.transcript import AgentRun, AssistantMessage, Transcript, UserMessage
 from evalscribe.prompts.templates import Prompts
-from messages_server import VERDICT
+from support.classifier_failure import QUOTE, make_packed_failure
+from support.messages_server import VERDICT
 from support.scripted_model import ScriptedModel, text_reply, tool_reply
 
 UNFAIR = Tag(name="unfair", about="the check may be unfair", rubric="unfair-check")
@@ -93,7 +93,7 @@ def stages(
 
 
 async def outcome(cascade: FailureCascade) -> Verdict:
-    found = await cascade.judge(case())
+    found = await cascade.judge(make_packed_failure())
     assert isinstance(found, Verdict)
     return found
 
@@ -108,7 +108,7 @@ async def test_certain_rules_ask_nobody() -> None:
     cascade, cheap, _, dear = stages(SURE, rules=Rules(uncertain=False))
     assert (await outcome(cascade)).stage == "rules"
     assert (cheap.asked, dear.asked) == (0, 0)
-    assert cascade.estimate(case()) == Estimate()
+    assert cascade.estimate(make_packed_failure()) == Estimate()
 
 
 async def test_a_sure_answer_without_a_tag_stands() -> None:
@@ -141,41 +141,41 @@ async def test_the_best_known_is_kept_where_nobody_looked_closer() -> None:
     found = await outcome(stages(refused, GONE, rules=Rules(uncertain=True))[0])
     assert (found.judge, found.stage, found.usage) == ("rules@1", "rules", SPENT + SPENT)
     assert not (await outcome(stages(UNSURE, GONE.model_copy(update={"final": True}))[0])).provisional
-    nobody = await stages(refused, GONE)[0].judge(case())
+    nobody = await stages(refused, GONE)[0].judge(make_packed_failure())
     assert isinstance(nobody, Unclassified)
     assert nobody.usage == SPENT + SPENT
 
 
 async def test_what_concerns_all_ends_it() -> None:
     with pytest.raises(AccessError):
-        await stages(UNSURE, AccessError("no"))[0].judge(case())
+        await stages(UNSURE, AccessError("no"))[0].judge(make_packed_failure())
 
 
 async def test_each_stage_is_asked_once() -> None:
     kept = Kept()
     cascade, cheap, _, dear = stages(UNSURE, kept=kept)
-    assert await cascade.judge(case()) == await cascade.judge(case())
+    assert await cascade.judge(make_packed_failure()) == await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 1)
     again, cheap, _, dear = stages(UNSURE, kept=kept, fresh=True)
-    await again.judge(case())
+    await again.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 1)
 
 
 async def test_a_stage_that_failed_is_asked_again() -> None:
     cascade, cheap, _, dear = stages(UNSURE, GONE, kept=Kept())
-    await cascade.judge(case())
-    await cascade.judge(case())
+    await cascade.judge(make_packed_failure())
+    await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 2)
 
 
 def test_the_key_is_that_of_every_stage() -> None:
     one, *_ = stages(SURE)
     keys = [
-        stages(SURE)[0].key(case()),
-        stages(SURE, rules=RulesJudge())[0].key(case()),
-        FailureCascade(one.first, {}, one.alone).key(case()),
+        stages(SURE)[0].key(make_packed_failure()),
+        stages(SURE, rules=RulesJudge())[0].key(make_packed_failure()),
+        FailureCascade(one.first, {}, one.alone).key(make_packed_failure()),
     ]
-    assert one.key(case()) == keys[0]
+    assert one.key(make_packed_failure()) == keys[0]
     assert len(set(keys)) == 3
 
 
@@ -183,7 +183,9 @@ SUBMITTED = {**VERDICT, "tags": [], "sure": True, "citations": [QUOTE]}
 
 
 async def first(*replies: Reply | Exception, tags: Sequence[Tag] = (UNFAIR, FLAKY)) -> Verdict | Unclassified:
-    return await FirstPass(ScriptedModel(replies, "a/cheap"), Prompts(), default_rubric(), tags).judge(case())
+    return await FirstPass(ScriptedModel(replies, "a/cheap"), Prompts(), default_rubric(), tags).judge(
+        make_packed_failure()
+    )
 
 
 async def test_a_proven_answer_of_the_first_pass_is_sure() -> None:
@@ -233,7 +235,7 @@ async def test_a_first_pass_that_fails_is_a_reason(reply: Reply | Exception, fin
 
 async def test_the_first_pass_is_told_every_tag_and_asked_once() -> None:
     model = ScriptedModel([tool_reply(("submit", SUBMITTED))])
-    await FirstPass(model, Prompts(), default_rubric(), (UNFAIR, FLAKY)).judge(case())
+    await FirstPass(model, Prompts(), default_rubric(), (UNFAIR, FLAKY)).judge(make_packed_failure())
     (request,) = model.requests
     assert "- `unfair`: the check may be unfair\n- `flaky`: it may pass when run again\n" in request.system
     assert "false positives included" in request.system

@@ -19,7 +19,7 @@ from evalscribe.model.transcript import (
     TranscriptToolCall,
     UserMessage,
 )
-from machine_speed import cpu_below
+from support.machine_speed import cpu_below
 
 EVAL = Eval(id="e", category="basics", name="003-schedule", failed_step="tests", reason="Tests failed")
 

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from batch_desk import Desk
-from batches_server import BatchesServer
+from support.batch_sessions import BatchSessions
+from support.batches_server import BatchesServer
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def sessions(tmp_path: Path) -> Iterator[BatchSessions]:
     with BatchesServer() as server:
-        opened = Desk(tmp_path / "store", server)
+        opened = BatchSessions(tmp_path / "store", server)
         yield opened
         opened.intents.close()

@@ -12,8 +12,8 @@ from evalscribe.llm.attempt import CallTarget, retry_after
 from evalscribe.llm.budget import price_of
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, TransientFailure, Usage
 from evalscribe.settings.access import ANTHROPIC
-from messages_server import Answer, MessagesServer, failure, message, says
-from waiting import PATIENCE_S
+from support.messages_server import Answer, MessagesServer, failure, message, says
+from support.waiting import PATIENCE_S
 
 KEY = "sk-ant-secret-123456"
 TOOL = Tool(name="submit", description="Submit.", input_schema={"type": "object", "properties": {}})

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import batch_child
-from batches_server import BatchesServer
-from waiting import PATIENCE_S
+from support import batch_process
+from support.batches_server import BatchesServer
+from support.waiting import PATIENCE_S
 
 QUESTIONS = [f"q{n}" for n in range(5)]
 CLIENTS = [
@@ -55,7 +55,7 @@ class Machine:
 
     def start(self, questions: list[str], moment: str = "", out: str = "verdicts") -> ForkServerProcess:
         arguments = (self.server.url, str(self.folder / "store"), questions, moment, str(self.folder / out))
-        process = self.forks.Process(target=batch_child.run, args=arguments)
+        process = self.forks.Process(target=batch_process.run, args=arguments)
         process.start()
         return process
 

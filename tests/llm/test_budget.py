@@ -10,9 +10,9 @@ from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.budget import Budget, BudgetedModel, price_of, worst_case
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
-from messages_server import Answer, MessagesServer, failure, message, page
+from support.messages_server import Answer, MessagesServer, failure, message, page
 from support.scripted_model import ScriptedModel, text_reply
-from waiting import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 OPUS = price_of("anthropic/claude-opus-5-5")
 ASKED = Request(system="s" * 4000, messages=(Message(role="user", text="Why?"),), max_tokens=1000)

@@ -10,8 +10,8 @@ from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.budget import Budget, BudgetedModel, Price, price_of, worst_case
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, Usage
-from messages_server import Answer, Call, MessagesServer, failure, message, page
-from waiting import PATIENCE_S
+from support.messages_server import Answer, Call, MessagesServer, failure, message, page
+from support.waiting import PATIENCE_S
 
 TRIALS = 200
 AT_ONCE = 12

@@ -15,9 +15,9 @@ from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, Us
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolResult, TransientFailure
-from scripted_server import Answer, Script, page
-from vendors import KEY, VENDORS, Vendor
-from waiting import PATIENCE_S
+from support.provider_servers import KEY, VENDORS, Vendor
+from support.scripted_server import Answer, Script, page
+from support.waiting import PATIENCE_S
 
 SCHEMA = {
     "type": "object",

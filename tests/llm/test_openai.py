@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from chat_server import USAGE, Answer, Call, ChatServer, completion, failure, says, use
 from evalscribe.errors import UsageError
 from evalscribe.llm.budget import Price, Rate
 from evalscribe.llm.completion import COMPATIBLE, DIALECTS, Dialect, dialect_of, is_strict, messages
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.model.chat import Effort, Message, Reply, Request, Tool, ToolResult, Usage
 from evalscribe.settings.access import GOOGLE, OPENAI, OPENROUTER, PROVIDERS, Provider
-from scripted_server import Script
+from support.chat_server import USAGE, Answer, Call, ChatServer, completion, failure, says, use
+from support.scripted_server import Script
 
 KEY = "sk-proj-secret-123456"
 OPEN = {"type": "object", "properties": {"label": {"type": "string"}}}

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from chat_server import Answer, Call, ChatServer, failure, says
 from evalscribe.llm.openai import OpenAIModel
 from evalscribe.llm.service import MAX_REFUSALS, RateLimitPause, RetryingModel, RetryPolicy
 from evalscribe.model.chat import CallFailed, Message, Reply, Request
-from loop_clock import LoopClock
-from waiting import until
+from support.chat_server import Answer, Call, ChatServer, failure, says
+from support.loop_clock import LoopClock
+from support.waiting import until
 
 PATIENCE = RetryPolicy(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total_s=6.0)
 LONG = "0.6"

@@ -9,9 +9,9 @@ from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.budget import Budget, BudgetedModel
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import BudgetExceeded, CallFailed, Message, Reply, Request, TransientFailure, Usage
-from messages_server import Answer, MessagesServer, failure, submit
+from support.messages_server import Answer, MessagesServer, failure, submit
 from support.scripted_model import ScriptedModel, text_reply
-from waiting import until
+from support.waiting import until
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
 QUICK = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=60)

@@ -6,7 +6,6 @@ import sys
 import pytest
 from pydantic import SecretStr
 
-from chat_server import Call, ChatServer, failure, says
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.llm.budget import Budget
 from evalscribe.llm.service import ModelService, RetryPolicy, parse_model_name
@@ -14,11 +13,12 @@ from evalscribe.model import rubric
 from evalscribe.model.chat import CallFailed, Message, Request
 from evalscribe.settings.access import PROVIDERS, Access
 from evalscribe.settings.config import Origin
-from loop_clock import LoopClock
-from messages_server import MessagesServer
-from messages_server import says as claude_says
-from scripted_server import Answer
-from waiting import until
+from support.chat_server import Call, ChatServer, failure, says
+from support.loop_clock import LoopClock
+from support.messages_server import MessagesServer
+from support.messages_server import says as claude_says
+from support.scripted_server import Answer
+from support.waiting import until
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=100)
 HERE = Origin(where="test", trust=3)

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import chat_server
-import messages_server
 from evalscribe.llm import attempt
 from evalscribe.llm.anthropic import StreamedMessage
 from evalscribe.llm.attempt import TextForwarder
@@ -19,10 +17,11 @@ from evalscribe.llm.budget import Budget, BudgetedModel, worst_case
 from evalscribe.llm.completion import StreamedCompletion, reply_of
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, TransientFailure, Usage
-from messages_server import event
-from scripted_server import Answer, Script, ScriptedServer
-from vendors import VENDORS, Vendor
-from waiting import PATIENCE_S
+from support import chat_server, messages_server
+from support.messages_server import event
+from support.provider_servers import VENDORS, Vendor
+from support.scripted_server import Answer, Script, ScriptedServer
+from support.waiting import PATIENCE_S
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=50)
 ANTHROPIC = next(vendor for vendor in VENDORS if vendor.name == "anthropic")

@@ -11,8 +11,8 @@ from evalscribe.model.protocols import QueryRows, Tables
 from evalscribe.store import query_process, tables
 from evalscribe.store.database import open_database
 from evalscribe.store.postgres_queries import PostgresTables
-from postgres_server import PostgresServer
-from queried_rows import ROWS
+from support.postgres_server import PostgresServer
+from support.query_rows import ROWS
 
 
 class Inside:

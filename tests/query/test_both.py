@@ -7,7 +7,7 @@ import pytest
 from evalscribe.collections.query import run_query
 from evalscribe.errors import UsageError
 from evalscribe.model.protocols import Tables
-from queried_rows import MINE
+from support.query_rows import MINE
 
 M = "metadata_json"
 

@@ -12,7 +12,7 @@ from evalscribe.model.protocols import Tables
 from evalscribe.query.statement import check_query
 from evalscribe.query.tables import tables
 from evalscribe.store.queries import SqliteTables
-from queried_rows import MINE, ROWS
+from support.query_rows import MINE, ROWS
 
 REFUSED = [
     "DELETE FROM runs",

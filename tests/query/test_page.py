@@ -10,7 +10,7 @@ from evalscribe.model.protocols import Tables
 from evalscribe.query.check import functions
 from evalscribe.query.tables import tables
 from evalscribe.store.tables import metadata
-from queried_rows import MINE
+from support.query_rows import MINE
 
 PAGE = Path(__file__).parents[2] / "agent" / "docs" / "sql.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.S)

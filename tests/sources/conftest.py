@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from convex_server import Deployment
+from support.convex_server import Deployment
 
 
 @pytest.fixture

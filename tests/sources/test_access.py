@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from convex_answers import (
+from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.sources.address import Links
+from evalscribe.sources.convex import UNKNOWN_RUN, ConvexRetryPolicy, open_convex
+from evalscribe.sources.convex_payload import PayloadSource
+from evalscribe.sources.npx import open_npx
+from support.convex_answers import (
     BAD_ADMIN_KEY,
     BAD_DEPLOY_KEY,
     BAD_HEADER,
@@ -23,14 +29,8 @@ from convex_answers import (
     READ_ONLY,
     by_npx,
 )
-from convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, success, summary
-from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
-from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.sources.address import Links
-from evalscribe.sources.convex import UNKNOWN_RUN, ConvexRetryPolicy, open_convex
-from evalscribe.sources.convex_payload import PayloadSource
-from evalscribe.sources.npx import open_npx
-from npx_program import Npx, Said, package
+from support.convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, success, summary
+from support.npx_program import Npx, NpxOutput, package
 
 QUICK = ConvexRetryPolicy(attempts=2, first_pause=0.01, longest_pause=0.1, connect=5, read=20, whole=30)
 FOREIGN_ID = "jh705pbcj6xg7g3mc7xg61js9mw0zzga"
@@ -67,12 +67,12 @@ async def first_evidence(source: PayloadSource) -> Evidence | UnreadableEvidence
         await source.close()
 
 
-def printed(value: object) -> Said:
-    return Said(out=json.dumps(value, indent=2) + "\n", err=NOTICES[1])
+def printed(value: object) -> NpxOutput:
+    return NpxOutput(out=json.dumps(value, indent=2) + "\n", err=NOTICES[1])
 
 
-def failing(reason: str) -> Said:
-    return Said(1, "", NOTICES[0] + reason + NOTICES[1])
+def failing(reason: str) -> NpxOutput:
+    return NpxOutput(1, "", NOTICES[0] + reason + NOTICES[1])
 
 
 CASES = [
@@ -99,7 +99,7 @@ async def test_a_failed_summary_reads_alike(
     answer: Answer, expected: type[EvalscribeError], advice: str, deployment: Deployment, npx: Npx, folder: Path
 ) -> None:
     deployment.answer = lambda path, args: answer
-    npx.answer({}, Said() if answer == success(None) else failing(by_npx(answer)))
+    npx.answer({}, NpxOutput() if answer == success(None) else failing(by_npx(answer)))
     http, by_tool = await error_of(over_http(deployment)), await error_of(open_npx(folder, RUN_ID, Links()))
     assert type(http) is type(by_tool) is expected
     assert advice in str(http)
@@ -193,11 +193,11 @@ async def test_errors_that_only_npx_reports(
 
 async def test_warnings_before_the_result_are_passed_over(npx: Npx, folder: Path) -> None:
     warning = "(node:77) Warning: something is deprecated\n[WARN] {not JSON}\nnpm warn old lockfile\n"
-    npx.answer({RUN_ID: Said(out=warning + json.dumps(summary(), indent=2)), EVAL_IDS[0]: printed(debug())})
+    npx.answer({RUN_ID: NpxOutput(out=warning + json.dumps(summary(), indent=2)), EVAL_IDS[0]: printed(debug())})
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
     assert isinstance(await source.evidence(run.failures[0]), Evidence)
-    npx.answer({}, Said(out=f"{warning}null\n"))
+    npx.answer({}, NpxOutput(out=f"{warning}null\n"))
     assert isinstance(await error_of(open_npx(folder, RUN_ID, Links())), NotFoundError)
 
 
@@ -318,7 +318,7 @@ async def test_a_deployment_that_withholds_reasons(
     folder: Path,
 ) -> None:
     deployment.answer = redacting(known)
-    npx.answer({UNKNOWN_RUN: Said()} if known else {}, failing(by_npx(WITHHELD)))
+    npx.answer({UNKNOWN_RUN: NpxOutput()} if known else {}, failing(by_npx(WITHHELD)))
     for source in (over_http(deployment, run_id), open_npx(folder, run_id, Links())):
         error = await error_of(source)
         assert type(error) is expected
@@ -371,7 +371,7 @@ async def test_every_captured_answer_of_the_tool_ends_with_its_code(npx: Npx, fo
         if case["stdout"] == "(the whole answer)":
             continue
         of_eval = "getEvalDebugInfo" in case["command"]
-        said = Said(case["exit"], case["stdout"], case["stderr"])
+        said = NpxOutput(case["exit"], case["stdout"], case["stderr"])
         npx.answer({RUN_ID: printed(summary())} if of_eval else {}, said)
         error = await error_of(open_npx(folder, RUN_ID, Links()))
         assert error.exit_code == next(code for words, code in codes.items() if case["case"].startswith(words))

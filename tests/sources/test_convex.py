@@ -11,13 +11,25 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from convex_server import EVAL_IDS, KEY, RUN_ID, Answer, Deployment, debug, failure, refusal, slowly, success, summary
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UnavailableError
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex import ConvexRetryPolicy, open_convex
 from evalscribe.sources.convex_payload import PayloadSource
-from waiting import PATIENCE_S
+from support.convex_server import (
+    EVAL_IDS,
+    KEY,
+    RUN_ID,
+    Answer,
+    Deployment,
+    debug,
+    failure,
+    refusal,
+    slowly,
+    success,
+    summary,
+)
+from support.waiting import PATIENCE_S
 
 QUICK = ConvexRetryPolicy(attempts=3, first_pause=0.01, longest_pause=0.1, connect=60, read=60, whole=60)
 NO_FUNCTION = "\nCould not find public function for 'debugQueries:getFailedEvalsForRun'.\n"

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from convex_server import KEY, Deployment, serving
 from evalscribe.errors import NotFoundError
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.run import Run
@@ -14,6 +13,7 @@ from evalscribe.sources.address import Links
 from evalscribe.sources.convex import open_convex
 from evalscribe.sources.convex_payload import PayloadSource
 from evalscribe.sources.snapshot import open_snapshot
+from support.convex_server import KEY, Deployment, serving
 
 STATES = ("all-passed", "answer-validation", "backend-unhealthy", "pending", "preflight", "rate-limit")
 FOLDERS = (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.sources.address import Links
 from evalscribe.sources.npx import open_npx
-from waiting import until
+from support.convex_server import EVAL_IDS, RUN_ID, debug, summary
+from support.waiting import until
 
 KEY = "prod:fabulous-panther-525|dGVzdGtleQ=="
 LOG = "import json, os, sys; open('calls', 'a').write(json.dumps([os.getcwd(), sys.argv[1:]]) + '\\n')\n"

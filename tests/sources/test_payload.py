@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError
 from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.json_data import clean_json, parse_json
@@ -13,6 +12,7 @@ from evalscribe.model.run import Eval
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import BINARY, decode_evidence, decode_run
 from evalscribe.sources.snapshot import open_snapshot
+from support.convex_server import EVAL_IDS, RUN_ID, debug, summary
 
 EVAL = Eval(id=EVAL_IDS[0], category="000-fundamentals", name="000-task")
 HEADER = "=== Eval: 000-fundamentals/000-task ==="

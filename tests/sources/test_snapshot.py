@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from convex_server import EVAL_IDS, RUN_ID, debug, summary
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.run import Eval
 from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import SnapshotWriter, open_snapshot
-from machine_speed import cpu_below
+from support.convex_server import EVAL_IDS, RUN_ID, debug, summary
+from support.machine_speed import cpu_below
 
 SECRET = "sk-ant-api03-" + "aB3dE6gH9j" * 5
 

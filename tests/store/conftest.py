@@ -6,7 +6,7 @@ import pytest
 
 from evalscribe.store import tables
 from evalscribe.store.analyses import AnalysisStore, open_store
-from postgres_server import PostgresServer
+from support.postgres_server import PostgresServer
 
 _KEPT = (
     "version_items",

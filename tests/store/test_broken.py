@@ -16,7 +16,7 @@ from evalscribe.model.run import Run
 from evalscribe.store import errors, sqlite
 from evalscribe.store.analyses import open_store
 from evalscribe.store.errors import ROOM, translate_errors
-from store.store_cases import LABEL, SIGHTING
+from support.example_analyses import LABEL, SIGHTING
 
 RUN = Run(id="r", provider="example", model="m")
 

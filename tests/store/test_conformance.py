@@ -9,8 +9,8 @@ from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.repository import FileChange, Patch, StoredReport
 from evalscribe.store.analyses import AnalysisStore, open_store
-from graph.lane_cases import MemoryStore
-from store.store_cases import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
+from support.analysis_graph import MemoryStore
+from support.example_analyses import ANOTHER, BUSY, EVAL, EVIDENCE, LABEL, PROPOSAL, REFUSED, RUN, SIGHTING, VERDICT
 
 
 @pytest.fixture(params=["file", "server", "memory"])

@@ -23,9 +23,9 @@ from evalscribe.store import tables
 from evalscribe.store.analyses import open_store
 from evalscribe.store.collections import open_collections
 from evalscribe.store.records import open_collection_records
-from quick_stores import QuickUpgrade
-from store.shelf_cases import FAILED, HERE, LABELS, RESULT, RUBRIC
-from store.store_cases import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
+from support.blank_stores import QuickUpgrade
+from support.example_analyses import EVAL, EVIDENCE, LABEL, PROPOSAL, RUN, SIGHTING, VERDICT
+from support.example_collections import FAILED, HERE, LABELS, RESULT, RUBRIC
 
 
 @pytest.fixture(autouse=True)

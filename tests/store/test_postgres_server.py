@@ -2,7 +2,7 @@
 
 import psycopg
 
-from postgres_server import PostgresServer
+from support.postgres_server import PostgresServer
 
 
 def test_each_test_has_a_database_of_its_own(postgres_server: PostgresServer, postgres_url: str) -> None:

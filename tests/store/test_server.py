@@ -19,8 +19,8 @@ from evalscribe.store import postgres, tables
 from evalscribe.store.analyses import open_store
 from evalscribe.store.database import open_database
 from evalscribe.store.postgres import DatabaseServer
-from postgres_server import OWNER, PASSWORD, PostgresServer
-from store.store_cases import VERDICT
+from support.example_analyses import VERDICT
+from support.postgres_server import OWNER, PASSWORD, PostgresServer
 
 RUN = Run(id="r", provider="example", model="m")
 

@@ -10,8 +10,8 @@ import pytest
 
 from evalscribe.model.repository import StoredReport
 from evalscribe.store.analyses import AnalysisStore, open_store
-from machine_speed import slowness
-from store.store_cases import EVIDENCE, RUN, VERDICT
+from support.example_analyses import EVIDENCE, RUN, VERDICT
+from support.machine_speed import slowness
 
 
 def test_everything_comes_back_to_another_process(store: AnalysisStore, place: Path | str) -> None:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from messages_server import Answer, MessagesServer, says
+from support.messages_server import Answer, MessagesServer, says
 
 KEY = "sk-ant-test-0000"
 RUBRIC = """\

@@ -5,29 +5,31 @@ from pathlib import Path
 
 import pytest
 
-from convex_server import Deployment
-from messages_server import MessagesServer
-from surfaces import made_runs
-from surfaces.command import Inside, Workspace
+from support import run_snapshots
+from support.command import InProcessCommand, Workspace
+from support.convex_server import Deployment
+from support.messages_server import MessagesServer
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Workspace:
     folder = tmp_path / "workspace"
     folder.mkdir()
-    return Workspace(folder, Inside(folder, monkeypatch, capsys))
+    return Workspace(folder, InProcessCommand(folder, monkeypatch, capsys))
 
 
 @pytest.fixture
-def inside(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def inside(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> InProcessCommand:
     """The same folder, its commands in this process."""
-    return Inside(workspace.folder, monkeypatch, capsys)
+    return InProcessCommand(workspace.folder, monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A snapshot of eight failures."""
-    return made_runs.write(tmp_path_factory.mktemp("made") / "run", 8)
+    return run_snapshots.write(tmp_path_factory.mktemp("made") / "run", 8)
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from convex_answers import BAD_ADMIN_KEY, READ_ONLY, by_npx
-from convex_server import EVAL_IDS, KEY, RUN_ID, Deployment, debug, success, summary
-from npx_program import Npx, Said, package
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.convex_answers import BAD_ADMIN_KEY, READ_ONLY, by_npx
+from support.convex_server import EVAL_IDS, KEY, RUN_ID, Deployment, debug, success, summary
+from support.npx_program import Npx, NpxOutput, package
 
 STALE = (
     "✖ Error fetching GET  http://127.0.0.1:3999/api/deployment/happy-animal-123/team_and_project 401 Unauthorized: "
@@ -37,7 +37,7 @@ def test_a_key_that_may_not_run_actions_over_http(workspace: Workspace, deployme
 
 
 def test_a_key_that_may_not_run_actions_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
-    npx.answer({RUN_ID: Said(out=json.dumps(summary()))}, Said(1, "", by_npx(READ_ONLY)))
+    npx.answer({RUN_ID: NpxOutput(out=json.dumps(summary()))}, NpxOutput(1, "", by_npx(READ_ONLY)))
     where = ("--via", "npx", "--convex-dir", folder)
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
     assert ended.err.count("You do not have permission") == 1
@@ -46,7 +46,7 @@ def test_a_key_that_may_not_run_actions_through_npx(workspace: Workspace, npx: N
 
 
 def test_a_stale_login(workspace: Workspace, npx: Npx, folder: Path) -> None:
-    npx.answer({}, Said(1, "", STALE))
+    npx.answer({}, NpxOutput(1, "", STALE))
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=77)
     assert "AccessTokenInvalid" in ended.err
     assert "run `npx convex login` there" in ended.err
@@ -54,7 +54,7 @@ def test_a_stale_login(workspace: Workspace, npx: Npx, folder: Path) -> None:
 
 def test_a_wrong_key_that_npx_is_handed(workspace: Workspace, npx: Npx, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
-    npx.answer({}, Said(1, "", by_npx(BAD_ADMIN_KEY)))
+    npx.answer({}, NpxOutput(1, "", by_npx(BAD_ADMIN_KEY)))
     where = ("--via", "npx", "--convex-dir", folder, "--key-file", tmp_path / "key")
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
     assert "BadAdminKey: The provided admin key was invalid" in ended.err
@@ -65,8 +65,8 @@ def test_a_wrong_key_that_npx_is_handed(workspace: Workspace, npx: Npx, folder: 
 
 
 def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
-    answers = {eval_id: Said(out=json.dumps(debug(eval_id))) for eval_id in EVAL_IDS}
-    npx.answer({RUN_ID: Said(out="npm warn old\n" + json.dumps(summary(), indent=2)), **answers})
+    answers = {eval_id: NpxOutput(out=json.dumps(debug(eval_id))) for eval_id in EVAL_IDS}
+    npx.answer({RUN_ID: NpxOutput(out="npm warn old\n" + json.dumps(summary(), indent=2)), **answers})
     workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder)
     assert RUN_ID in workspace.report.read_text()
 

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from surfaces import made_runs
-from surfaces.command import Workspace
+from support import run_snapshots
+from support.command import Workspace
 
 DATES = {
     "jn7922j1": "2026-02-06",
@@ -21,7 +21,7 @@ DATES = {
 
 def run_of(folder: Path, model: str, count: int = 3, experiment: str = "default", **counts: Any) -> Path:
     run = {"_id": f"run{model.ljust(20, 'x')}", "model": model, "experiment": experiment}
-    return made_runs.write(folder / model, count, run=run, **counts)
+    return run_snapshots.write(folder / model, count, run=run, **counts)
 
 
 def alike(workspace: Workspace, *arguments: str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_models_that_fail_alike_are_named_and_counted(workspace: Workspace, tmp_
         (3, 4, "example/m-three", "example/m-two")
     }
     assert "fails the same way for 3 of 4 models" in workspace.run("recurring", "--across-models").out
-    explained = workspace.run("explain", tmp_path / "m-one", made_runs.eval_path(0), "--judge", "rules").out
+    explained = workspace.run("explain", tmp_path / "m-one", run_snapshots.eval_path(0), "--judge", "rules").out
     assert "Models: fails the same way for 3 of 4 models, also example/m-three, example/m-two\n" in explained
 
 
@@ -183,7 +183,7 @@ def test_reports_whose_runs_are_not_stored_are_said_not_to_count(workspace: Work
 def test_an_action_of_one_model_is_followed_into_a_later_run_of_another(workspace: Workspace, tmp_path: Path) -> None:
     workspace.run("analyze", run_of(tmp_path, "m-one"), "--judge", "rules", "--quiet", "--date", "2026-01-01")
     report = workspace.report
-    evals = [made_runs.eval_path(n) for n in range(3)]
+    evals = [run_snapshots.eval_path(n) for n in range(3)]
     names = ", ".join(evals)
     done = f"- 2026-01-02: R1, downgrade the rule: `lint.toml` ({names}), commit `abc1234` on `evalscribe/R1-x`."
     report.write_text(report.read_text().replace("## Actions taken\nNone.", f"## Actions taken\n{done}"))

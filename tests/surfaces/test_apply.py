@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from at_terminal import AtTerminal
 from evalscribe import workspace as opened
 from evalscribe.cli.apply import ask_consent
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
 from evalscribe.reports.apply import PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
 from evalscribe.reports.markdown.page import parse
-from messages_server import Answer, Call, MessagesServer, failure, says, use
-from suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
-from surfaces.command import Ended, Workspace
+from support.command import CompletedCommand, Workspace
+from support.messages_server import Answer, Call, MessagesServer, failure, says, use
+from support.suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
+from support.terminal import TerminalCommand
 
 BRANCH = "evalscribe/R3-smp7q2ka"
 QUESTION = f"Apply this to a new branch {BRANCH}"
@@ -61,14 +61,14 @@ def access(server: MessagesServer) -> dict[str, str]:
 
 def apply(
     analyzed: Workspace, suite: SuiteRepository, server: MessagesServer, *more: str | Path, code: int = 0
-) -> Ended:
+) -> CompletedCommand:
     """R3, by a program: it is shown, and with `--yes` committed."""
     return analyzed.run("apply", "smp7q2ka", "R3", "--repo", suite.suite, *more, code=code, **access(server))
 
 
-def at_terminal(analyzed: Workspace, suite: SuiteRepository, server: MessagesServer, *more: str) -> AtTerminal:
+def at_terminal(analyzed: Workspace, suite: SuiteRepository, server: MessagesServer, *more: str) -> TerminalCommand:
     words = ("apply", "smp7q2ka", "R3", "--repo", str(suite.suite), *more)
-    return AtTerminal(analyzed.folder, *words, **access(server))
+    return TerminalCommand(analyzed.folder, *words, **access(server))
 
 
 def test_shown_to_a_program_agreed_to_committed_and_told(

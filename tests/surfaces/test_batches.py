@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 
-from batches_server import BatchesServer, Result, answer
 from evalscribe.llm.batch import BatchPacing
-from messages_server import VERDICT
-from surfaces.command import Inside, Workspace
+from support.batches_server import BatchesServer, Result, answer
+from support.command import InProcessCommand, Workspace
+from support.messages_server import VERDICT
 
 FAILURES = 10
 """Of the sample run, each a group of its own."""
 
 
 @pytest.fixture
-def analysing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def analysing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> InProcessCommand:
     monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=0.3, poll_s=0.05))
-    return Inside(workspace.folder, monkeypatch, capsys)
+    return InProcessCommand(workspace.folder, monkeypatch, capsys)
 
 
 RUBRIC = """\
@@ -45,13 +47,13 @@ def looks_first(_key: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"type": "succeeded", "message": {**answer(), "content": content, "stop_reason": "tool_use"}}
 
 
-def analyze(analysing: Inside, server: BatchesServer, *more: str, code: int = 0) -> str:
+def analyze(analysing: InProcessCommand, server: BatchesServer, *more: str, code: int = 0) -> str:
     reports = ("--reports", analysing.folder / "reports", "--judge", "anthropic/claude-opus-5-5")
     chosen = ("analyze", "sample", "--batch", "--budget", "20", *reports, *more)
     return analysing.run(*chosen, code=code, ANTHROPIC_API_KEY="sk-ant-test-0000", ANTHROPIC_BASE_URL=server.url).out
 
 
-def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: Inside) -> None:
+def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: InProcessCommand) -> None:
     with BatchesServer(looks_first) as server:
         first = analyze(analysing, server)
         assert [len(batch.requests) for batch in server.batches] == [FAILURES, FAILURES]
@@ -63,7 +65,7 @@ def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: Ins
     assert len(list(Path(analysing.folder).rglob("smp7q2ka_*.md"))) == 1
 
 
-def test_investigations_that_came_to_nothing_are_made_anew(analysing: Inside) -> None:
+def test_investigations_that_came_to_nothing_are_made_anew(analysing: InProcessCommand) -> None:
     with BatchesServer(says("no idea")) as server:
         assert "MODEL_FAULT" not in analyze(analysing, server, code=65)
         asked = len(server.batches)
@@ -74,7 +76,7 @@ def test_investigations_that_came_to_nothing_are_made_anew(analysing: Inside) ->
     assert f"judge {2 * FAILURES} calls" in healed
 
 
-def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: Inside) -> None:
+def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: InProcessCommand) -> None:
     with BatchesServer(says("no idea")) as server:
         analyze(analysing, server, "--cascade")
         asked = len(server.batches)
@@ -88,7 +90,7 @@ def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: Inside) ->
         assert server.singles == []
 
 
-def test_rollouts_that_came_to_nothing_are_asked_anew(analysing: Inside) -> None:
+def test_rollouts_that_came_to_nothing_are_asked_anew(analysing: InProcessCommand) -> None:
     rubrics = analysing.folder / "prompts" / "rubrics"
     rubrics.mkdir(parents=True)
     (analysing.folder / "evalscribe.toml").touch()
@@ -108,7 +110,7 @@ def test_rollouts_that_came_to_nothing_are_asked_anew(analysing: Inside) -> None
     assert "Spent: nothing" in known.out
 
 
-def test_a_plan_of_batches_costs_half(analysing: Inside) -> None:
+def test_a_plan_of_batches_costs_half(analysing: InProcessCommand) -> None:
     with BatchesServer() as server:
         costs = [
             float(re.findall(r"\$([\d.]+)", analysing.run(*command, **access(server)).out)[0])
@@ -117,7 +119,7 @@ def test_a_plan_of_batches_costs_half(analysing: Inside) -> None:
     assert costs[1] == pytest.approx(costs[0] / 2, abs=0.01)
 
 
-def test_rules_need_no_batch(analysing: Inside) -> None:
+def test_rules_need_no_batch(analysing: InProcessCommand) -> None:
     ended = analysing.run("analyze", "sample", "--judge", "rules", "--batch", code=64)
     assert "--batch asks a model" in ended.err
 

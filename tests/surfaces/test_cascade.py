@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from evalscribe.reports.markdown.page import parse
-from messages_server import Answer, Call, MessagesServer, says, submit
-from surfaces.command import Workspace, end, wait_until
+from support.command import Workspace, end
+from support.messages_server import Answer, Call, MessagesServer, says, submit
+from support.waiting import wait_until
 
 HAIKU, OPUS = "claude-haiku-5-5", "claude-opus-5-5"
 WITHOUT_RULES = "[cascade]\nrules = false\n"

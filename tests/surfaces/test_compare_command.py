@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from messages_server import Answer, Call, MessagesServer, failure, says
-from surfaces.command import Workspace, wait_until
-from waiting import PATIENCE_S
+from support.command import Workspace
+from support.messages_server import Answer, Call, MessagesServer, failure, says
+from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-ant-test-0000"
 

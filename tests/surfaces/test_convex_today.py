@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.command import Workspace
+from support.command import Workspace
 
 MISSING = {
     "001-single_column_index": "the model's output is no longer stored, nor is run.log",

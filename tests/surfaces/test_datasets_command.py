@@ -12,14 +12,14 @@ from evalscribe.model.dataset import Item
 from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.store.analyses import open_store
-from surfaces.command import Inside
-from surfaces.made_experiment import Made
+from support.command import InProcessCommand
+from support.stored_experiment import StoredExperiment
 
 LINES = '{"key": "a", "input": {"q": 1}, "expected_output": "x", "split": "dev"}\n{"input": "hi"}\n{"input": "hi"}\n'
 
 
 @pytest.fixture
-def tickets(inside: Inside) -> Inside:
+def tickets(inside: InProcessCommand) -> InProcessCommand:
     """A workspace with a dataset of three items, published."""
     (inside.folder / "items.jsonl").write_text(LINES)
     inside.run("datasets", "create", "--name", "tickets", "--description", "What people ask")
@@ -28,7 +28,7 @@ def tickets(inside: Inside) -> Inside:
     return inside
 
 
-def test_ids_are_alone_on_standard_output(inside: Inside) -> None:
+def test_ids_are_alone_on_standard_output(inside: InProcessCommand) -> None:
     made = inside.run("datasets", "create", "--name", "tickets")
     assert made.out.strip().startswith("ds-")
     assert made.out.count("\n") == 1
@@ -45,7 +45,7 @@ def test_ids_are_alone_on_standard_output(inside: Inside) -> None:
     assert (as_json["number"], as_json["description"]) == (1, "first")
 
 
-def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: Inside) -> None:
+def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "tickets")
     secret = "sk-ant-api03-" + "Ab1" * 30
     (inside.folder / "f.jsonl").write_text(f'{LINES}{{"inptu": 1}}\n{{"input": "{secret}"}}\n')
@@ -59,7 +59,7 @@ def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: Inside) ->
     assert "nothing was stored" in none.err
 
 
-def test_standard_input_and_what_is_packed(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_and_what_is_packed(inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     inside.run("datasets", "create", "--name", "tickets")
     for content in (LINES.encode(), gzip.compress(LINES.encode())):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -68,7 +68,7 @@ def test_standard_input_and_what_is_packed(inside: Inside, monkeypatch: pytest.M
     assert "1 item of stdin" in inside.run("datasets", "upload-csv", "tickets", "-", "--input-column", "q").out
 
 
-def test_a_table_by_its_columns(inside: Inside) -> None:
+def test_a_table_by_its_columns(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "tickets")
     (inside.folder / "t.tsv").write_text("q\twant\twhy\n1\t2\tx\n3\t\ty\n")
     wanted = ("datasets", "upload-csv", "tickets", "t.tsv", "--input-column", "q", "--delimiter", "tab")
@@ -84,11 +84,11 @@ def test_a_table_by_its_columns(inside: Inside) -> None:
     assert "--input-column" in inside.run("datasets", "upload-csv", "tickets", "t.tsv", code=64).err
 
 
-def _jsonl(inside: Inside, *command: str) -> list[str]:
+def _jsonl(inside: InProcessCommand, *command: str) -> list[str]:
     return inside.run("datasets", *command, "--format", "jsonl").out.splitlines()
 
 
-def test_lists_for_people_and_for_programs(tickets: Inside) -> None:
+def test_lists_for_people_and_for_programs(tickets: InProcessCommand) -> None:
     table = tickets.run("datasets", "list").out
     assert table.splitlines()[0].split() == ["id", "name", "draft", "versions", "latest", "created"]
     assert "tickets" in table
@@ -105,7 +105,7 @@ def test_lists_for_people_and_for_programs(tickets: Inside) -> None:
     assert "xml" in tickets.run("datasets", "list", "--format", "xml", code=64).err
 
 
-def test_duplicates_are_shown_and_taken_out(tickets: Inside) -> None:
+def test_duplicates_are_shown_and_taken_out(tickets: InProcessCommand) -> None:
     assert "1 item may go, 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
     (group,) = json.loads(tickets.run("datasets", "dedup", "preview", "tickets", "--format", "json").out)
     assert group["others"][0]["key"] == group["kept"]["key"] + "-2"
@@ -115,7 +115,7 @@ def test_duplicates_are_shown_and_taken_out(tickets: Inside) -> None:
     assert "-2" in tickets.run("datasets", "examples", "list", "tickets", "--version", "1").out
 
 
-def test_versions_are_compared_restored_and_exported(tickets: Inside) -> None:
+def test_versions_are_compared_restored_and_exported(tickets: InProcessCommand) -> None:
     tickets.run("datasets", "examples", "remove", "tickets", "a")
     tickets.run("datasets", "add-example", "tickets", "--input", "new", "--key", "b", "--cluster", "c")
     told = tickets.run("datasets", "versions", "compare", "tickets", "1", "draft").out
@@ -133,13 +133,13 @@ def test_versions_are_compared_restored_and_exported(tickets: Inside) -> None:
     assert tickets.run("datasets", "versions", "export", "tickets", "1", "--format", "csv").out.startswith("key,input,")
 
 
-def test_items_are_dealt_out(tickets: Inside) -> None:
+def test_items_are_dealt_out(tickets: InProcessCommand) -> None:
     done = tickets.run("datasets", "split", "tickets", "--train", "0.5", "--test", "0.5", "--seed", "3").out
     assert done.startswith("tickets: train ")
     assert "sum to 1" in tickets.run("datasets", "split", "tickets", "--train", "0.5", code=64).err
 
 
-def test_items_out_of_an_imported_run(inside: Inside) -> None:
+def test_items_out_of_an_imported_run(inside: InProcessCommand) -> None:
     inside.run("import", "sample")
     inside.run("datasets", "create", "--name", "room")
     assert "12 items of run room-desk-c1: 12 new" in inside.run("datasets", "add-run", "room", "room-desk-c1").out
@@ -164,11 +164,11 @@ def test_items_out_of_an_imported_run(inside: Inside) -> None:
     assert "run 'nowhere' not found" in inside.run("datasets", "add-run", "room", "nowhere", code=66).err
 
 
-def _payloads(inside: Inside) -> list[str]:
+def _payloads(inside: InProcessCommand) -> list[str]:
     return _jsonl(inside, "examples", "list", "room", "--include-payload")
 
 
-def test_items_out_of_an_analysed_run(inside: Inside) -> None:
+def test_items_out_of_an_analysed_run(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "room")
     evals = [Eval(id=f"e{n}", category="c", name=f"n{n}") for n in range(3)]
     documents = (Document(role="task", path="TASK.md", text="Do it"), Document(role="output", path="a.py", text="done"))
@@ -185,10 +185,10 @@ def test_items_out_of_an_analysed_run(inside: Inside) -> None:
     assert (item.key, item.input, item.expected_output) == ("c/n0", "Do it", None)
 
 
-def test_items_out_of_a_run_of_an_experiment(inside: Inside) -> None:
+def test_items_out_of_a_run_of_an_experiment(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "room")
     items = [Item(key=key, input=key.upper(), expected_output="want", split="dev") for key in ("a", "b")]
-    experiment = Made(inside.folder / ".evalscribe", items)
+    experiment = StoredExperiment(inside.folder / ".evalscribe", items)
     run = experiment.run({"a": "pf", "b": "f"}, outputs={"a": {"answer": 1}, "b": "wrong"})
     experiment.close()
     assert "2 new" in inside.run("datasets", "add-run", "room", run.id[:10]).out
@@ -200,7 +200,7 @@ def test_items_out_of_a_run_of_an_experiment(inside: Inside) -> None:
     assert Item.model_validate_json(_payloads(inside)[0]).expected_output == "want"
 
 
-def test_what_is_not_there(tickets: Inside) -> None:
+def test_what_is_not_there(tickets: InProcessCommand) -> None:
     assert "available: tickets" in tickets.run("datasets", "show", "nope", code=66).err
     assert "versions: 1 (dsv-" in tickets.run("datasets", "versions", "export", "tickets", "7", code=66).err
     assert "file nope.jsonl not found" in tickets.run("datasets", "upload", "tickets", "nope.jsonl", code=66).err

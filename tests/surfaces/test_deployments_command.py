@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from surfaces.command import Workspace
+from support.command import Workspace
 
 FUNCTION = "def support(input):\n    return {'output': 'hello ' + input['name'], 'model': 'vendor/one'}\n"
 KEY = "sk-ant-api03-" + "abcDEF123456" * 8

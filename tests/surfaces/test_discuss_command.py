@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import chat_server
-from at_terminal import AtTerminal
 from evalscribe.cli import run
-from messages_server import Answer, Call, MessagesServer, events, failure, says, submit, use
-from suite_repository import RELAXED, SELECT, SuiteRepository, patch
-from surfaces.command import CLOSING, Ended, Workspace, end
-from waiting import PATIENCE_S
+from support import chat_server
+from support.command import CLOSING, CompletedCommand, Workspace, end
+from support.messages_server import Answer, Call, MessagesServer, events, failure, says, submit, use
+from support.suite_repository import RELAXED, SELECT, SuiteRepository, patch
+from support.terminal import TerminalCommand
+from support.waiting import PATIENCE_S
 
 RUN = "smp7q2ka"
 QUESTION = "why is 4 not the model's fault?"
@@ -46,7 +46,7 @@ def analyzed(workspace: Workspace, sample_analysis: Path) -> Workspace:
     return workspace
 
 
-class Person(AtTerminal):
+class Person(TerminalCommand):
     """Somebody who reads what is new before they type."""
 
     read = 0
@@ -71,7 +71,7 @@ def access(server: MessagesServer) -> dict[str, str]:
     return {"ANTHROPIC_API_KEY": "sk-ant-of-nobody", "ANTHROPIC_BASE_URL": server.url}
 
 
-def discuss(analyzed: Workspace, server: MessagesServer, *more: str, code: int = 0) -> Ended:
+def discuss(analyzed: Workspace, server: MessagesServer, *more: str, code: int = 0) -> CompletedCommand:
     return analyzed.run(*ASKED, "--ask", QUESTION, *more, code=code, **access(server))
 
 

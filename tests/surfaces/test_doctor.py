@@ -2,9 +2,9 @@
 
 import pytest
 
-from convex_answers import BAD_ADMIN_KEY, BARE_KEY, FOREIGN, MALFORMED, NO_FUNCTION, READ_ONLY
-from convex_server import Answer, Deployment, failure, refusal, success
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.convex_answers import BAD_ADMIN_KEY, BARE_KEY, FOREIGN, MALFORMED, NO_FUNCTION, READ_ONLY
+from support.convex_server import Answer, Deployment, failure, refusal, success
 
 ACCESS = {"CONVEX_DEPLOY_KEY": "prod:panther-1|c2VjcmV0LWtleQ=="}
 

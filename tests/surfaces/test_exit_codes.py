@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from convex_server import Deployment
 from evalscribe.cli import run
-from surfaces import made_runs
-from surfaces.command import Ended, Workspace
+from support import run_snapshots
+from support.command import CompletedCommand, Workspace
+from support.convex_server import Deployment
 
 
-def said(ended: Ended, *words: str) -> None:
+def said(ended: CompletedCommand, *words: str) -> None:
     """The error is one or two lines on standard error that hold these words; nothing is on standard output."""
     lines = [line for line in ended.err.splitlines() if line.strip()]
     at = next(n for n, line in enumerate(lines) if line.startswith("evalscribe: "))
@@ -143,7 +143,7 @@ def test_no_key_is_77(workspace: Workspace, made: Path) -> None:
 
 
 def test_a_wrong_key_is_77(workspace: Workspace, deployment: Deployment) -> None:
-    from convex_server import refusal
+    from support.convex_server import refusal
 
     deployment.answer = lambda path, args: refusal(401, "BadDeployKey", "The provided deploy key was invalid")
     ended = workspace.run(
@@ -185,7 +185,7 @@ def test_a_full_disk_under_the_output_is_no_bug(workspace: Workspace) -> None:
 
 
 def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
-    folder = made_runs.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
+    folder = run_snapshots.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
     ended = workspace.apart.run("analyze", folder, "--judge", "rules")
     assert ended.out == "All 7 evals passed. Nothing was written.\n"
     assert workspace.reports == []
@@ -205,7 +205,7 @@ def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
 def test_no_failures_is_not_all_passed(
     run: dict[str, object], counts: dict[str, int], word: str, workspace: Workspace
 ) -> None:
-    folder = made_runs.write(workspace.folder / "run", 0, run=run, **{"passedCount": 7, "totalEvals": 7, **counts})
+    folder = run_snapshots.write(workspace.folder / "run", 0, run=run, **{"passedCount": 7, "totalEvals": 7, **counts})
     shown = workspace.run("analyze", folder, "--judge", "rules").out
     assert word in shown
     assert "evals passed. Nothing" not in shown
@@ -213,7 +213,7 @@ def test_no_failures_is_not_all_passed(
 
 
 def test_no_failures_as_json_is_the_same_document(workspace: Workspace) -> None:
-    folder = made_runs.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
+    folder = run_snapshots.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
     ended = workspace.run("analyze", folder, "--judge", "rules", "--json")
     document = json.loads(ended.out)
     assert document["run"]["passed"] == document["run"]["total"] == 7

@@ -6,24 +6,26 @@ from collections.abc import Iterator
 import pytest
 
 from evalscribe.model.score import Binding, ScorerSpec
-from surfaces.command import Inside
-from surfaces.made_experiment import BINDINGS, Made, items
+from support.command import InProcessCommand
+from support.stored_experiment import BINDINGS, StoredExperiment, make_items
 
 KEYS = [f"q{number:02}" for number in range(20)]
 
 
 @pytest.fixture
-def made(inside: Inside) -> Iterator[Made]:
-    found = Made(inside.folder / ".evalscribe", items(*KEYS))
+def made(inside: InProcessCommand) -> Iterator[StoredExperiment]:
+    found = StoredExperiment(inside.folder / ".evalscribe", make_items(*KEYS))
     yield found
     found.close()
 
 
-def compare(inside: Inside, *more: str, code: int = 0) -> str:
+def compare(inside: InProcessCommand, *more: str, code: int = 0) -> str:
     return inside.run("experiments", "runs", "compare", "base", "candidate", *more, code=code).out
 
 
-def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(inside: Inside, made: Made) -> None:
+def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     made.run("p" * 20, name="base")
     made.run("f" * 8 + "p" * 11 + "e", name="candidate", outputs={"q00": "no\nidea"})
     lines = compare(inside).splitlines()
@@ -42,7 +44,7 @@ def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(inside: In
     ]
 
 
-def test_reading_exits_0_and_a_claim_exits_2(inside: Inside, made: Made) -> None:
+def test_reading_exits_0_and_a_claim_exits_2(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("p" * 20, name="base")
     made.run("f" * 8 + "p" * 12, name="candidate")
     compare(inside)
@@ -50,7 +52,7 @@ def test_reading_exits_0_and_a_claim_exits_2(inside: Inside, made: Made) -> None
     inside.run("experiments", "runs", "compare", "candidate", "base", "--assert")
 
 
-def test_a_claim_about_too_little_exits_3(inside: Inside, made: Made) -> None:
+def test_a_claim_about_too_little_exits_3(inside: InProcessCommand, made: StoredExperiment) -> None:
     """Otherwise a candidate that breaks would pass."""
     made.run("p" * 20, name="base")
     made.run("p" * 15 + "e" * 5, name="candidate")
@@ -59,7 +61,7 @@ def test_a_claim_about_too_little_exits_3(inside: Inside, made: Made) -> None:
     compare(inside, "--assert", code=3)
 
 
-def test_other_scorers_are_refused_with_the_reason(inside: Inside, made: Made) -> None:
+def test_other_scorers_are_refused_with_the_reason(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("p" * 20, name="base")
     strict = Binding(spec=ScorerSpec(name="exact_match", scorer="exact_match", config={"case_sensitive": False}))
     made.run("f" * 20, name="candidate", bindings=(strict, BINDINGS[1]))
@@ -71,7 +73,7 @@ def test_other_scorers_are_refused_with_the_reason(inside: Inside, made: Made) -
     assert "They share no required scorer." in compare(inside, "--allow-mismatch", code=65)
 
 
-def test_repetitions_tell_flaky_items_and_k_tries(inside: Inside, made: Made) -> None:
+def test_repetitions_tell_flaky_items_and_k_tries(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run(dict.fromkeys(KEYS, "ppp"), name="base")
     made.run(dict.fromkeys(KEYS, "ppp") | {"q03": "pfp"}, name="candidate")
     lines = compare(inside).splitlines()
@@ -81,7 +83,7 @@ def test_repetitions_tell_flaky_items_and_k_tries(inside: Inside, made: Made) ->
     assert "A/A: flip rate 1.7 % is this experiment's noise floor." in lines
 
 
-def test_what_cannot_be_compared_yet_or_at_all_is_said(inside: Inside, made: Made) -> None:
+def test_what_cannot_be_compared_yet_or_at_all_is_said(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("p" * 20, name="base")
     made.run("p", name="candidate", state="running")
     assert (

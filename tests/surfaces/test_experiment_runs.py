@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.command import Workspace, wait_until
+from support.command import Workspace
+from support.waiting import wait_until
 
 COMPONENT = """\
 import os

@@ -2,7 +2,7 @@
 
 import json
 
-from surfaces.command import Workspace
+from support.command import Workspace
 
 COMPONENT = """\
 def agent(question):

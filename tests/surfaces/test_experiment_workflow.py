@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from surfaces.command import Workspace
+from support.command import Workspace
 
 PAGE = (Path(__file__).parents[2] / "agent/docs/ci.md").read_text("utf-8")
 SOURCE = PAGE.partition("`.github/workflows/experiment.yml`:\n\n```yaml\n")[2].partition("```\n")[0]

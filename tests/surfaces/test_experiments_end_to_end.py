@@ -14,8 +14,8 @@ import yaml
 
 from evalscribe.sample import tickets_file
 from evalscribe.sample.support_agent import ORDERS
-from messages_server import Answer, Call, MessagesServer, says
-from surfaces.command import CLOSING, Ended, Workspace
+from support.command import CLOSING, CompletedCommand, Workspace
+from support.messages_server import Answer, Call, MessagesServer, says
 
 AGENT = "support_agent=python:evalscribe.sample.support_agent"
 SLOW = """\
@@ -59,7 +59,7 @@ class Typed:
     model: MessagesServer
     printed: dict[str, str] = field(default_factory=dict)
 
-    def run(self, line: str, name: str | None = None, code: int = 0) -> Ended:
+    def run(self, line: str, name: str | None = None, code: int = 0) -> CompletedCommand:
         """`name`: under which the id that it prints is kept."""
         words = [self.filled(word) for word in shlex.split(line)]
         assert words[0] == "evalscribe"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from surfaces.command import Workspace
+from support.command import Workspace
 
 PAGE = (Path(__file__).parents[2] / "agent/docs/experiments.md").read_text("utf-8")
 EXIT_CODE = re.compile(r"# exit code (\d+)")

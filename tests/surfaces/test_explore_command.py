@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from chat_server import Answer as ChatAnswer
-from chat_server import Call as ChatCall
-from chat_server import ChatServer
-from chat_server import says as chat
 from evalscribe.model.exploration import Exploration
-from messages_server import Answer, Call, MessagesServer, failure, says
-from surfaces.command import Workspace, wait_until
-from waiting import PATIENCE_S
+from support.chat_server import Answer as ChatAnswer
+from support.chat_server import Call as ChatCall
+from support.chat_server import ChatServer
+from support.chat_server import says as chat
+from support.command import Workspace
+from support.messages_server import Answer, Call, MessagesServer, failure, says
+from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-ant-test-0000"
 QUESTION = "What do the failures have in common?"

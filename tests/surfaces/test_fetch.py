@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from convex_server import Answer, Deployment, success
-from surfaces import made_runs
-from surfaces.command import Workspace, end, wait_until
-from waiting import PATIENCE_S
+from support import run_snapshots
+from support.command import Workspace, end
+from support.convex_server import Answer, Deployment, success
+from support.waiting import PATIENCE_S, wait_until
 
 DEPLOY_KEY = "prod:fabulous-panther-525|" + "eyJ2MiI6ImRlcGxveSJ9" * 2
 ANTHROPIC_KEY = "sk-ant-api03-" + "Zq9XwV8uT7sR6pQ5" * 6 + "-AA"
-PAGE = f"https://evals.example/experiment/default/run/{made_runs.RUN_ID}"
+PAGE = f"https://evals.example/experiment/default/run/{run_snapshots.RUN_ID}"
 COUNT = 6
 
 
@@ -25,9 +25,9 @@ def served(deployment: Deployment) -> Deployment:
 
     def answer(path: str, args: dict[str, Any]) -> Answer:
         if path == "/api/query":
-            return success(made_runs.summary(COUNT))
-        n = next(n for n in range(COUNT) if made_runs.eval_id(n) == args["evalId"])
-        payload = made_runs.payload(n)
+            return success(run_snapshots.summary(COUNT))
+        n = next(n for n in range(COUNT) if run_snapshots.eval_id(n) == args["evalId"])
+        payload = run_snapshots.payload(n)
         payload["outputFiles"]["convex/client.ts"] = f'const client = new Client("{ANTHROPIC_KEY}");\n'
         payload["outputFiles"]["run.log"] += f"[deploy] ANTHROPIC_API_KEY={ANTHROPIC_KEY}\n"
         payload["evalSourceFiles"][f"answer/{ANTHROPIC_KEY}.ts"] = f"// {ANTHROPIC_KEY}\n"
@@ -47,7 +47,7 @@ def test_a_snapshot_gives_the_same_findings(workspace: Workspace, served: Deploy
     where = ("--deployment", served.url)
     direct = workspace.run("analyze", PAGE, "--judge", "rules", "--json", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY).out
     fetched = workspace.run("fetch", PAGE, "-o", "kept/run", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
-    assert fetched.out == f"{COUNT} failed evals of run {made_runs.RUN_ID} are in kept/run\n"
+    assert fetched.out == f"{COUNT} failed evals of run {run_snapshots.RUN_ID} are in kept/run\n"
     served.close()
     offline = workspace.run("analyze", "kept/run", "--judge", "rules", "--json", "--reports", "other/reports").out
     assert findings(direct) == findings(offline)
@@ -62,7 +62,7 @@ def test_no_key_is_in_any_byte(workspace: Workspace, served: Deployment) -> None
         workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY),
         workspace.run("analyze", "kept", "--judge", "rules"),
         workspace.run("analyze", PAGE, "--judge", "rules", "--fresh", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY),
-        workspace.run("explain", "kept", made_runs.eval_path(1), "--judge", "rules"),
+        workspace.run("explain", "kept", run_snapshots.eval_path(1), "--judge", "rules"),
         workspace.run("doctor", *where, code=69, CONVEX_DEPLOY_KEY=DEPLOY_KEY, ANTHROPIC_API_KEY=ANTHROPIC_KEY,
                       ANTHROPIC_BASE_URL="http://127.0.0.1:9"),
     ]  # fmt: skip
@@ -76,7 +76,7 @@ def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deplo
     usual, over = served.answer, threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:
-        if path == "/api/action" and args["evalId"] == made_runs.eval_id(COUNT - 1):
+        if path == "/api/action" and args["evalId"] == run_snapshots.eval_id(COUNT - 1):
             over.wait(PATIENCE_S)
         return usual(path, args)
 
@@ -86,7 +86,7 @@ def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deplo
     )
     wait_until(lambda: (workspace.folder / ".evalscribe" / "store.db").exists(), "a store")
     wait_until(lambda: len(served.requests) > COUNT - 1, "all evals asked for")
-    wait_until(lambda: workspace.holding(made_runs.RUN_ID), "something is kept")
+    wait_until(lambda: workspace.holding(run_snapshots.RUN_ID), "something is kept")
     ended, _ = end(process, signal.SIGKILL)
     assert ended.code == -signal.SIGKILL
     over.set()
@@ -98,19 +98,19 @@ def test_one_eval_of_many_that_cannot_be_had_is_one_line(workspace: Workspace, s
     usual = served.answer
 
     def without_one(path: str, args: dict[str, Any]) -> Answer:
-        gone = path == "/api/action" and args["evalId"] == made_runs.eval_id(2)
+        gone = path == "/api/action" and args["evalId"] == run_snapshots.eval_id(2)
         return success({"error": "Eval not found"}) if gone else usual(path, args)
 
     served.answer = without_one
     where = ("--deployment", served.url)
     fetched = workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
-    assert f"{made_runs.eval_path(2)}: " in fetched.err
+    assert f"{run_snapshots.eval_path(2)}: " in fetched.err
     document = workspace.run("analyze", "kept", "--judge", "rules", "--json").out
-    assert [f["eval"] for f in findings(document) if f["unclassified"]] == [made_runs.eval_path(2)]
+    assert [f["eval"] for f in findings(document) if f["unclassified"]] == [run_snapshots.eval_path(2)]
 
 
 def test_a_folder_of_another_run_is_not_overwritten(workspace: Workspace, served: Deployment) -> None:
-    made_runs.write(workspace.folder / "kept", 1, run={"_id": "jn7another"})
+    run_snapshots.write(workspace.folder / "kept", 1, run={"_id": "jn7another"})
     before = {path: path.read_bytes() for path in (workspace.folder / "kept").rglob("*.json")}
     ended = workspace.run(
         "fetch", PAGE, "-o", "kept", "--deployment", served.url, code=64, CONVEX_DEPLOY_KEY=DEPLOY_KEY
@@ -133,7 +133,7 @@ def test_a_fetch_cut_short_is_no_snapshot_and_goes_on(workspace: Workspace, serv
     usual, over = served.answer, threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:
-        if path == "/api/action" and args["evalId"] == made_runs.eval_id(0):
+        if path == "/api/action" and args["evalId"] == run_snapshots.eval_id(0):
             over.wait(PATIENCE_S)
         return usual(path, args)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from convex_server import Deployment
-from messages_server import MessagesServer
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.convex_server import Deployment
+from support.messages_server import MessagesServer
 
 KEY = "sk-ant-test-0000"
 

@@ -13,9 +13,9 @@ from evalscribe.experiments.control import launch_run, plan_run
 from evalscribe.experiments.lookup import experiment_named
 from evalscribe.experiments.worker import work_on_run
 from evalscribe.model.evidence import EvidenceSnapshot
-from library.git_case import Clone, alone
-from surfaces import made_runs
-from surfaces.command import Ended, Inside, Workspace
+from support import run_snapshots
+from support.command import CompletedCommand, InProcessCommand, Workspace
+from support.report_clones import Clone, repository_without_remote
 
 FAILURES = 6
 SCORER = {
@@ -39,7 +39,7 @@ class Reviewed(Workspace):
         clone.git("add", "reports")
         return clone.commit_staged(who)
 
-    def take(self, *more: str, code: int = 0) -> Ended:
+    def take(self, *more: str, code: int = 0) -> CompletedCommand:
         return self.run("datasets", "from-reviews", "reviewed", *more, code=code)
 
     def items(self, version: str = "latest") -> dict[str, dict[str, Any]]:
@@ -50,10 +50,10 @@ class Reviewed(Workspace):
 @pytest.fixture(scope="module")
 def analyzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository to be copied: its report is merged, and nobody has said anything yet."""
-    folder = alone(tmp_path_factory.mktemp("analyzed")).folder
+    folder = repository_without_remote(tmp_path_factory.mktemp("analyzed")).folder
     (folder / ".gitignore").write_text(".evalscribe\n")
     (folder / "evalscribe.toml").touch()
-    run = made_runs.write(folder.parent / "run", FAILURES)
+    run = run_snapshots.write(folder.parent / "run", FAILURES)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         from evalscribe.cli import run as command
@@ -68,7 +68,7 @@ def reviewed(
 ) -> Reviewed:
     folder = tmp_path / "work"
     shutil.copytree(analyzed, folder)
-    return Reviewed(folder, Inside(folder, monkeypatch, capsys))
+    return Reviewed(folder, InProcessCommand(folder, monkeypatch, capsys))
 
 
 def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
@@ -86,11 +86,15 @@ def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
     gap = next(one for one in items.values() if one["expected_output"]["classification"] == "KNOWN_GAP")
     assert gap["expected_output"] == {"classification": "KNOWN_GAP", "cause_kind": "harness"}
     path = gap["source"]["eval"]
-    assert (gap["cluster"], gap["key"]) == (path, f"{made_runs.RUN_ID}/{path}")
+    assert (gap["cluster"], gap["key"]) == (path, f"{run_snapshots.RUN_ID}/{path}")
     assert (gap["source"]["reviewer"], gap["source"]["commit"]) == ("Ada", commit)
     assert gap["source"]["report"].endswith(f"{reviewed.report.name}")
     frozen = EvidenceSnapshot.read(gap["input"])
-    assert (frozen.provider, frozen.model, frozen.evidence.eval.path) == (made_runs.PROVIDER, made_runs.MODEL, path)
+    assert (frozen.provider, frozen.model, frozen.evidence.eval.path) == (
+        run_snapshots.PROVIDER,
+        run_snapshots.MODEL,
+        path,
+    )
     assert {document.role for document in frozen.evidence.documents} >= {"task", "output", "expected", "grader"}
     assert frozen.written == gap["input"]
     reviewed.run("analyze", analyzed.parent / "run", "--judge", "rules", "--quiet")
@@ -143,10 +147,10 @@ def test_labels_whose_evidence_is_not_at_hand_are_counted_with_what_to_do(review
     reviewed.merge()
     shutil.rmtree(reviewed.folder / ".evalscribe")
     taken = reviewed.take("--publish", "--format", "json", code=66)
-    assert f"1 labelled failure whose evidence is not in the store, of 1 run: {made_runs.RUN_ID}" in taken.err
+    assert f"1 labelled failure whose evidence is not in the store, of 1 run: {run_snapshots.RUN_ID}" in taken.err
     assert "`evalscribe import FILE`" in taken.err
     found = json.loads(taken.out)
-    assert (found["missing"], found["version"]) == ({made_runs.RUN_ID: 1}, None)
+    assert (found["missing"], found["version"]) == ({run_snapshots.RUN_ID: 1}, None)
 
 
 def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(

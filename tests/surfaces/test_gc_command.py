@@ -6,20 +6,20 @@ import pytest
 
 from evalscribe.model.run import Eval, Run
 from evalscribe.sources.export import render_line
-from store.archive_cases import record
-from surfaces.command import Inside
+from support.command import InProcessCommand
+from support.example_records import make_record
 
 
 @pytest.fixture
-def filled(inside: Inside) -> Inside:
+def filled(inside: InProcessCommand) -> InProcessCommand:
     run = Run(id="r1", provider="example", model="m", failures=(Eval(id="e", category="", name="e"),))
-    lines = [render_line(run), *(render_line(record(n, "failed")) for n in range(3))]
+    lines = [render_line(run), *(render_line(make_record(n, "failed")) for n in range(3))]
     (inside.folder / "runs.jsonl").write_text("\n".join(lines))
     inside.run("import", "runs.jsonl")
     return inside
 
 
-def test_what_no_collection_has(filled: Inside) -> None:
+def test_what_no_collection_has(filled: InProcessCommand) -> None:
     assert filled.run("gc").out == "There is nothing to forget.\n"
     filled.run("collections", "remove", "r1")
     would = filled.run("gc", "--dry-run").out
@@ -37,7 +37,7 @@ def test_what_no_collection_has(filled: Inside) -> None:
     assert filled.run("import", "runs.jsonl").out
 
 
-def test_what_was_analysed_stays(filled: Inside) -> None:
+def test_what_was_analysed_stays(filled: InProcessCommand) -> None:
     filled.run("analyze", "r1", "--judge", "rules")
     filled.run("collections", "remove", "r1")
     assert filled.run("gc").out == "There is nothing to forget.\n"

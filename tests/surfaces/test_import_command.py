@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from surfaces.command import Inside, Workspace, end, wait_until
+from support.command import InProcessCommand, Workspace, end
+from support.waiting import wait_until
 
 UNSAID = "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again).\n"
 
@@ -30,12 +31,12 @@ def file(workspace: Workspace) -> Path:
     return path
 
 
-def collections(inside: Inside) -> list[dict[str, Any]]:
+def collections(inside: InProcessCommand) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(inside.run("collections", "list", "--json").out)["collections"]
     return found
 
 
-def test_a_file_becomes_a_collection(inside: Inside, file: Path) -> None:
+def test_a_file_becomes_a_collection(inside: InProcessCommand, file: Path) -> None:
     first = inside.run("import", file.name)
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert first.err == f"Reading {file.name}\n"
@@ -58,7 +59,7 @@ def test_a_file_becomes_a_collection(inside: Inside, file: Path) -> None:
     )
 
 
-def test_where_it_goes(inside: Inside, file: Path) -> None:
+def test_where_it_goes(inside: InProcessCommand, file: Path) -> None:
     inside.run("import", file.name, "--collection", "checkpoints", "--collection-id", "c-1")
     inside.run("import", file.name, "--collection-id", "c-1")
     inside.run("import", file.name, "--collection", "checkpoints")
@@ -80,7 +81,7 @@ def test_where_it_goes(inside: Inside, file: Path) -> None:
     assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err
 
 
-def test_an_empty_collection_is_deleted(inside: Inside, file: Path) -> None:
+def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) -> None:
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
     said = inside.run("collections", "delete", "first", code=64).err
@@ -92,7 +93,7 @@ def test_an_empty_collection_is_deleted(inside: Inside, file: Path) -> None:
     assert inside.run("collections", "show").out.startswith("second\n")
 
 
-def test_a_dry_run_stores_nothing(inside: Inside, file: Path) -> None:
+def test_a_dry_run_stores_nothing(inside: InProcessCommand, file: Path) -> None:
     said = inside.run("import", file.name, "--dry-run").out
     assert not (inside.folder / ".evalscribe").exists()
     assert "  would come in: 2 failed, 2 passed\n" in said
@@ -100,7 +101,7 @@ def test_a_dry_run_stores_nothing(inside: Inside, file: Path) -> None:
     assert inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` makes one.\n"
 
 
-def test_a_folder(inside: Inside, file: Path, made: Path) -> None:
+def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
     folder = inside.folder / "runs"
     (folder / "deep").mkdir(parents=True)
     os.rename(file, folder / "deep" / "a.json")
@@ -116,7 +117,7 @@ def test_a_folder(inside: Inside, file: Path, made: Path) -> None:
     assert "Passed over: runs/notes.md contains no runs. Supported formats: tau-bench" in text
 
 
-def test_what_was_named_and_holds_nothing_ends_it(inside: Inside, file: Path) -> None:
+def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file: Path) -> None:
     (inside.folder / "notes.md").write_text("# notes")
     ended = inside.run("import", file.name, "notes.md", code=65)
     assert ended.err.startswith("evalscribe: notes.md contains no runs. Supported formats: tau-bench trajectories")
@@ -127,7 +128,7 @@ def test_what_was_named_and_holds_nothing_ends_it(inside: Inside, file: Path) ->
     assert "no file there contains runs" in inside.run("import", "only", code=65).err
 
 
-def test_what_stands_before_an_error_is_kept(inside: Inside) -> None:
+def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     (inside.folder / "torn.json").write_text(json.dumps(trials(4))[:-30])
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
@@ -138,7 +139,7 @@ def test_what_stands_before_an_error_is_kept(inside: Inside) -> None:
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
 
 
-def test_an_export_is_imported_again(inside: Inside, file: Path) -> None:
+def test_an_export_is_imported_again(inside: InProcessCommand, file: Path) -> None:
     inside.run("import", file.name)
     printed = inside.run("export").out
     assert inside.run("export", "-o", "copy.jsonl.gz").out == "5 lines of airline run are in copy.jsonl.gz\n"
@@ -149,7 +150,7 @@ def test_an_export_is_imported_again(inside: Inside, file: Path) -> None:
     assert "cannot write no/where" in inside.run("export", "--collection", "copy", "-o", "no/where", code=65).err
 
 
-def test_an_import_that_is_stopped_goes_on(workspace: Workspace, inside: Inside) -> None:
+def test_an_import_that_is_stopped_goes_on(workspace: Workspace, inside: InProcessCommand) -> None:
     path = workspace.folder / "long.json"
     path.write_text(json.dumps(trials(4000, note="x" * 300)))
     process = workspace.apart.start("import", path.name)

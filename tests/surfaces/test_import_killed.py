@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.collections.importing import MOST_RECORDS
-from surfaces.command import Inside
+from support.command import InProcessCommand
 
 EVALS = MOST_RECORDS + 20
 RUN = {"id": "part-1", "provider": "example", "model": "m", "experiment": "desk"}
@@ -46,7 +46,7 @@ def write(path: Path, run: dict[str, str], evals: int = EVALS) -> None:
 
 
 @pytest.fixture
-def killed(inside: Inside) -> Inside:
+def killed(inside: InProcessCommand) -> InProcessCommand:
     """A workspace whose import was killed after the first of two batches."""
     write(inside.folder / "part.jsonl", RUN)
     command = [sys.executable, "-c", IMPORTS]
@@ -57,7 +57,7 @@ def killed(inside: Inside) -> Inside:
     return inside
 
 
-def status(inside: Inside) -> tuple[str, int]:
+def status(inside: InProcessCommand) -> tuple[str, int]:
     query = (
         "SELECT r.status, count(*) FROM runs r JOIN agent_runs a ON a.run_id = r.id WHERE r.id = 'part-1' GROUP BY 1"
     )
@@ -65,7 +65,7 @@ def status(inside: Inside) -> tuple[str, int]:
     return row[0], row[1]
 
 
-def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: Inside) -> None:
+def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: InProcessCommand) -> None:
     assert status(killed) == ("importing", MOST_RECORDS)
     assert "INCOMPLETE: its import has not ended" in killed.run("collections", "show", "desk").out
     page = killed.run("analyze", "part-1", "--judge", "rules").out
@@ -83,7 +83,7 @@ def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: In
     assert "Only a part" not in page
 
 
-def test_a_torn_file_leaves_its_run_marked(inside: Inside) -> None:
+def test_a_torn_file_leaves_its_run_marked(inside: InProcessCommand) -> None:
     write(inside.folder / "part.jsonl", RUN)
     packed = gzip.compress((inside.folder / "part.jsonl").read_bytes())
     (inside.folder / "part.jsonl").write_bytes(packed[:-60])
@@ -94,7 +94,7 @@ def test_a_torn_file_leaves_its_run_marked(inside: Inside) -> None:
     assert status(inside) == ("completed", EVALS)
 
 
-def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: Inside) -> None:
+def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: InProcessCommand) -> None:
     run = {**RUN, "status": "importing"}
     passed = {"eval": {"id": "e0", "category": "c", "name": "n", "status": "passed"}}
     (inside.folder / "part.jsonl").write_text(f"{json.dumps({'run': run})}\n{json.dumps(passed)}\n")
@@ -102,7 +102,7 @@ def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: Inside) -> 
     assert "Only a part of the run was imported" in inside.run("analyze", "part-1", "--judge", "rules").out
 
 
-def test_a_whole_import_is_not_marked(inside: Inside) -> None:
+def test_a_whole_import_is_not_marked(inside: InProcessCommand) -> None:
     write(inside.folder / "part.jsonl", RUN)
     inside.run("import", "part.jsonl", "--collection", "desk")
     assert status(inside) == ("completed", EVALS)

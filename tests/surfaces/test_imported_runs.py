@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.sample import checkpoints_file
-from surfaces.command import Workspace
+from support.command import Workspace
 
 
 def of_one_run(folder: Path) -> Path:

@@ -18,8 +18,8 @@ from evalscribe import __version__
 from evalscribe.prompts.templates import Prompts, shipped_folder
 from evalscribe.settings import DEFAULT_BUDGET, DEFAULT_CONCURRENCY, DEFAULT_ENGINE, access
 from evalscribe.settings.config import CascadeTable, ConfigFile
-from messages_server import MessagesServer, says
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.messages_server import MessagesServer, says
 
 ROOT = Path(__file__).parents[2]
 EVERY = ("--claude", "--cursor", "--vscode")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from messages_server import Answer, Call, MessagesServer, says
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.messages_server import Answer, Call, MessagesServer, says
 
 KEY = "sk-ant-test-0000"
 TOML = """

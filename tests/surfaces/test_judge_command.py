@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from batches_server import BatchesServer, answer
 from evalscribe.llm.batch import BatchPacing
-from messages_server import Answer, Call, MessagesServer, failure
+from support import run_snapshots
+from support.batches_server import BatchesServer, answer
+from support.command import InProcessCommand, Workspace, end
+from support.messages_server import Answer, Call, MessagesServer, failure
 from support.rubric_runs import KEY, POLITE, RUBRIC, access, run, says_json
-from surfaces import made_runs
-from surfaces.command import Inside, Workspace, end, wait_until
+from support.waiting import wait_until
 
 
 @pytest.fixture
@@ -32,11 +33,11 @@ def folder(workspace: Workspace) -> Path:
 
 
 @pytest.fixture
-def judging(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
-    return Inside(folder, monkeypatch, capsys)
+def judging(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcessCommand:
+    return InProcessCommand(folder, monkeypatch, capsys)
 
 
-def test_a_file_of_agent_runs_is_judged_and_each_result_printed(judging: Inside) -> None:
+def test_a_file_of_agent_runs_is_judged_and_each_result_printed(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "runs.jsonl", "one.json", **access(server))
         assert len(server.calls) == 9
@@ -47,7 +48,7 @@ def test_a_file_of_agent_runs_is_judged_and_each_result_printed(judging: Inside)
     assert "anthropic/claude-opus-5-5 with polite@1 for 9 subjects: about" in ended.err
 
 
-def test_what_is_known_is_not_asked_again_unless_fresh(judging: Inside) -> None:
+def test_what_is_known_is_not_asked_again_unless_fresh(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         judging.run("judge", "polite", "one.json", **access(server))
         again = judging.run("judge", "polite", "one.json", **access(server))
@@ -58,7 +59,7 @@ def test_what_is_known_is_not_asked_again_unless_fresh(judging: Inside) -> None:
         assert len(server.calls) == 2
 
 
-def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: Inside) -> None:
+def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: InProcessCommand) -> None:
     with MessagesServer([says_json(POLITE), failure(400, "invalid_request_error")]) as server:
         judging.run("judge", "polite", "one.json", **access(server))
         again = judging.run("judge", "polite", "one.json", "--fresh", code=65, **access(server))
@@ -66,14 +67,14 @@ def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: Inside)
     assert "(known)" not in again.err
 
 
-def test_another_model_is_another_question(judging: Inside) -> None:
+def test_another_model_is_another_question(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         judging.run("judge", "polite", "one.json", **access(server))
         judging.run("judge", "polite", "one.json", "--judge", "anthropic/claude-haiku-5-5", **access(server))
         assert [call.body["model"] for call in server.calls] == ["claude-opus-5-5", "claude-haiku-5-5"]
 
 
-def test_json_is_one_array_with_resolved_citations(judging: Inside) -> None:
+def test_json_is_one_array_with_resolved_citations(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "one.json", "--json", **access(server))
     (result,) = json.loads(ended.out)
@@ -84,7 +85,7 @@ def test_json_is_one_array_with_resolved_citations(judging: Inside) -> None:
     assert "1 result, 0 could not be judged" in ended.err
 
 
-def test_an_invented_quotation_is_visible(judging: Inside) -> None:
+def test_an_invented_quotation_is_visible(judging: InProcessCommand) -> None:
     invented = {"label": "rude", "because": "It swears [T0B1:<RANGE>damned be you</RANGE>]."}
     with MessagesServer(says_json(invented)) as server:
         ended = judging.run("judge", "polite", "one.json", **access(server))
@@ -92,7 +93,7 @@ def test_an_invented_quotation_is_visible(judging: Inside) -> None:
     assert "1 unverified" in ended.out
 
 
-def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: Inside) -> None:
+def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: InProcessCommand) -> None:
     def script(call: Call) -> Answer:
         bad = "run-3" in json.dumps(call.body["messages"])
         return failure(400, "invalid_request_error", "no") if bad else says_json(POLITE)
@@ -103,14 +104,14 @@ def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: Inside) -
     assert re.search(r"^run-3: not judged: .*400", ended.out, re.M)
 
 
-def test_never_more_at_once_than_asked_for(judging: Inside) -> None:
+def test_never_more_at_once_than_asked_for(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE), latency_s=0.1) as server:
         server.gather(2)
         judging.run("judge", "polite", "runs.jsonl", "--concurrency", "2", **access(server))
         assert (server.peak, len(server.calls)) == (2, 8)
 
 
-def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, judging: Inside) -> None:
+def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, judging: InProcessCommand) -> None:
     def script(call: Call) -> Answer:
         answer = says_json(POLITE)
         return answer if call.number < 4 else replace(answer, held=True)
@@ -127,12 +128,12 @@ def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, jud
         assert len(server.calls) == 4
 
 
-def test_a_missing_key_ends_it_before_anything_is_read(judging: Inside) -> None:
+def test_a_missing_key_ends_it_before_anything_is_read(judging: InProcessCommand) -> None:
     ended = judging.run("judge", "polite", "no-such-file.json", code=77)
     assert "ANTHROPIC_API_KEY" in ended.err
 
 
-def test_the_budget_holds_over_all_subjects(judging: Inside) -> None:
+def test_the_budget_holds_over_all_subjects(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=65, **access(server))
         assert server.calls == []
@@ -140,7 +141,7 @@ def test_the_budget_holds_over_all_subjects(judging: Inside) -> None:
     assert "left undone, run again with more" in ended.out
 
 
-def test_several_rollouts_show_votes_and_agreement(judging: Inside) -> None:
+def test_several_rollouts_show_votes_and_agreement(judging: InProcessCommand) -> None:
     rubric = judging.folder / "prompts" / "rubrics" / "often.yaml"
     rubric.write_text(f"{RUBRIC}n_rollouts_per_input: 3\n")
     with MessagesServer(
@@ -150,7 +151,7 @@ def test_several_rollouts_show_votes_and_agreement(judging: Inside) -> None:
     assert "  votes on label: polite 2, rude 1\n  agreement: 0.67 of 3 rollouts" in ended.out
 
 
-def test_all_failures_of_a_run_are_judged_and_its_evidence_stays_in_the_store(judging: Inside) -> None:
+def test_all_failures_of_a_run_are_judged_and_its_evidence_stays_in_the_store(judging: InProcessCommand) -> None:
     first = judging.run("judge", "failure", "sample", "--judge", "rules", "--json")
     results = json.loads(first.out)
     assert len(results) == 10
@@ -159,7 +160,7 @@ def test_all_failures_of_a_run_are_judged_and_its_evidence_stays_in_the_store(ju
     assert json.loads(by_prefix.out) == results
 
 
-def test_evals_are_named_behind_their_run(judging: Inside) -> None:
+def test_evals_are_named_behind_their_run(judging: InProcessCommand) -> None:
     named = ("sample", "query/007-range", "002-loop", "query/007-range")
     ended = judging.run("judge", "failure", *named, "--judge", "rules", "--json")
     names = [result["agent_run_id"].partition("/")[2] for result in json.loads(ended.out)]
@@ -168,14 +169,14 @@ def test_evals_are_named_behind_their_run(judging: Inside) -> None:
     assert "run" in unknown.err
 
 
-def test_where_nothing_failed_nothing_is_wrong(judging: Inside) -> None:
-    made_runs.write(judging.folder / "clean", 0)
+def test_where_nothing_failed_nothing_is_wrong(judging: InProcessCommand) -> None:
+    run_snapshots.write(judging.folder / "clean", 0)
     ended = judging.run("judge", "failure", "clean", "--judge", "rules")
     assert "is listed" in ended.err
     assert "0 results, 0 could not be judged" in ended.out
 
 
-def test_rules_judge_only_what_they_can_say(judging: Inside) -> None:
+def test_rules_judge_only_what_they_can_say(judging: InProcessCommand) -> None:
     ended = judging.run("judge", "failure", "one.json", "--judge", "rules", code=65)
     assert "alone: not judged: the rules judge failed evals only" in ended.out
     ended = judging.run("judge", "polite", "sample", "--judge", "rules", code=64)
@@ -190,7 +191,7 @@ def test_rules_judge_only_what_they_can_say(judging: Inside) -> None:
         pytest.param('{"transcripts": []}', "transcripts", id="no transcript"),
     ],
 )
-def test_a_broken_file_is_told_with_its_place(text: str, said: str, judging: Inside) -> None:
+def test_a_broken_file_is_told_with_its_place(text: str, said: str, judging: InProcessCommand) -> None:
     (judging.folder / "broken.json").write_text(text)
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "broken.json", code=65, **access(server))
@@ -199,7 +200,7 @@ def test_a_broken_file_is_told_with_its_place(text: str, said: str, judging: Ins
     assert said in ended.err
 
 
-def test_what_a_subject_says_is_never_obeyed_by_the_terminal(judging: Inside) -> None:
+def test_what_a_subject_says_is_never_obeyed_by_the_terminal(judging: InProcessCommand) -> None:
     (judging.folder / "evil.json").write_text(json.dumps(run("a\x1b[31mb\u202e")))
     with MessagesServer(says_json({**POLITE, "because": "\x1b]0;owned\x07 red"})) as server:
         ended = judging.run("judge", "polite", "evil.json", **access(server))
@@ -207,7 +208,7 @@ def test_what_a_subject_says_is_never_obeyed_by_the_terminal(judging: Inside) ->
     assert "\u202e" not in ended.out + ended.err
 
 
-def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified(judging: Inside) -> None:
+def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified(judging: InProcessCommand) -> None:
     needle = "You are a fool and so is your mother"
     filler = "I will look at the next file and tell you what it says. " * 1000
     messages = [{"role": "assistant", "content": f"{n} {filler}{needle if n == 70 else ''}"} for n in range(75)]
@@ -232,7 +233,9 @@ def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified
     assert re.search(r"observe \d+ calls \$\d", ended.out)
 
 
-def test_a_batch_holds_the_questions_of_all_subjects(judging: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_holds_the_questions_of_all_subjects(
+    judging: InProcessCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=0.1, poll_s=0.05))
 
     def polite(_key: str, _params: dict[str, Any]) -> dict[str, Any]:
@@ -256,13 +259,13 @@ def test_a_batch_holds_the_questions_of_all_subjects(judging: Inside, monkeypatc
     ]
 
 
-def test_a_batch_is_for_models_of_anthropic(judging: Inside) -> None:
+def test_a_batch_is_for_models_of_anthropic(judging: InProcessCommand) -> None:
     chosen = ("--batch", "--judge", "openai/gpt-9", "--max-tokens", "90000")
     ended = judging.run("judge", "polite", "one.json", *chosen, code=64, OPENAI_API_KEY="sk-test")
     assert "--batch is for models of anthropic" in ended.err
 
 
-def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(judging: Inside) -> None:
+def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(judging: InProcessCommand) -> None:
     def script(call: Call) -> Answer:
         if "haiku" not in call.body["model"]:
             return says_json({"label": "rude", "because": "I disagree with [A0] about [T0B1]."})

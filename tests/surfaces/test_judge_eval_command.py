@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from messages_server import Answer, Call, MessagesServer, failure, says
+from support.command import InProcessCommand
+from support.messages_server import Answer, Call, MessagesServer, failure, says
 from support.rubric_runs import RUBRIC, access, run, says_json
-from surfaces.command import Inside
 
 SAMPLE = {
     "basics/003-schedule": "MODEL_FAULT",
@@ -21,21 +21,21 @@ SAMPLE = {
 
 
 @pytest.fixture
-def judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcessCommand:
     rubrics = tmp_path / "prompts" / "rubrics"
     rubrics.mkdir(parents=True)
     (tmp_path / "evalscribe.toml").touch()
     (rubrics / "polite.yaml").write_text(RUBRIC)
-    return Inside(tmp_path, monkeypatch, capsys)
+    return InProcessCommand(tmp_path, monkeypatch, capsys)
 
 
-def dataset(inside: Inside, *lines: Any) -> str:
+def dataset(inside: InProcessCommand, *lines: Any) -> str:
     path = inside.folder / "labelled.jsonl"
     path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     return path.name
 
 
-def sample(inside: Inside) -> str:
+def sample(inside: InProcessCommand) -> str:
     return dataset(inside, *({"subject": {"run": "sample", "eval": e}, "label": label} for e, label in SAMPLE.items()))
 
 
@@ -43,7 +43,7 @@ def labelled(name: str, label: str) -> dict[str, Any]:
     return {"subject": {"agent_run": run(name)}, "label": label}
 
 
-def test_the_rules_are_calibrated_without_key_and_network(judging: Inside) -> None:
+def test_the_rules_are_calibrated_without_key_and_network(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
     lines = dict(line.split("  ", 1) for line in ended.out.splitlines() if "  " in line)
     figures = {name.strip(): value.strip() for name, value in lines.items()}
@@ -57,7 +57,7 @@ def test_the_rules_are_calibrated_without_key_and_network(judging: Inside) -> No
     assert "style/002-loop: OVERLY_STRICT, people say MODEL_FAULT" in ended.err
 
 
-def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: Inside) -> None:
+def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: InProcessCommand) -> None:
     items = [
         {"input": {"run": "sample", "eval": e}, "expected_output": {"label": label}, "split": split}
         for (e, label), split in zip(SAMPLE.items(), ("test", "test", "test", "train", "train"), strict=True)
@@ -81,7 +81,7 @@ def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: Inside) 
     assert "reviewed@2:6: subject" in judging.run("judge-eval", "failure", "reviewed", *rules, code=65).err
 
 
-def test_what_is_printed_fits_a_terminal(judging: Inside) -> None:
+def test_what_is_printed_fits_a_terminal(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
     assert max(map(len, ended.out.splitlines())) < 80
     head, *rows = ended.out.partition("rules@1 with failure@1 in columns, people in rows:\n")[2].splitlines()[:5]
@@ -89,7 +89,7 @@ def test_what_is_printed_fits_a_terminal(judging: Inside) -> None:
     assert [len(row) for row in rows] == [len(head)] * 4
 
 
-def test_json_holds_every_figure_and_every_row(judging: Inside) -> None:
+def test_json_holds_every_figure_and_every_row(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules", "--json")
     document = json.loads(ended.out)
     (judge,) = document["judges"]
@@ -101,7 +101,7 @@ def test_json_holds_every_figure_and_every_row(judging: Inside) -> None:
     assert [row["said"] == row["label"] for row in judge["rows"]] == [True, True, True, True, False]
 
 
-def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(judging: Inside) -> None:
+def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(judging: InProcessCommand) -> None:
     names = dataset(judging, *(labelled(f"run-{n}", "rude" if n < 2 else "polite") for n in range(6)))
 
     def script(call: Call) -> Answer:
@@ -126,7 +126,7 @@ def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(ju
     assert "line 6, run-5: not judged: " in again.out
 
 
-def test_files_are_relative_to_the_dataset(judging: Inside) -> None:
+def test_files_are_relative_to_the_dataset(judging: InProcessCommand) -> None:
     (judging.folder / "sub").mkdir()
     (judging.folder / "sub" / "one.json").write_text(json.dumps(run("alone")))
     path = judging.folder / "sub" / "labelled.jsonl"
@@ -138,7 +138,7 @@ def test_files_are_relative_to_the_dataset(judging: Inside) -> None:
     assert kappa.split()[-1] == "-", "one label only"
 
 
-def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
+def test_a_cascade_is_a_judge_among_the_others(judging: InProcessCommand) -> None:
     names = dataset(judging, labelled("run-0", "polite"), labelled("run-1", "rude"))
 
     def script(call: Call) -> Answer:
@@ -179,7 +179,7 @@ def test_a_cascade_is_a_judge_among_the_others(judging: Inside) -> None:
         pytest.param(labelled("first", "rude"), "same subject as in line 1", id="twice"),
     ],
 )
-def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judging: Inside) -> None:
+def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judging: InProcessCommand) -> None:
     names = dataset(judging, labelled("first", "polite"), "", line)
     with MessagesServer(says("never")) as server:
         ended = judging.run("judge-eval", "polite", names, code=65, **access(server))
@@ -188,12 +188,12 @@ def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judgi
     assert said in ended.err
 
 
-def test_a_rubric_without_choices_cannot_be_calibrated(judging: Inside) -> None:
+def test_a_rubric_without_choices_cannot_be_calibrated(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "polite", sample(judging), "--label", "because", code=64, ANTHROPIC_API_KEY="k")
     assert "it has label" in ended.err
 
 
-def test_the_maintainers_labels_of_the_real_runs(judging: Inside, real_data: Path) -> None:
+def test_the_maintainers_labels_of_the_real_runs(judging: InProcessCommand, real_data: Path) -> None:
     """All 146 failures, those that ended alike too."""
     lines = []
     for gold in sorted((real_data / "convex-runs").glob("*/gold.json")):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from evalscribe.reports.markdown.page import parse
-from library.git_case import Clone, served
-from messages_server import MessagesServer
-from surfaces import made_runs
-from surfaces.command import Inside, Workspace
+from support import run_snapshots
+from support.command import InProcessCommand, Workspace
+from support.messages_server import MessagesServer
+from support.report_clones import Clone, clone_of_server
 
 NEXT = "jn7next0run0of0failures0in0code0"
 THEIRS = "jn7other0model0run0failures0code"
@@ -54,9 +54,9 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: Path) -> Team:
-    clone = served(tmp_path)
+    clone = clone_of_server(tmp_path)
     (clone.folder / ".gitignore").write_text(".evalscribe\n")
-    workspace = Workspace(clone.folder, Inside(clone.folder, monkeypatch, capsys))
+    workspace = Workspace(clone.folder, InProcessCommand(clone.folder, monkeypatch, capsys))
     workspace.run("analyze", first, "--judge", "rules", "--date", "2026-11-01", "--quiet")
     team = Team(clone, workspace)
     team.by("bot", "2026-11-01")
@@ -64,13 +64,13 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return team
 
 
-def run_of(folder: Path, run_id: str, model: str = made_runs.MODEL) -> Path:
-    return made_runs.write(folder, FAILURES, run={"_id": run_id, "model": model})
+def run_of(folder: Path, run_id: str, model: str = run_snapshots.MODEL) -> Path:
+    return run_snapshots.write(folder, FAILURES, run={"_id": run_id, "model": model})
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_of(tmp_path_factory.mktemp("first") / "run", made_runs.RUN_ID)
+    return run_of(tmp_path_factory.mktemp("first") / "run", run_snapshots.RUN_ID)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def test_a_model_judge_reads_what_people_said(team: Team, later: Path) -> None:
     (example,) = [text for text in asked if "How people labelled similar failures" in text]
     assert "similar in: the same error in another eval" in example
     assert "zebra" in example
-    assert made_runs.eval_path(5) in example
+    assert run_snapshots.eval_path(5) in example
 
 
 def test_labels_and_judges_in_figures(team: Team) -> None:
@@ -231,13 +231,13 @@ def test_who_copies_a_report_gives_no_labels(team: Team) -> None:
     assert (found["labels"], found["reviewers"]) == (1, ["Ben"])
     said = team.workspace.run("review", "sync").out
     assert "Not read:\n  " in said
-    assert f"/backup.md: example/{made_runs.MODEL}/{team.report.name} is the report of this run" in said
+    assert f"/backup.md: example/{run_snapshots.MODEL}/{team.report.name} is the report of this run" in said
 
 
 def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> None:
     path = parse(team.report.read_text()).entries[1].paths[0]
-    own = f"# Run {made_runs.RUN_ID}\n\n| Eval | Classification |\n|---|---|\n| {path} | AMBIGUOUS_TASK |\n"
-    (team.report.parent / f"{made_runs.RUN_ID}_by_hand.md").write_text(own)
+    own = f"# Run {run_snapshots.RUN_ID}\n\n| Eval | Classification |\n|---|---|\n| {path} | AMBIGUOUS_TASK |\n"
+    (team.report.parent / f"{run_snapshots.RUN_ID}_by_hand.md").write_text(own)
     team.by("Ben")
     team.merged()
     assert team.sync()["labels"] == 1
@@ -256,7 +256,7 @@ def test_labels_are_a_dataset_for_judge_eval(team: Team) -> None:
     judged = json.loads(team.workspace.run("judge-eval", "failure", "labels.jsonl", "--judge", "rules", "--json").out)
     (row,) = judged["judges"][0]["rows"]
     assert row["label"] == "AMBIGUOUS_TASK"
-    assert row["subject"] == f"{made_runs.RUN_ID}/{parse(team.report.read_text()).entries[1].paths[0]}"
+    assert row["subject"] == f"{run_snapshots.RUN_ID}/{parse(team.report.read_text()).entries[1].paths[0]}"
 
 
 def test_what_is_taken_back_is_withdrawn(team: Team) -> None:
@@ -304,8 +304,8 @@ def test_outside_git_and_unknown_refs(workspace: Workspace, team: Team) -> None:
 def test_a_group_is_told_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], real_data: Path
 ) -> None:
-    clone = served(tmp_path)
-    team = Workspace(clone.folder, Inside(clone.folder, monkeypatch, capsys))
+    clone = clone_of_server(tmp_path)
+    team = Workspace(clone.folder, InProcessCommand(clone.folder, monkeypatch, capsys))
     team.run("analyze", real_data / "convex-runs/jn70vkj7", "--judge", "rules", "--quiet")
     team.run("review", "label", team.report, "1", "AMBIGUOUS_TASK", "--note", "unclear")
     assert "  1 correction in arcee-ai/" in team.run("review", "sync").out

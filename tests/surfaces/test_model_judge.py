@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from evalscribe.reports.markdown.page import parse
-from messages_server import Answer, Call, MessagesServer, failure, submit
-from surfaces import made_runs
-from surfaces.command import CLOSING, Workspace, end, wait_until
+from support import run_snapshots
+from support.command import CLOSING, Workspace, end
+from support.messages_server import Answer, Call, MessagesServer, failure, submit
+from support.waiting import wait_until
 
 KEY = "sk-ant-test-0000"
 MANY = 40
@@ -25,7 +26,7 @@ IN_THE_WAY = 1.15
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_runs.write(tmp_path_factory.mktemp("many") / "run", MANY)
+    return run_snapshots.write(tmp_path_factory.mktemp("many") / "run", MANY)
 
 
 def access(server: MessagesServer) -> dict[str, str]:
@@ -126,7 +127,7 @@ def test_a_second_analysis_says_who_is_at_it_and_stops(workspace: Workspace, mad
         wait_until(lambda: len(server.calls) == LANES, "four asked")
         second = workspace.run("analyze", made, code=69, **access(server))
         assert f"process {process.pid}" in second.err
-        assert made_runs.RUN_ID in second.err
+        assert run_snapshots.RUN_ID in second.err
         assert len(server.calls) == LANES
         end(process, signal.SIGKILL)
         assert workspace.run("analyze", made, **access(quick(server))).out.splitlines()[-1] == CLOSING
@@ -160,7 +161,7 @@ def test_the_budget_holds_and_the_next_run_goes_on(workspace: Workspace, made: P
     anthropic._script = costly()
     poor = workspace.run("analyze", made, "--budget", "0.01", code=64, **access(anthropic))
     assert anthropic.calls == []
-    assert f"no verdict on any of 8 failures of run {made_runs.RUN_ID}: the budget of $0.01 has no room" in poor.err
+    assert f"no verdict on any of 8 failures of run {run_snapshots.RUN_ID}: the budget of $0.01 has no room" in poor.err
     assert "nothing was written; raise --budget" in poor.err
     assert poor.out == ""
     assert workspace.reports == []

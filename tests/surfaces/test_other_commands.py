@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from convex_server import Deployment, success
-from messages_server import MessagesServer
-from surfaces import made_runs
-from surfaces.command import Workspace
+from support import run_snapshots
+from support.command import Workspace
+from support.convex_server import Deployment, success
+from support.messages_server import MessagesServer
 
 FREE_FORM = """\
 # Analysis of sample-model-2, run jn7older
@@ -26,7 +26,7 @@ Reworded the task of 001-task_1.
 
 
 @pytest.mark.parametrize(
-    "name", ["001-data_modeling/001-task_1", "001-task_1", made_runs.eval_id(1)], ids=["path", "bare-name", "id"]
+    "name", ["001-data_modeling/001-task_1", "001-task_1", run_snapshots.eval_id(1)], ids=["path", "bare-name", "id"]
 )
 def test_explain_by_any_name(name: str, workspace: Workspace, made: Path) -> None:
     out = workspace.run("explain", made, name, "--judge", "rules").out
@@ -61,12 +61,12 @@ def test_explain_tells_what_a_person_made_of_it(workspace: Workspace, made: Path
 
 def test_explain_an_evals_page(workspace: Workspace, deployment: Deployment) -> None:
     def answer(path: str, args: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-        from convex_server import success
+        from support.convex_server import success
 
-        return success(made_runs.summary(3) if path == "/api/query" else made_runs.payload(1))
+        return success(run_snapshots.summary(3) if path == "/api/query" else run_snapshots.payload(1))
 
     deployment.answer = answer
-    page = f"https://evals.example/experiment/default/run/{made_runs.RUN_ID}/001-data_modeling/{made_runs.eval_id(1)}"
+    page = f"https://evals.example/experiment/default/run/{run_snapshots.RUN_ID}/001-data_modeling/{run_snapshots.eval_id(1)}"
     ended = workspace.run(
         "explain", f"{page}?tab=steps", "--judge", "rules", "--deployment", deployment.url, CONVEX_DEPLOY_KEY="prod:a|b"
     )
@@ -75,7 +75,7 @@ def test_explain_an_evals_page(workspace: Workspace, deployment: Deployment) -> 
 
 
 def test_an_ambiguous_name_is_not_guessed(workspace: Workspace) -> None:
-    folder = made_runs.write(workspace.folder / "run", 3)
+    folder = run_snapshots.write(workspace.folder / "run", 3)
     summary = json.loads((folder / "failed_evals.json").read_text())
     for listed, category in zip(summary["failedEvals"], "abb", strict=True):
         listed |= {"evalPath": f"{category}/same", "category": category, "name": "same"}
@@ -129,7 +129,7 @@ def test_any_report_parses_into_the_same_document(workspace: Workspace, library:
 def test_what_an_earlier_report_says_is_remembered(workspace: Workspace, library: Path, made: Path) -> None:
     document = json.loads(workspace.run("analyze", made, "--judge", "rules", "--json").out)
     seen = {finding["eval"]: finding["recurrence"]["kind"] for finding in document["findings"]}
-    assert [seen[made_runs.eval_path(n)] for n in range(4)] == ["repeat", "fix-in-doubt", "new", "changed"]
+    assert [seen[run_snapshots.eval_path(n)] for n in range(4)] == ["repeat", "fix-in-doubt", "new", "changed"]
     assert document["changed"] is False
 
 

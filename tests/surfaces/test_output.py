@@ -12,9 +12,9 @@ import pytest
 
 from evalscribe.model.analysis import Analysis
 from evalscribe.reports.markdown.page import parse
-from surfaces import made_runs
-from surfaces.command import CLOSING, Workspace
-from waiting import PATIENCE_S
+from support import run_snapshots
+from support.command import CLOSING, Workspace
+from support.waiting import PATIENCE_S
 
 DOCUMENT = (
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
@@ -50,7 +50,7 @@ def test_json_is_one_document_of_the_published_shape(workspace: Workspace, made:
             assert citation["last"] - citation["first"] == citation["text"].count("\n")
     assert {r["group"] for r in document["recommendations"]} <= {"eval", "lint", "model", "none"}
     assert set(document["usage"]) == {"calls", "input_tokens", "output_tokens", "cost_usd", "stages"}
-    assert [finding["eval_id"] for finding in document["findings"]] == [made_runs.eval_id(n) for n in range(8)]
+    assert [finding["eval_id"] for finding in document["findings"]] == [run_snapshots.eval_id(n) for n in range(8)]
     assert (document["changed"], document["revision"]) == (True, 1)
     assert Path(document["report_path"]) == workspace.report
     assert workspace.report.name == "jn7made0_2026-11-02.md"
@@ -205,7 +205,7 @@ def test_pages_are_linked_where_the_run_has_one(workspace: Workspace, made: Path
     ],
 )
 def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: list[str], workspace: Workspace) -> None:
-    folder = made_runs.write(workspace.folder / "run", 8, **changes)
+    folder = run_snapshots.write(workspace.folder / "run", 8, **changes)
     out = workspace.run("analyze", folder, "--judge", "rules").out
     first = out.partition("| | |")[0].lower()
     for word in words:
@@ -214,12 +214,12 @@ def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: l
 
 
 def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace: Workspace) -> None:
-    folder = made_runs.write(workspace.folder / "run", 4)
-    (folder / "debug" / f"{made_runs.eval_id(1)}.json").write_text("{")
-    (folder / "debug" / f"{made_runs.eval_id(2)}.json").unlink()
+    folder = run_snapshots.write(workspace.folder / "run", 4)
+    (folder / "debug" / f"{run_snapshots.eval_id(1)}.json").write_text("{")
+    (folder / "debug" / f"{run_snapshots.eval_id(2)}.json").unlink()
     document = analyzed(workspace, folder)
     reasons = {finding["eval"]: finding["unclassified"] for finding in document["findings"]}
-    assert [reasons[made_runs.eval_path(n)] is None for n in range(4)] == [True, False, False, True]
+    assert [reasons[run_snapshots.eval_path(n)] is None for n in range(4)] == [True, False, False, True]
     assert sum(finding["classification"] is None for finding in document["findings"]) == 2
     text = workspace.report.read_text()
     assert text.count(": UNCLASSIFIED") == 2
@@ -227,7 +227,7 @@ def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace
 
 
 def test_trials_have_a_number(workspace: Workspace) -> None:
-    folder = made_runs.write(workspace.folder / "run", 3)
+    folder = run_snapshots.write(workspace.folder / "run", 3)
     summary = json.loads((folder / "failed_evals.json").read_text())
     for listed in summary["failedEvals"]:
         listed |= {"evalPath": "a/b", "category": "a", "name": "b"}

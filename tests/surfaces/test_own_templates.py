@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe import AgentRun, BaseLLMService, Client, Rubric, Transcript, UserMessage, build_judge
-from messages_server import Answer, Call, MessagesServer, says
-from surfaces.command import Inside, Workspace
+from support.command import InProcessCommand, Workspace
+from support.messages_server import Answer, Call, MessagesServer, says
 
 OWN = "OUR WORDS about part {{ number }}: {{ part }}"
 WHOLE, PART = '{"label": "match", "explanation": "See [T0B1]."}', '{"observations": ["It goes on [T0B1]."]}'
@@ -45,7 +45,7 @@ def test_the_command_reads_by_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with MessagesServer(script) as server:
-        command = Inside(folder, monkeypatch, capsys)
+        command = InProcessCommand(folder, monkeypatch, capsys)
         ended = command.run("judge", "on", "long.json", "--budget", "90", **environment(server))
     assert "long: match" in ended.out
     assert judged_by_own_templates(server)
@@ -79,7 +79,7 @@ def test_a_cascade_reads_by_them(
         return script(call)
 
     with MessagesServer(step) as server:
-        command = Inside(folder, monkeypatch, capsys)
+        command = InProcessCommand(folder, monkeypatch, capsys)
         ended = command.run("judge", "on", "long.json", "--cascade", "--budget", "90", **environment(server))
     assert "long: match" in ended.out
     assert judged_by_own_templates(server)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from batches_server import BatchesServer
-from messages_server import MessagesServer, failure
-from surfaces import paid_work
-from surfaces.command import Inside
+from support import paid_work
+from support.batches_server import BatchesServer
+from support.command import InProcessCommand
+from support.messages_server import MessagesServer, failure
 
 
 @pytest.fixture
-def paid(workspace: object, inside: Inside, monkeypatch: pytest.MonkeyPatch) -> Inside:
+def paid(workspace: object, inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> InProcessCommand:
     """The workspace in which everything was paid for, as the working folder."""
     paid_work.unpack(inside.folder)
     monkeypatch.chdir(inside.folder)
@@ -22,7 +22,7 @@ def paid(workspace: object, inside: Inside, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def run(paid: Inside) -> Callable[..., str]:
+def run(paid: InProcessCommand) -> Callable[..., str]:
     return lambda *arguments, **settings: paid.run(*arguments, **settings).out
 
 
@@ -31,7 +31,7 @@ def reports(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in texts}
 
 
-def test_answers_that_were_paid_for_are_not_asked_for_again(paid: Inside, run: Callable[..., str]) -> None:
+def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
     before = reports(paid.folder)
     expected = paid_work.expected()
     with MessagesServer(failure(400, "invalid_request_error")) as server:
@@ -45,19 +45,19 @@ def test_answers_that_were_paid_for_are_not_asked_for_again(paid: Inside, run: C
     assert len(after) == len(before) + 1, "the analysis that was killed has its report now"
 
 
-def test_batches_that_were_paid_for_are_not_sent_again(paid: Inside, run: Callable[..., str]) -> None:
+def test_batches_that_were_paid_for_are_not_sent_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
     """One whose answers were read, and one that was sent by a process that was killed before it read any."""
     expected = paid_work.expected()
     with BatchesServer(paid_work.submits, looks=1) as server:
         server.batches.append(paid_work.sent_batch(datetime.now(UTC)))
         for name in paid_work.BATCHED:
-            found = paid_work.batched(run, server.url, name)
+            found = paid_work.analyze_batched(run, server.url, name)
             assert found == expected[f"analyze {name} --batch"], name
         assert len(server.batches) == 1, "a batch was sent again"
         assert server.singles == []
 
 
-def test_reports_that_were_written_then_open_and_verify(paid: Inside, run: Callable[..., str]) -> None:
+def test_reports_that_were_written_then_open_and_verify(paid: InProcessCommand, run: Callable[..., str]) -> None:
     checked = json.loads(run("reports", "check", "--format", "json"))
     assert checked["problems"] == []
     quotations = {Path(one["file"]).name: one["quotations"] for one in checked["reports"]}

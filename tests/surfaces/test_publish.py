@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from forge_work import Work, cloned, disarray, git, state
-from github_server import Answer, GitHubServer, Request, problem
-from surfaces.command import Ended, Inside, Workspace, wait_until
-from waiting import PATIENCE_S
+from support.command import CompletedCommand, InProcessCommand, Workspace
+from support.github_server import Answer, GitHubServer, Request, problem
+from support.repository_states import WorkingClone, disarrange, git, make_clone, repository_state
+from support.waiting import PATIENCE_S, wait_until
 
 SAMPLES = Path(__file__).parents[2] / "reports/example/sample-model-1"
 RUN = "smp7q2ka"
@@ -26,7 +26,7 @@ REF = f"refs/heads/{BRANCH}"
 @dataclass(frozen=True)
 class Desk:
     workspace: Workspace
-    work: Work
+    work: WorkingClone
     server: GitHubServer
 
     @property
@@ -41,7 +41,7 @@ class Desk:
     def environment(self) -> dict[str, str]:
         return {"GITHUB_TOKEN": self.server.token, "GITHUB_API_URL": self.server.api}
 
-    def publish(self, *options: str, code: int = 0) -> Ended:
+    def publish(self, *options: str, code: int = 0) -> CompletedCommand:
         return self.workspace.run("publish", RUN, *options, code=code, **self.environment)
 
     def correct(self, n: int, label: str, note: str = "") -> None:
@@ -74,24 +74,24 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
-    work = cloned(tmp_path)
+    work = make_clone(tmp_path)
     shutil.copytree(SAMPLES, work.folder / "reports/example/sample-model-1")
     with GitHubServer() as server:
         git(work.folder, "remote", "set-url", "origin", server.url)
         git(work.folder, "config", f"url.{work.remote}.insteadOf", server.url)
-        yield Desk(Workspace(work.folder, Inside(work.folder, monkeypatch, capsys)), work, server)
+        yield Desk(Workspace(work.folder, InProcessCommand(work.folder, monkeypatch, capsys)), work, server)
 
 
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_whatever_is_going_on_in_the_repository_stays(desk: Desk, seed: int) -> None:
     before_text, path = desk.report.read_text(), desk.path
-    done = disarray(desk.work.folder, seed)
+    done = disarrange(desk.work.folder, seed)
     if not (desk.work.folder / path).exists():  # stashed with the other new files
         (desk.work.folder / path).parent.mkdir(parents=True)
         (desk.work.folder / path).write_text(before_text)
-    before = state(desk.work.folder)
+    before = repository_state(desk.work.folder)
     desk.publish()
-    assert state(desk.work.folder) == before, done
+    assert repository_state(desk.work.folder) == before, done
     assert desk.published == before_text
     assert sorted(desk.work.refs) == [REF, "refs/heads/main"]
     assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == [path]
@@ -216,7 +216,7 @@ def test_several_at_once_make_one_pull_request(desk: Desk) -> None:
 
 def test_killed_anywhere_and_run_again(desk: Desk, tmp_path: Path) -> None:
     hook, reached = desk.work.remote / "hooks/pre-receive", tmp_path / "reached"
-    before, killed, over = state(desk.work.folder), threading.Event(), tmp_path / "over"
+    before, killed, over = repository_state(desk.work.folder), threading.Event(), tmp_path / "over"
 
     def dropped() -> Answer:
         reached.touch()
@@ -252,12 +252,12 @@ def test_killed_anywhere_and_run_again(desk: Desk, tmp_path: Path) -> None:
         killed.set()
         over.touch()
         wait_until(lambda: not (desk.work.remote / f"{REF}.lock").exists(), "git's own end")
-        assert state(desk.work.folder) == before, moment.__name__
+        assert repository_state(desk.work.folder) == before, moment.__name__
     desk.server.refuse = lambda request: None
     desk.publish()
     assert desk.published == desk.report.read_text()
     assert len(desk.server.open) == 1
-    assert state(desk.work.folder) == before
+    assert repository_state(desk.work.folder) == before
     git(desk.work.folder, "fsck", "--strict")
 
 
@@ -303,12 +303,12 @@ def test_a_remote_that_refuses_is_told(desk: Desk) -> None:
 
 
 def test_a_dry_run_says_all_and_does_nothing(desk: Desk) -> None:
-    before = state(desk.work.folder)
+    before = repository_state(desk.work.folder)
     said = desk.publish("--dry-run").out
     assert f"Branch: {BRANCH} of origin, to be merged into main" in said
     assert f"Files: {desk.path}" in said
     assert "Look first at" in said
-    assert state(desk.work.folder) == before
+    assert repository_state(desk.work.folder) == before
     assert (list(desk.work.refs), desk.server.requests) == (["refs/heads/main"], [])
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from evalscribe.model.analysis import Analysis, analysis_from_report
 from evalscribe.reports.markdown.page import parse
-from real_runs import failures, run_folders
-from surfaces.command import CLOSING, Workspace
+from support.command import CLOSING, Workspace
+from support.real_runs import failures, run_folders
 
 
 @pytest.fixture

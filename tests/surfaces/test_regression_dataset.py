@@ -12,8 +12,8 @@ from evalscribe.model.dataset import Item
 from evalscribe.model.experiment import ExperimentConfig, ExperimentRun, RunItem
 from evalscribe.model.target import Component, Deployment
 from evalscribe.workspace import Workspace
-from surfaces.command import Inside
-from surfaces.made_experiment import NOW, Made
+from support.command import InProcessCommand
+from support.stored_experiment import NOW, StoredExperiment
 
 ITEMS = tuple(
     Item(
@@ -30,25 +30,27 @@ ITEMS = tuple(
 
 
 @pytest.fixture
-def made(inside: Inside) -> Iterator[Made]:
-    found = Made(inside.folder / ".evalscribe", ITEMS)
+def made(inside: InProcessCommand) -> Iterator[StoredExperiment]:
+    found = StoredExperiment(inside.folder / ".evalscribe", ITEMS)
     yield found
     found.close()
 
 
-def dataset(inside: Inside, run: str, *more: str, code: int = 0, name: str = "refunds") -> RegressionMade:
+def dataset(inside: InProcessCommand, run: str, *more: str, code: int = 0, name: str = "refunds") -> RegressionMade:
     told = inside.run(
         "experiments", "runs", "regression-dataset", run, "--name", name, "--format", "json", *more, code=code
     )
     return RegressionMade.model_validate_json(told.out)
 
 
-def refused(inside: Inside, run: str, *more: str, code: int = 64, name: str = "refunds") -> str:
+def refused(inside: InProcessCommand, run: str, *more: str, code: int = 64, name: str = "refunds") -> str:
     told = inside.run("experiments", "runs", "regression-dataset", run, "--name", name, *more, code=code)
     return told.err
 
 
-def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(inside: Inside, made: Made) -> None:
+def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     run = made.run(
         {"a": "pp", "b": "pf", "c": "ee", "d": "ff"}, ExperimentConfig(min_pass_rate=0.5, concurrency=7), name="pr-1"
     )
@@ -82,14 +84,14 @@ def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(i
     assert now.config == ExperimentConfig(passed_threshold=1.0, concurrency=7)
 
 
-def test_ids_are_printed_for_people_too(inside: Inside, made: Made) -> None:
+def test_ids_are_printed_for_people_too(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pffp", name="pr-1")
     told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out.splitlines()
     assert [line.split()[0] for line in told] == ["dataset", "version", "experiment"]
     assert "2 items of run" in told[0]
 
 
-def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: Inside, made: Made) -> None:
+def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: InProcessCommand, made: StoredExperiment) -> None:
     run = made.run("pfeu", name="pr-1")
     ids = {key: RunItem.id_of(run.id, key, 1) for key in "abcd"}
     assert "a passed in this trial" in refused(inside, "pr-1", "--run-item-id", ids["a"])
@@ -99,7 +101,7 @@ def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: Inside, mad
     assert (done.items, done.notes) == (2, ())
 
 
-def test_without_a_failure_nothing_is_made(inside: Inside, made: Made) -> None:
+def test_without_a_failure_nothing_is_made(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pppp", name="pr-1")
     told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out
     assert "nothing failed, so nothing was made" in told
@@ -107,14 +109,16 @@ def test_without_a_failure_nothing_is_made(inside: Inside, made: Made) -> None:
     assert made.definitions.experiment("refunds") is None
 
 
-def test_a_name_that_is_taken_is_refused_before_anything_is_made(inside: Inside, made: Made) -> None:
+def test_a_name_that_is_taken_is_refused_before_anything_is_made(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     made.run("pfff", name="pr-1")
     assert "a dataset with this name already exists" in refused(inside, "pr-1", name="tickets")
     assert "an experiment with this name already exists" in refused(inside, "pr-1", name="quality")
     assert made.datasets.find("quality") is None
 
 
-def test_what_does_not_fit_together_is_refused(inside: Inside, made: Made) -> None:
+def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pfff", name="pr-1")
     assert "--reviewed-only needs --classification" in refused(inside, "pr-1", "--reviewed-only")
     assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
@@ -128,7 +132,9 @@ def test_what_does_not_fit_together_is_refused(inside: Inside, made: Made) -> No
     assert [one.name for one in made.datasets.all()] == ["tickets"]
 
 
-def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(inside: Inside, made: Made) -> None:
+def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     component = Component(name="agent", kind="python", address="pkg.mod:fn")
     for id in ("dep-1", "dep-2"):
         made.definitions.add_deployment(
@@ -141,7 +147,9 @@ def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(inside: Insi
     assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
 
 
-def test_by_label_broken_graders_stay_out_and_people_beat_judges(inside: Inside, made: Made) -> None:
+def test_by_label_broken_graders_stay_out_and_people_beat_judges(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     """The report of the run says whose fault each failure is, and a person changed one label of it."""
     run = made.run("pfff", name="pr-1")
     asyncio.run(archive(inside, made, run))
@@ -157,14 +165,14 @@ def test_by_label_broken_graders_stay_out_and_people_beat_judges(inside: Inside,
     assert (item.source["classification"], item.source["reviewer"]) == ("MODEL_FAULT", "people")
 
 
-async def archive(inside: Inside, made: Made, run: ExperimentRun) -> None:
+async def archive(inside: InProcessCommand, made: StoredExperiment, run: ExperimentRun) -> None:
     version = made.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
     with Workspace(folder=inside.folder, environ={}) as workspace:
         await archive_run(workspace, run, version, "completed", None)
 
 
-def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: Inside, made: Made) -> None:
+def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: InProcessCommand, made: StoredExperiment) -> None:
     """Of several trials of an eval the first that failed."""
     tried = [
         {"task_id": task, "trial": trial, "reward": reward, "info": {"task": {"instruction": f"do {task}"}}, "traj": []}

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from github_server import GitHubServer, problem
-from surfaces import made_runs
-from surfaces.command import Inside, Workspace
+from support import run_snapshots
+from support.command import InProcessCommand, Workspace
+from support.github_server import GitHubServer, problem
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "agent/docs/ci.md").read_text("utf-8")
@@ -193,7 +193,7 @@ def test_a_fork_without_secrets_gets_the_same_verdict(runner: Runner) -> None:
 def test_without_the_evidence_a_forged_citation_is_told_to_be_unchecked(
     runner: Runner, made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    workspace = Workspace(runner.clone, Inside(runner.clone, monkeypatch, capsys))
+    workspace = Workspace(runner.clone, InProcessCommand(runner.clone, monkeypatch, capsys))
     workspace.run("analyze", made, "--judge", "rules", "--quiet", "--date", "2026-11-02")
     (report,) = runner.clone.glob("reports/example/sample-model-2/*.md")
     text = report.read_text()
@@ -249,7 +249,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_of_a_report_becomes_a_command(inside: Inside, text: str) -> None:
+def test_no_text_of_a_report_becomes_a_command(inside: InProcessCommand, text: str) -> None:
     folder = inside.folder / "reports" / "example" / "m"
     folder.mkdir(parents=True)
     page = (ROOT / NAME).read_text()
@@ -269,7 +269,7 @@ def test_no_text_of_a_report_becomes_a_command(inside: Inside, text: str) -> Non
     assert "![" not in re.sub(r"`[^`]*`", "", summary.read_text())
 
 
-def test_ten_annotations_and_the_rest_in_the_log(inside: Inside) -> None:
+def test_ten_annotations_and_the_rest_in_the_log(inside: InProcessCommand) -> None:
     folder = inside.folder / "reports" / "example" / "m"
     folder.mkdir(parents=True)
     page = (ROOT / NAME).read_text()
@@ -281,7 +281,7 @@ def test_ten_annotations_and_the_rest_in_the_log(inside: Inside) -> None:
     assert out.count("is no section") == 14
 
 
-def test_people_write_as_they_like(inside: Inside, real_data: Path) -> None:
+def test_people_write_as_they_like(inside: InProcessCommand, real_data: Path) -> None:
     for number, report in enumerate(sorted(real_data.rglob("report.md"))):
         folder = inside.folder / "reports" / "someone" / f"m{number}"
         folder.mkdir(parents=True)
@@ -291,16 +291,16 @@ def test_people_write_as_they_like(inside: Inside, real_data: Path) -> None:
 
 
 def test_fetch_gets_what_the_store_lacks(workspace: Workspace, made: Path) -> None:
-    from convex_server import Deployment, success
+    from support.convex_server import Deployment, success
 
     server = Deployment()
     try:
-        ids = {made_runs.eval_id(n): n for n in range(3)}
+        ids = {run_snapshots.eval_id(n): n for n in range(3)}
         server.answer = lambda path, args: success(
-            made_runs.summary(3) if path == "/api/query" else made_runs.payload(ids[args["evalId"]])
+            run_snapshots.summary(3) if path == "/api/query" else run_snapshots.payload(ids[args["evalId"]])
         )
         access = {"CONVEX_DEPLOY_KEY": "prod:a|b"}
-        run = made_runs.RUN_ID
+        run = run_snapshots.RUN_ID
         workspace.run("analyze", run, "--judge", "rules", "--quiet", "--deployment", server.url, **access)
         shutil.rmtree(workspace.folder / ".evalscribe")
         out = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out

@@ -5,14 +5,14 @@ from contextlib import closing
 
 import pytest
 
-from asked_runs import RUN
 from evalscribe.judging.citations import resolve_citations
 from evalscribe.judging.requests import RequestPrompt
 from evalscribe.model.result import Result, ResultSet
 from evalscribe.model.rubric import Collection
 from evalscribe.store.collections import open_collections
 from evalscribe.store.results import open_result_sets
-from surfaces.command import Inside
+from support.command import InProcessCommand
+from support.request_records import RUN
 
 WHEN = "2026-11-02T12:00:00.000+00:00"
 CITED = resolve_citations("It gave up [T0B3].", RequestPrompt.of(("Why?",), {}).subject).model_dump(mode="json")
@@ -21,7 +21,7 @@ ERRORS = (None, None, "overloaded (tried 5 times)", None)
 
 
 @pytest.fixture
-def filled(inside: Inside) -> Inside:
+def filled(inside: InProcessCommand) -> InProcessCommand:
     """A collection with a set of four requests: two are answered, one failed, one waits."""
     place = inside.folder / ".evalscribe"
     made = ResultSet(id="s1", collection_id="c1", name="why/v1", created_at=WHEN)
@@ -46,7 +46,7 @@ def filled(inside: Inside) -> Inside:
     return inside
 
 
-def test_sets_are_listed_with_how_far_they_are(filled: Inside) -> None:
+def test_sets_are_listed_with_how_far_they_are(filled: InProcessCommand) -> None:
     assert filled.run("results", "list").out == "why/v1  2 results, 1 error, 1 pending  2026-11-02\n"
     assert filled.run("results", "list", "why", "--collection", "airline").out.startswith("why/v1  ")
     assert filled.run("results", "list", "other").out.startswith("No result sets yet")
@@ -54,7 +54,7 @@ def test_sets_are_listed_with_how_far_they_are(filled: Inside) -> None:
     assert (told["name"], told["result_count"], told["pending_count"]) == ("why/v1", 2, 1)
 
 
-def test_results_are_shown_with_whether_citations_hold(filled: Inside) -> None:
+def test_results_are_shown_with_whether_citations_hold(filled: InProcessCommand) -> None:
     assert filled.run("results", "show", "why/v1").out == (
         "0  task: 0\n  answer:\n    Two\n    lines [2J.\n  citations: 0 verified, 0 relocated, 0 unverified\n\n"
         "1  task: 1\n  cause: lied\n  why: It gave up [T0B3] (unverified).\n"
@@ -66,11 +66,11 @@ def test_results_are_shown_with_whether_citations_hold(filled: Inside) -> None:
     assert [one["user_metadata"] for one in told] == [{"task": 0}, {"task": 1}]
 
 
-def test_what_is_not_there_is_told(filled: Inside) -> None:
+def test_what_is_not_there_is_told(filled: InProcessCommand) -> None:
     missing = filled.run("results", "show", "why/v2", code=66).err
     assert "result set 'why/v2' not found in collection 'airline'; result sets: why/v1" in missing
     assert "collection 'nowhere' not found" in filled.run("results", "list", "--collection", "nowhere", code=66).err
 
 
-def test_without_any_collection(inside: Inside) -> None:
+def test_without_any_collection(inside: InProcessCommand) -> None:
     assert "collection yet" in inside.run("results", "list", code=66).err

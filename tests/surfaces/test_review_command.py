@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.command import Workspace
+from support.command import Workspace
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.command import Inside, Workspace
+from support.command import InProcessCommand, Workspace
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def file(workspace: Workspace) -> Path:
     return path
 
 
-def test_a_version_for_each_change(inside: Inside, file: Path) -> None:
+def test_a_version_for_each_change(inside: InProcessCommand, file: Path) -> None:
     first = inside.run("rubric", "create", "polite").out
     assert first.startswith("polite version 1 (sha256:")
     assert inside.run("rubric", "create", "polite").out == f"unchanged: {first}"
@@ -34,7 +34,7 @@ def test_a_version_for_each_change(inside: Inside, file: Path) -> None:
     assert inside.run("rubric", "show", "polite@1").out == "rubric_text: Was it polite?\n"
 
 
-def test_what_is_shown_can_be_edited_and_created(inside: Inside) -> None:
+def test_what_is_shown_can_be_edited_and_created(inside: InProcessCommand) -> None:
     mine = inside.folder / "mine.yaml"
     mine.write_text(inside.run("rubric", "show", "failure").out)
     assert inside.run("rubric", "validate", "mine.yaml").out == "1 rubric checked, 0 with problems\n"
@@ -42,7 +42,7 @@ def test_what_is_shown_can_be_edited_and_created(inside: Inside) -> None:
     assert inside.run("rubric", "diff", "mine", "failure").out == "no difference\n"
 
 
-def test_json_of_list_and_show(inside: Inside, file: Path) -> None:
+def test_json_of_list_and_show(inside: InProcessCommand, file: Path) -> None:
     inside.run("rubric", "create", "polite")
     listing = json.loads(inside.run("rubric", "list", "--json").out)
     assert listing["collection"] == "default"
@@ -77,7 +77,7 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_errors(inside: Inside, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_errors(inside: InProcessCommand, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
     (inside.folder / "bad.yaml").write_text("rubric_text: ''\n")
     inside.run("rubric", "show", "failure")
     ended = inside.run("rubric", *arguments, code=code)

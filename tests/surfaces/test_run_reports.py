@@ -18,9 +18,9 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments import results
 from evalscribe.experiments.results import run_summary
 from evalscribe.model.experiment import ExperimentConfig, RunItem
-from surfaces.command import Ended, Workspace
-from surfaces.made_experiment import BINDINGS, Made, items
-from waiting import PATIENCE_S
+from support.command import CompletedCommand, Workspace
+from support.stored_experiment import BINDINGS, StoredExperiment, make_items
+from support.waiting import PATIENCE_S
 
 HOSTILE = "<script>alert(1)</script> ``` @team #1 </details>\n| x |\x07\ud7ff"
 
@@ -29,21 +29,21 @@ HOSTILE = "<script>alert(1)</script> ``` @team #1 </details>\n| x |\x07\ud7ff"
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the dataset, to be copied: to make one takes longer than most tests here."""
     folder = tmp_path_factory.mktemp("made") / "store"
-    found = Made(folder, items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
+    found = StoredExperiment(folder, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
     found.close()
     return folder
 
 
 @pytest.fixture
-def made(workspace: Workspace, store: Path) -> Iterator[Made]:
+def made(workspace: Workspace, store: Path) -> Iterator[StoredExperiment]:
     (workspace.folder / ".git").mkdir()
     copy = Path(shutil.copytree(store, workspace.folder / ".evalscribe"))
-    found = Made(copy, items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
+    found = StoredExperiment(copy, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
     yield found
     found.close()
 
 
-def told(ended: Ended) -> dict[str, object]:
+def told(ended: CompletedCommand) -> dict[str, object]:
     found = json.loads(ended.out)
     assert isinstance(found, dict)
     return found
@@ -65,7 +65,7 @@ def exported(workspace: Workspace, run: str, form: str) -> str:
     ],
 )
 def test_ci_and_wait_end_as_the_gate_says(
-    workspace: Workspace, made: Made, outcomes: str, state: str, code: int, said: str
+    workspace: Workspace, made: StoredExperiment, outcomes: str, state: str, code: int, said: str
 ) -> None:
     made.run(outcomes, name="pr-1", state=state, reason="the key is wrong" if state == "failed" else None)  # type: ignore[arg-type]
     assert said in workspace.run("reports", "ci", "pr-1", code=code).out.splitlines()[0]
@@ -75,7 +75,7 @@ def test_ci_and_wait_end_as_the_gate_says(
     workspace.run("reports", "wait", "pr-1", "--no-fail-on-gate", code=lenient)
 
 
-def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: Made) -> None:
+def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="main")
     config = ExperimentConfig(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
     made.run("pfpue", config, name="pr-1")
@@ -88,7 +88,7 @@ def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: Ma
     assert [len(clause["items"]) for clause in gate["clauses"]] == [0, 0, 3, 0]
 
 
-def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: Made) -> None:
+def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     ended = workspace.run("reports", "ci", run.id, code=64)
     assert f"evalscribe reports wait {run.id}" in ended.err
@@ -99,7 +99,7 @@ def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: Made) -> None
     [("nobody", "run"), ("pr-1", "this run itself"), ("stopped", "is cancelled")],
 )
 def test_a_baseline_that_cannot_be_compared_fails_the_gate(
-    workspace: Workspace, made: Made, baseline: str, said: str
+    workspace: Workspace, made: StoredExperiment, baseline: str, said: str
 ) -> None:
     made.run("ppp", name="stopped", state="cancelled")
     made.run("ppppp", ExperimentConfig(no_new_failures_vs=baseline), name="pr-1")
@@ -108,43 +108,43 @@ def test_a_baseline_that_cannot_be_compared_fails_the_gate(
     assert said in out
 
 
-def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspace, made: Made) -> None:
+def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
     other = BINDINGS[0].model_copy(update={"threshold": 0.5})
     made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
     made.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "its scorers differ: exact_match" in workspace.run("reports", "ci", "pr-1", code=2).out
 
 
-def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: Made) -> None:
+def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="main")
-    made.datasets.put("ds-1", items("new"))
+    made.datasets.put("ds-1", make_items("new"))
     made.dataset_version = made.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
-    made.items = (*made.items, *items("new"))
+    made.items = (*made.items, *make_items("new"))
     made.run("pppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "another dataset version" in workspace.run("reports", "ci", "pr-1", code=2).out
 
 
-def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: Made) -> None:
+def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     made.runs.beat(run.id, datetime.now(UTC).isoformat())
     ended = workspace.run("reports", "wait", run.id, "--timeout", "300ms", code=4)
     assert "is running still" in ended.out
 
 
-def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: Made) -> None:
+def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     ended = workspace.run("reports", "wait", run.id, "--timeout", "15m", code=69)
     assert f"evalscribe experiments runs resume {run.id}" in ended.err
 
 
-def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: Made) -> None:
+def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     with made.runs.claim(run.id) as claimed:
         assert claimed
         workspace.run("reports", "wait", run.id, "--timeout", "300ms", code=4)
 
 
-def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: Made) -> None:
+def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     workspace.run("reports", "wait", "pr-1", "--timeout=1h30m")
     assert "'soon' is no length of time" in workspace.run("reports", "wait", "pr-1", "--timeout=soon", code=64).err
@@ -164,7 +164,7 @@ def test_what_is_no_length_of_time(text: str) -> None:
         seconds(text)
 
 
-def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: Made) -> None:
+def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, ExperimentConfig(min_pass_rate=0.5), name="pr-1")
     out = workspace.run("reports", "summary", "pr-1").out
     for line in (
@@ -182,7 +182,7 @@ def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: M
     assert found["summary"]["flaky"] == ["b"]  # type: ignore[index]
 
 
-def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Made) -> None:
+def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1")
     out = workspace.run("reports", "failures", "pr-1").out
     assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["FAILED", "UNSCORED", "ERROR"]
@@ -199,19 +199,21 @@ def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Mad
     assert "(3 tries not passed)" in workspace.run("reports", "failures", "pr-1").err
 
 
-def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: Made) -> None:
+def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pfppp", name="pr-1")
     assert f"Next: evalscribe reports failures {run.id}\n" in workspace.run("reports", "ci", "pr-1", code=2).err
     assert "Try `evalscribe reports ci --help`." in workspace.run("reports", "ci", "pr-1", "--nope", code=64).err
 
 
-def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: Made) -> None:
+def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pf", "b": "ff", "c|<b>@x": "pp", "=SUM(1)": "pp", "e\ne": "pp"}, name="pr-1")
     rows = json.loads(workspace.run("reports", "failures", "pr-1", "--flaky", "--format", "json").out)
     assert [(row["item_key"], row["repetition"]) for row in rows] == [("a", 2)]
 
 
-def test_runs_are_listed_and_shown_with_the_config_of_their_version(workspace: Workspace, made: Made) -> None:
+def test_runs_are_listed_and_shown_with_the_config_of_their_version(
+    workspace: Workspace, made: StoredExperiment
+) -> None:
     made.run("ppppp", ExperimentConfig(min_pass_rate=0.5), name="main")
     made.run("ppfff", ExperimentConfig(min_pass_rate=0.9), name="pr-1")
     made.run("p", ExperimentConfig(min_pass_rate=0.9), name="now", state="running")
@@ -228,7 +230,7 @@ def test_runs_are_listed_and_shown_with_the_config_of_their_version(workspace: W
 
 
 def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_changed(
-    workspace: Workspace, made: Made, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, made: StoredExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = made.run("ppppf", name="main")
     run = made.run("ppppp", ExperimentConfig(no_new_failures_vs="main", min_pass_rate=0.9), name="pr-1")
@@ -254,7 +256,7 @@ def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_c
     assert listed() == [False, None, True]
 
 
-def test_scores_are_filtered(workspace: Workspace, made: Made) -> None:
+def test_scores_are_filtered(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="main")
     made.run("pfpue", name="pr-1")
 
@@ -271,7 +273,7 @@ def test_scores_are_filtered(workspace: Workspace, made: Made) -> None:
     assert len(keys("--scorer-version-id", BINDINGS[0].spec.id)) == 4
 
 
-def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Made) -> None:
+def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: StoredExperiment) -> None:
     for option, value in (
         ("--session-id", "s"),
         ("--span-id", "s"),
@@ -284,7 +286,7 @@ def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Made
         assert option in said
 
 
-def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, made: Made) -> None:
+def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppf", name="pr-1")
     made.run("ppppp", name="pr-2")
     item = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--format", "json").out)[0]["run_item_id"]
@@ -318,7 +320,7 @@ def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, ma
     ],
 )
 def test_what_is_analysed_is_a_run_and_the_latest_is_named(
-    workspace: Workspace, made: Made, named: str, what: str
+    workspace: Workspace, made: StoredExperiment, named: str, what: str
 ) -> None:
     made.run("ppppf", name="pr-1")
     run = made.run("ppppp", name="pr-2")
@@ -335,7 +337,7 @@ def test_an_id_that_is_not_stored_is_told_by_its_kind(workspace: Workspace) -> N
     assert "exp-0a1b2c3d looks like the id of an experiment, but there is no store here" in said
 
 
-def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: Made) -> None:
+def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pf", name="pr-1")
     score = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--failed", "--format", "jsonl").out)["id"]
     whole = workspace.run("scores", "evidence", score, "--include", "scorer_input,scorer_output,evidence").out
@@ -351,7 +353,7 @@ def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: Made) -> 
     workspace.run("scores", "evidence", "score-none", code=66)
 
 
-def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: Made) -> None:
+def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1", outputs={"b": HOSTILE, "a": "-1", "c|<b>@x": '+cmd|" /C calc"!A0'})
     text = exported(workspace, "pr-1", "csv")
     assert text.endswith("\r\n")
@@ -365,7 +367,7 @@ def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: Made) -> 
     assert rows[3]["exact_match.status"] == "input_error"
 
 
-def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: Made) -> None:
+def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf"}, name="pr-1", state="cancelled")
     whole = json.loads(exported(workspace, "pr-1", "json"))
     assert whole["summary"]["counts"]["missing"] == 6
@@ -381,7 +383,7 @@ def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: Made) -> None
     ]
 
 
-def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, made: Made) -> None:
+def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfue", name="pr-1", state="cancelled", outputs={"b": HOSTILE})
     suite = ElementTree.fromstring(exported(workspace, "pr-1", "junit"))[0]
     assert [suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")] == ["quality", *"5121"]
@@ -398,7 +400,7 @@ def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, 
     assert "alert(1)" in (cases[1].findtext("failure") or "")
 
 
-def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: Made) -> None:
+def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue", "=SUM(1)": "p"}, name="pr-1", state="cancelled")
     exported(workspace, "pr-1", "junit")
     out = workspace.run("import", "run.junit", "--collection", "back", "--model", "x/y").out
@@ -406,7 +408,7 @@ def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: Made)
     assert "2 error, 1 failed, 3 incomplete, 4 passed" in out
 
 
-def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: Made) -> None:
+def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="@all <b>", outputs={"b": HOSTILE})
     text = exported(workspace, "@all <b>", "md")
     assert text.startswith("## ❌ quality: `@all` `<b>`")
@@ -416,7 +418,7 @@ def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: Made) -
     assert "<script>" not in fenced[0] + fenced[-1]
 
 
-def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: Made) -> None:
+def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="<i>1</i>", outputs={"b": HOSTILE})
     page = exported(workspace, "<i>1</i>", "html")
     assert "<script" not in page
@@ -426,7 +428,7 @@ def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: Made
     assert page.count("<details>") == page.count("</details>") == 5
 
 
-def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, made: Made) -> None:
+def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1", outputs={"b": HOSTILE})
     page = exported(workspace, "pr-1", "html")
     assert '<h1>quality: pr-1 <span class="failed">failed</span></h1>' in page
@@ -436,19 +438,21 @@ def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, ma
     assert page.count("Pass rate") == page.count("2/5") - 1 == 1, "each fact once, and where the gate asks for it"
 
 
-def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: Made) -> None:
+def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     workspace.run("reports", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)
     assert not (workspace.folder / "run.pdf").exists()
 
 
-def test_an_export_without_a_file_is_printed(workspace: Workspace, made: Made) -> None:
+def test_an_export_without_a_file_is_printed(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     assert len(workspace.run("reports", "export", "pr-1", "-f", "jsonl").out.splitlines()) == 5
 
 
 @pytest.mark.parametrize("command", ["ci", "wait"])
-def test_a_step_in_github_actions_has_a_summary(workspace: Workspace, made: Made, command: str, tmp_path: Path) -> None:
+def test_a_step_in_github_actions_has_a_summary(
+    workspace: Workspace, made: StoredExperiment, command: str, tmp_path: Path
+) -> None:
     made.run("pfppp", name="pr-1")
     page = tmp_path / "summary.md"
     page.write_text("before\n")
@@ -459,7 +463,7 @@ def test_a_step_in_github_actions_has_a_summary(workspace: Workspace, made: Made
 
 
 def test_the_summary_of_a_step_stays_below_its_limit(
-    workspace: Workspace, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, made: StoredExperiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.run("fffff", name="pr-1", outputs={item.key: "long " * 900 for item in made.items})
     page = tmp_path / "summary.md"
@@ -476,7 +480,9 @@ def test_the_summary_of_a_step_stays_below_its_limit(
 ORDERS = "\n::set-output name=pwned::1\n  ::add-mask::e ##[error]no"
 
 
-def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(workspace: Workspace, made: Made) -> None:
+def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(
+    workspace: Workspace, made: StoredExperiment
+) -> None:
     run = made.run("fpppp", name="##[error]run", outputs={"a": ORDERS})
     score = json.loads(workspace.run("scores", "list", "--run-id", run.id, "--format", "json").out)[0]["id"]
     printing = [
@@ -496,13 +502,15 @@ def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(workspace
     assert summary["summary"]["name"] == "##[error]run"
 
 
-def test_a_summary_that_cannot_be_written_changes_nothing(workspace: Workspace, made: Made, tmp_path: Path) -> None:
+def test_a_summary_that_cannot_be_written_changes_nothing(
+    workspace: Workspace, made: StoredExperiment, tmp_path: Path
+) -> None:
     made.run("ppppp", name="pr-1")
     ended = workspace.run("reports", "ci", "pr-1", GITHUB_STEP_SUMMARY=str(tmp_path))
     assert "the step's summary cannot be written" in ended.err
 
 
-def test_a_run_that_there_is_not(workspace: Workspace, made: Made) -> None:
+def test_a_run_that_there_is_not(workspace: Workspace, made: StoredExperiment) -> None:
     for command in ("summary", "failures", "wait", "ci"):
         assert "run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
     assert "nothing has run yet" in workspace.run("reports", "ci", "nobody", code=66).err
@@ -510,7 +518,7 @@ def test_a_run_that_there_is_not(workspace: Workspace, made: Made) -> None:
     assert "recent runs: pr-1; `evalscribe" in workspace.run("reports", "ci", "nobody", code=66).err
 
 
-def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: Made) -> None:
+def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppf", name="bad")
     process = workspace.start("reports", "ci", "bad", "--format", "json")
     assert process.stdout
@@ -519,7 +527,7 @@ def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspac
     assert process.returncode == 2, err
 
 
-def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: Made, tmp_path: Path) -> None:
+def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: StoredExperiment, tmp_path: Path) -> None:
     made.run("ppppp", name="pr-1")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -530,7 +538,7 @@ def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: Made
     assert pipe.is_fifo()
 
 
-def test_exit_codes_of_real_processes(workspace: Workspace, made: Made) -> None:
+def test_exit_codes_of_real_processes(workspace: Workspace, made: StoredExperiment) -> None:
     """Those that only these commands have."""
     made.run("ppppf", name="bad")
     made.run("pppp", name="stopped", state="cancelled")

@@ -17,8 +17,8 @@ from evalscribe.model.experiment import ComponentTarget, ExperimentConfig, Exper
 from evalscribe.model.score import CUSTOM, ScorerRequest, ScorerRunner, ScorerSpec
 from evalscribe.model.target import Component
 from evalscribe.prompts.templates import Prompts
-from messages_server import MessagesServer, says
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.messages_server import MessagesServer, says
 
 SECRET = "sk-ant-api03-" + "A1b2C3d4" * 10 + "-AAAAAAAA"
 OWN = """

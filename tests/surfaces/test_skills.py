@@ -17,11 +17,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evalscribe.sample import checkpoints_file
-from forge_work import cloned, git
-from github_server import GitHubServer
-from messages_server import Answer, Call, MessagesServer, says
-from suite_repository import SuiteRepository, patch
-from surfaces.command import Inside, Workspace
+from support.command import InProcessCommand, Workspace
+from support.github_server import GitHubServer
+from support.messages_server import Answer, Call, MessagesServer, says
+from support.repository_states import git, make_clone
+from support.suite_repository import SuiteRepository, patch
 
 ROOT = Path(__file__).parents[2]
 SKILLS = ROOT / "skills"
@@ -136,7 +136,7 @@ def made(schema: dict, mark: str) -> object:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
-    work = cloned(tmp_path)
+    work = make_clone(tmp_path)
     (work.folder / "evalscribe.toml").touch()
     with GitHubServer() as github, MessagesServer(answers) as model:
         git(work.folder, "remote", "set-url", "origin", github.url)
@@ -145,7 +145,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         settings |= {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": model.url}
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        yield Desk(Workspace(work.folder, Inside(work.folder, monkeypatch, capsys)), model, github)
+        yield Desk(Workspace(work.folder, InProcessCommand(work.folder, monkeypatch, capsys)), model, github)
 
 
 def prepare(desk: Desk, name: str) -> None:

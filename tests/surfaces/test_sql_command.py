@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe import Client
-from surfaces.command import Inside, Workspace
+from support.command import InProcessCommand, Workspace
 
 PAIRS = """
 SELECT task, reward, agent_run_id
@@ -26,7 +26,7 @@ ORDER BY task, reward
 
 
 @pytest.fixture
-def imported(inside: Inside) -> Inside:
+def imported(inside: InProcessCommand) -> InProcessCommand:
     message = {"role": "user", "content": "a,\x1b[31m\nb"}
     entries = [
         {"task_id": n // 2, "trial": n % 2, "reward": float(n % 2), "info": {}, "traj": [message]} for n in range(4)
@@ -36,24 +36,24 @@ def imported(inside: Inside) -> Inside:
     return inside
 
 
-def test_a_table_is_for_people(imported: Inside) -> None:
+def test_a_table_is_for_people(imported: InProcessCommand) -> None:
     ended = imported.run("sql", "SELECT status, count(*) AS n, avg(trial) FROM agent_runs GROUP BY 1 ORDER BY 1")
     assert ended.out == "status  n  avg\n------  -  ---\nfailed  2  1.0\npassed  2  2.0\n"
     assert ended.err == "(2 rows)\n"
 
 
-def test_an_id_is_whole_and_a_text_is_cut(imported: Inside) -> None:
+def test_an_id_is_whole_and_a_text_is_cut(imported: InProcessCommand) -> None:
     ended = imported.run("sql", f"SELECT '{'i' * 64}' AS id, '{'some words ' * 9}' AS said FROM agent_runs LIMIT 1")
     assert ended.out.splitlines()[2] == f"{'i' * 64}  {('some words ' * 9)[:63]}…"
 
 
-def test_text_of_a_model_moves_no_cursor(imported: Inside) -> None:
+def test_text_of_a_model_moves_no_cursor(imported: InProcessCommand) -> None:
     ended = imported.run("sql", "SELECT content FROM messages LIMIT 1")
     assert "\x1b" not in ended.out
     assert "a,[31m b" in ended.out
 
 
-def test_csv_and_json_are_for_programs(imported: Inside) -> None:
+def test_csv_and_json_are_for_programs(imported: InProcessCommand) -> None:
     sql = (
         "SELECT content, a.metadata_json->'scores' AS scores, url "
         "FROM messages JOIN agent_runs a ON a.id = agent_run_id LIMIT 3"
@@ -69,13 +69,13 @@ def test_csv_and_json_are_for_programs(imported: Inside) -> None:
     assert (found["row_count"], found["applied_limit"], len(found["rows"])) == (2, 2, 2)
 
 
-def test_a_query_comes_from_a_file(imported: Inside) -> None:
+def test_a_query_comes_from_a_file(imported: InProcessCommand) -> None:
     (imported.folder / "q.sql").write_text(PAIRS)
     found = json.loads(imported.run("sql", "-f", "q.sql", "--format", "json").out)
     assert [row[:2] for row in found["rows"]] == [["0", 0.0], ["0", 1.0], ["1", 0.0], ["1", 1.0]]
 
 
-def test_the_sdk_gives_the_same(imported: Inside) -> None:
+def test_the_sdk_gives_the_same(imported: InProcessCommand) -> None:
     with Client(imported.folder) as client:
         result = client.execute_dql("trip", PAIRS)
         rows = client.dql_result_to_dicts(result)
@@ -106,11 +106,11 @@ def test_the_sdk_gives_the_same(imported: Inside) -> None:
         (["SELECT count(*) FROM " + ", ".join(f"messages m{n}" for n in range(14)), "--timeout", "0.3"], 69, "0.3 s"),
     ],
 )
-def test_what_is_wrong_is_said(imported: Inside, arguments: list[str], code: int, said: str) -> None:
+def test_what_is_wrong_is_said(imported: InProcessCommand, arguments: list[str], code: int, said: str) -> None:
     assert said in imported.run("sql", *arguments, code=code).err
 
 
-def test_tables_and_metadata_are_told(imported: Inside) -> None:
+def test_tables_and_metadata_are_told(imported: InProcessCommand) -> None:
     told = imported.run("sql", "--tables").out
     assert "agent_runs: " in told
     assert "metadata_json->'scores'->'reward'  number, 4 of them" in told
@@ -118,12 +118,12 @@ def test_tables_and_metadata_are_told(imported: Inside) -> None:
     assert {"path", "kind", "agent_runs", "sample"} <= found["metadata"][0].keys()
 
 
-def test_without_a_collection_the_tables_are_told_all_the_same(workspace: Workspace, inside: Inside) -> None:
+def test_without_a_collection_the_tables_are_told_all_the_same(workspace: Workspace, inside: InProcessCommand) -> None:
     assert "judge_results: " in inside.run("sql", "--tables").out
     assert "evalscribe import" in inside.run("sql", "SELECT 1", code=66).err
 
 
-def test_real_trajectories_are_told_as_they_are(inside: Inside, real_data: Path) -> None:
+def test_real_trajectories_are_told_as_they_are(inside: InProcessCommand, real_data: Path) -> None:
     (file,) = (real_data / "tau-bench").glob("gpt-4o-*.json")
     entries = json.loads(file.read_text())
     inside.run("import", file, "--collection", "air")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from machine_speed import slowness
-from surfaces import made_runs
-from surfaces.command import Workspace, end, wait_until
+from support import run_snapshots
+from support.command import Workspace, end
+from support.machine_speed import slowness
+from support.waiting import wait_until
 
 Moment = Callable[[subprocess.Popen[str], Path], None]
 MANY = 300
@@ -23,7 +24,7 @@ LINES = (
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_runs.write(tmp_path_factory.mktemp("many") / "run", MANY)
+    return run_snapshots.write(tmp_path_factory.mktemp("many") / "run", MANY)
 
 
 def at_start(process: subprocess.Popen[str], _: Path) -> None:

@@ -6,10 +6,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from messages_server import MessagesServer
-from postgres_server import PASSWORD
-from suite_repository import RELAXED, SuiteRepository, patch
-from surfaces.command import Workspace
+from support.command import Workspace
+from support.messages_server import MessagesServer
+from support.postgres_server import PASSWORD
+from support.suite_repository import RELAXED, SuiteRepository, patch
 
 ANALYZE = ("analyze", "sample", "--judge", "rules", "--date", "2026-11-02")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from messages_server import Answer, Call, MessagesServer, failure, says, submit
-from surfaces import made_runs
-from surfaces.command import Workspace
+from support import run_snapshots
+from support.command import Workspace
+from support.messages_server import Answer, Call, MessagesServer, failure, says, submit
 
 KEY = "sk-ant-test-0000"
 RULES = ("--judge", "rules")
@@ -20,7 +20,7 @@ def access(server: MessagesServer) -> dict[str, str]:
 
 
 def about(call: Call, n: int) -> bool:
-    return made_runs.eval_path(n) in json.dumps(call.body["messages"])
+    return run_snapshots.eval_path(n) in json.dumps(call.body["messages"])
 
 
 def findings(out: str) -> dict[str, dict[str, Any]]:
@@ -41,7 +41,7 @@ CAUSES = [
 def test_an_analysis_that_decided_nothing(
     script: Any, more: tuple[str, ...], code: int, words: str, earlier: bool, workspace: Workspace, tmp_path: Path
 ) -> None:
-    run = made_runs.write(tmp_path / "run", 2)
+    run = run_snapshots.write(tmp_path / "run", 2)
     if earlier:
         workspace.run("analyze", run, *RULES)
     before = {path: path.read_bytes() for path in workspace.reports}
@@ -57,7 +57,7 @@ def test_an_analysis_that_decided_nothing(
 
 
 def test_analysis_succeeds_once_the_cause_is_gone(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 2)
+    run = run_snapshots.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     with MessagesServer(submit()) as server:
         workspace.run("analyze", run, *MODEL, "--budget", "0.01", code=64, **access(server))
@@ -66,7 +66,7 @@ def test_analysis_succeeds_once_the_cause_is_gone(workspace: Workspace, tmp_path
 
 
 def test_fresh_analysis_without_answers_keeps_the_report(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 2)
+    run = run_snapshots.write(tmp_path / "run", 2)
     with MessagesServer(submit()) as server:
         workspace.run("analyze", run, *MODEL, **access(server))
         before = workspace.report.read_bytes()
@@ -78,7 +78,7 @@ def test_fresh_analysis_without_answers_keeps_the_report(workspace: Workspace, t
 
 
 def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 4)
+    run = run_snapshots.write(tmp_path / "run", 4)
     before = findings(workspace.run("analyze", run, *RULES, "--json").out)
 
     def script(call: Call) -> Answer:
@@ -87,7 +87,7 @@ def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, t
     with MessagesServer(script) as server:
         ended = workspace.run("analyze", run, *MODEL, "--json", **access(server))
     after = findings(ended.out)
-    kept = [made_runs.eval_path(n) for n in (1, 2)]
+    kept = [run_snapshots.eval_path(n) for n in (1, 2)]
     compared = ("classification", "cause", "cause_kind", "uncertain", "judge", "error", "reasoning", "output_snippet")
     for path in kept:
         assert {name: after[path][name] for name in compared} == {name: before[path][name] for name in compared}
@@ -99,11 +99,11 @@ def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, t
 
 
 def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 2)
+    run = run_snapshots.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     report = workspace.report
     text = report.read_text()
-    heading = next(line for line in text.splitlines() if line.startswith("### ") and made_runs.eval_path(1) in line)
+    heading = next(line for line in text.splitlines() if line.startswith("### ") and run_snapshots.eval_path(1) in line)
     label = heading.rpartition(": ")[2]
     report.write_text(text.replace(heading, f"{heading.removesuffix(label)}AMBIGUOUS_TASK (task)"))
 
@@ -112,13 +112,13 @@ def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_
 
     with MessagesServer(script) as server:
         after = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
-    corrected = after[made_runs.eval_path(1)]
+    corrected = after[run_snapshots.eval_path(1)]
     assert (corrected["classification"], corrected["judge"]["id"]) == ("AMBIGUOUS_TASK", "rules@1")
-    assert after[made_runs.eval_path(0)]["judge"]["id"] == "anthropic/claude-opus-5-5"
+    assert after[run_snapshots.eval_path(0)]["judge"]["id"] == "anthropic/claude-opus-5-5"
 
 
 def test_deleted_evidence_keeps_the_verdict(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 2)
+    run = run_snapshots.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     before = workspace.report.read_bytes()
     for path in (run / "debug").iterdir():
@@ -128,7 +128,7 @@ def test_deleted_evidence_keeps_the_verdict(workspace: Workspace, tmp_path: Path
 
 
 def test_unreadable_evidence_writes_no_report(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 2)
+    run = run_snapshots.write(tmp_path / "run", 2)
     for path in (run / "debug").iterdir():
         path.unlink()
     ended = workspace.run("analyze", run, *RULES, code=65)
@@ -138,7 +138,7 @@ def test_unreadable_evidence_writes_no_report(workspace: Workspace, tmp_path: Pa
 
 
 def test_outages_that_are_labelled_are_a_whole_analysis(workspace: Workspace, tmp_path: Path) -> None:
-    run = made_runs.write(tmp_path / "run", 3)
+    run = run_snapshots.write(tmp_path / "run", 3)
     for path in (run / "debug").iterdir():
         payload = json.loads(path.read_text())
         payload["eval"]["status"] = {"kind": "failed", "failureReason": "[rate_limit] error: 429 Too Many Requests"}

@@ -16,8 +16,8 @@ import pytest
 from evalscribe.cli import run
 from evalscribe.model.score import ScoreQuery
 from evalscribe.store import tables
-from surfaces import made_runs
-from surfaces.made_experiment import Made, items
+from support import run_snapshots
+from support.stored_experiment import StoredExperiment, make_items
 
 Damage = Callable[[Path], None]
 COMMANDS = (
@@ -48,7 +48,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     folder.mkdir()
     (folder / ".git").mkdir()
     (folder / "evalscribe.toml").write_text('collection_id = "trip"\n')
-    made_runs.write(folder / "made", 4)
+    run_snapshots.write(folder / "made", 4)
     write_trip(folder / "trip.json", 0.0)
     write_trip(folder / "other.json", 1.0)
     (folder / "prompt.yaml").write_text("model: anthropic/claude-opus-5-5\ntext: '{{input}}'\n")
@@ -64,13 +64,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
             ("rubric", "create", "polite"),
         ):
             assert run(list(words)) == 0, words
-    made = Made(folder / ".evalscribe", items("a", "b"))
+    made = StoredExperiment(folder / ".evalscribe", make_items("a", "b"))
     one, two = made.run("pf", outputs={"a": {"x": 1}}), made.run("pp")
     score = next(made.runs.scores(ScoreQuery(run_id=one.id))).id
     made.close()
     with closing(sqlite3.connect(folder / ".evalscribe" / "store.db")) as raw:
         trip = raw.execute("SELECT run_id FROM runs WHERE model = 'm'").fetchone()[0]
-    ids = {"RUN": one.id, "RUN2": two.id, "SCORE": score, "TRIP": trip, "EVAL": made_runs.eval_id(0)}
+    ids = {"RUN": one.id, "RUN2": two.id, "SCORE": score, "TRIP": trip, "EVAL": run_snapshots.eval_id(0)}
     return folder, ids
 
 

@@ -5,17 +5,17 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from classifier_case import Judged, case
 from evalscribe.judging.classifier import InvestigationLimits, ModelJudge
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.service import RetryingModel, RetryPolicy
 from evalscribe.model.finding import Failure, Unclassified, Verdict
 from evalscribe.prompts.templates import Prompts
-from messages_server import MessagesServer, Script
+from support.classifier_failure import JudgeFailure, make_packed_failure
+from support.messages_server import MessagesServer, Script
 
 
 @pytest.fixture
-async def judged() -> AsyncIterator[Judged]:
+async def judged() -> AsyncIterator[JudgeFailure]:
     """Judge a case against a scripted server: the outcome, and the server with what it was asked."""
     async with AsyncExitStack() as stack:
 
@@ -26,6 +26,6 @@ async def judged() -> AsyncIterator[Judged]:
             attempt = AnthropicModel("claude-opus-5-5", "key", server.url, timeout_s=60)
             stack.push_async_callback(attempt.close)
             model = RetryingModel(attempt, RetryPolicy(attempts=3, first_wait_s=0.01, total_s=60))
-            return await ModelJudge(model, Prompts(), bounds=bounds).judge(of or case()), server
+            return await ModelJudge(model, Prompts(), bounds=bounds).judge(of or make_packed_failure()), server
 
         yield ask

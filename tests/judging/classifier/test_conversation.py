@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from classifier_case import QUOTE, Judged, case
 from evalscribe.judging.classifier import InvestigationLimits, ModelJudge
 from evalscribe.model.chat import CallFailed
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.prompts.templates import Prompts
-from messages_server import Answer, Call, failure, message, page, says, submit, use
+from support.classifier_failure import QUOTE, JudgeFailure, make_packed_failure
+from support.messages_server import Answer, Call, failure, message, page, says, submit, use
 from support.scripted_model import ScriptedModel, Step, tool_reply
 from support.scripted_model import text_reply as answers
 
@@ -28,7 +28,7 @@ def told(call: Call) -> str:
     return "\n".join(block["text"] for block in call.body["messages"][-1]["content"] if block["type"] == "text")
 
 
-async def test_a_verdict_in_a_single_call(judged: Judged) -> None:
+async def test_a_verdict_in_a_single_call(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(citations=[QUOTE], fix="", confidence=0.9))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 1
@@ -42,7 +42,7 @@ async def test_a_verdict_in_a_single_call(judged: Judged) -> None:
     assert (verdict.usage.calls, verdict.usage.input_tokens, verdict.usage.output_tokens) == (1, 1000, 100)
 
 
-async def test_tools_are_served_until_the_verdict(judged: Judged) -> None:
+async def test_tools_are_served_until_the_verdict(judged: JudgeFailure) -> None:
     reading = use(
         ("list_documents", {}),
         ("read_lines", {"role": "output", "path": "twice.py", "first": 2, "last": 9}),
@@ -60,7 +60,7 @@ async def test_tools_are_served_until_the_verdict(judged: Judged) -> None:
     assert verdict.usage.calls == 2
 
 
-async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: Judged) -> None:
+async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: JudgeFailure) -> None:
     wrong = use(
         ("read_lines", {"role": "output", "path": "../../etc/passwd", "first": 1, "last": 9}),
         ("read_lines", {"role": "output", "path": "twice.py", "first": 7, "last": 9}),
@@ -78,12 +78,12 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: Judged) -> No
     assert "no tool" in answers[3]["content"]
 
 
-async def test_a_search_that_finds_nothing_says_so(judged: Judged) -> None:
+async def test_a_search_that_finds_nothing_says_so(judged: JudgeFailure) -> None:
     _, server = await judged([use(("search", {"text": "nowhere at all", "role": "any"})), submit()])
     assert "no line holds that" in results(server.calls[1])[0]["content"]
 
 
-async def test_what_no_store_can_hold_is_not_in_a_verdict(judged: Judged) -> None:
+async def test_what_no_store_can_hold_is_not_in_a_verdict(judged: JudgeFailure) -> None:
     quotation = {**QUOTE, "text": "x\ud800", "path": "p\udfff"}
     verdict, _ = await judged(submit(reasoning="a\ud800b\x00c\u202ed", citations=[quotation]))
     assert isinstance(verdict, Verdict)
@@ -91,39 +91,39 @@ async def test_what_no_store_can_hold_is_not_in_a_verdict(judged: Judged) -> Non
     assert verdict.model_dump_json().encode("utf-8")
 
 
-async def test_too_many_calls_at_once_all_get_an_answer(judged: Judged) -> None:
+async def test_too_many_calls_at_once_all_get_an_answer(judged: JudgeFailure) -> None:
     _, server = await judged([use(*[("list_documents", {})] * 30), submit()])
     answers = results(server.calls[1])
     assert len(answers) == 30
     assert [answer["is_error"] for answer in answers] == [False] * 8 + [True] * 22
 
 
-async def test_a_refusal_is_final(judged: Judged) -> None:
+async def test_a_refusal_is_final(judged: JudgeFailure) -> None:
     outcome, server = await judged(says("", "refusal"))
     assert isinstance(outcome, Unclassified)
     assert ("refused" in outcome.reason, outcome.final, len(server.calls)) == (True, True, 1)
     assert outcome.usage.calls == 1
 
 
-async def test_evidence_beyond_the_context_is_final(judged: Judged) -> None:
+async def test_evidence_beyond_the_context_is_final(judged: JudgeFailure) -> None:
     outcome, _ = await judged(failure(400, "invalid_request_error", "prompt is too long: 1 > 0"))
     assert isinstance(outcome, Unclassified)
     assert ("too long" in outcome.reason, outcome.final) == (True, True)
 
 
-async def test_overload_and_then_a_verdict(judged: Judged) -> None:
+async def test_overload_and_then_a_verdict(judged: JudgeFailure) -> None:
     verdict, server = await judged([failure(529), failure(429, retry_after="0.1"), submit()])
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 3
 
 
-async def test_overload_without_end(judged: Judged) -> None:
+async def test_overload_without_end(judged: JudgeFailure) -> None:
     outcome, server = await judged(failure(529))
     assert isinstance(outcome, Unclassified)
     assert ("overloaded" in outcome.reason, outcome.final, len(server.calls)) == (True, False, 3)
 
 
-async def test_an_answer_cut_off_is_asked_for_again_in_short(judged: Judged) -> None:
+async def test_an_answer_cut_off_is_asked_for_again_in_short(judged: JudgeFailure) -> None:
     half = message({"type": "tool_use", "id": "t", "name": "submit", "input": {"cause": "wro"}}, stop="max_tokens")
     verdict, server = await judged([half, submit()])
     assert isinstance(verdict, Verdict)
@@ -131,19 +131,19 @@ async def test_an_answer_cut_off_is_asked_for_again_in_short(judged: Judged) -> 
     assert all(turn["role"] == "user" for turn in server.calls[1].body["messages"]), "half a call is not echoed"
 
 
-async def test_an_answer_cut_off_for_ever_is_given_up(judged: Judged) -> None:
+async def test_an_answer_cut_off_for_ever_is_given_up(judged: JudgeFailure) -> None:
     outcome, server = await judged(says("I think that", "max_tokens"))
     assert isinstance(outcome, Unclassified)
     assert ("cut off at 8000 tokens" in outcome.reason, len(server.calls)) == (True, 3)
 
 
-async def test_a_pause_is_resumed(judged: Judged) -> None:
+async def test_a_pause_is_resumed(judged: JudgeFailure) -> None:
     verdict, server = await judged([says("Wait.", "pause_turn"), submit()])
     assert isinstance(verdict, Verdict)
     assert server.calls[1].body["messages"][-1] == {"role": "assistant", "content": [{"type": "text", "text": "Wait."}]}
 
 
-async def test_invented_quotations_are_sent_back_once_and_then_marked(judged: Judged) -> None:
+async def test_invented_quotations_are_sent_back_once_and_then_marked(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(citations=[QUOTE, INVENTED], confidence=0.9))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 2
@@ -152,19 +152,19 @@ async def test_invented_quotations_are_sent_back_once_and_then_marked(judged: Ju
     assert (verdict.confidence, verdict.uncertain) == (0.9, False)
 
 
-async def test_a_verdict_on_inventions_only_is_uncertain(judged: Judged) -> None:
+async def test_a_verdict_on_inventions_only_is_uncertain(judged: JudgeFailure) -> None:
     verdict, _ = await judged(submit(citations=[INVENTED], confidence=0.9))
     assert isinstance(verdict, Verdict)
     assert (verdict.confidence, verdict.uncertain) == (0.5, True)
 
 
-async def test_a_quotation_put_right_is_verified(judged: Judged) -> None:
+async def test_a_quotation_put_right_is_verified(judged: JudgeFailure) -> None:
     verdict, _ = await judged([submit(citations=[INVENTED]), submit(citations=[QUOTE])])
     assert isinstance(verdict, Verdict)
     assert verdict.citations[0].status == "verified"
 
 
-async def test_a_quotation_from_other_lines_is_relocated(judged: Judged) -> None:
+async def test_a_quotation_from_other_lines_is_relocated(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(citations=[{**QUOTE, "first": 1, "last": 1}]))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 1
@@ -184,20 +184,20 @@ async def test_a_quotation_from_other_lines_is_relocated(judged: Judged) -> None
         ({"extra": 1}, "extra"),
     ],
 )
-async def test_what_breaks_the_schema_is_sent_back_by_field(judged: Judged, fields: Any, named: str) -> None:
+async def test_what_breaks_the_schema_is_sent_back_by_field(judged: JudgeFailure, fields: Any, named: str) -> None:
     verdict, server = await judged([submit(**fields), submit()])
     assert isinstance(verdict, Verdict)
     answer = results(server.calls[1])[0]
     assert (answer["is_error"], f"\n{named}: " in answer["content"]) == (True, True)
 
 
-async def test_a_label_outside_the_schema_for_ever_is_given_up(judged: Judged) -> None:
+async def test_a_label_outside_the_schema_for_ever_is_given_up(judged: JudgeFailure) -> None:
     outcome, server = await judged(submit(classification="MODELS_FAULT"))
     assert isinstance(outcome, Unclassified)
     assert ("classification" in outcome.reason, len(server.calls)) == (True, 3)
 
 
-async def test_a_line_too_long_for_the_table_is_sent_back_once_and_then_cut(judged: Judged) -> None:
+async def test_a_line_too_long_for_the_table_is_sent_back_once_and_then_cut(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(why="word " * 40))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 2
@@ -205,20 +205,20 @@ async def test_a_line_too_long_for_the_table_is_sent_back_once_and_then_cut(judg
     assert verdict.why.endswith("word…")
 
 
-async def test_talk_without_a_verdict_is_nudged_twice(judged: Judged) -> None:
+async def test_talk_without_a_verdict_is_nudged_twice(judged: JudgeFailure) -> None:
     outcome, server = await judged(says("It is MODEL_FAULT."))
     assert isinstance(outcome, Unclassified)
     assert ("gave no verdict" in outcome.reason, len(server.calls)) == (True, 3)
     assert "Call `submit`" in told(server.calls[2])
 
 
-async def test_nothing_said_at_all_is_nudged_too(judged: Judged) -> None:
+async def test_nothing_said_at_all_is_nudged_too(judged: JudgeFailure) -> None:
     verdict, server = await judged([message(), submit()])
     assert isinstance(verdict, Verdict)
     assert len(server.calls[1].body["messages"]) == 2
 
 
-async def test_a_tool_loop_has_an_end_and_the_last_turn_is_announced(judged: Judged) -> None:
+async def test_a_tool_loop_has_an_end_and_the_last_turn_is_announced(judged: JudgeFailure) -> None:
     outcome, server = await judged(use(("list_documents", {})), bounds=InvestigationLimits(turns=5))
     assert isinstance(outcome, Unclassified)
     assert "within 5 turns" in outcome.reason
@@ -227,7 +227,7 @@ async def test_a_tool_loop_has_an_end_and_the_last_turn_is_announced(judged: Jud
     assert not outcome.final
 
 
-async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: Judged) -> None:
+async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: JudgeFailure) -> None:
     hungry = message(
         {"type": "tool_use", "id": "t", "name": "list_documents", "input": {}},
         stop="tool_use",
@@ -242,20 +242,22 @@ async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: Judge
 @pytest.mark.parametrize(
     "answer", [page(), Answer(body=b'{"id": "msg'), Answer(cut="reset")], ids=["page", "half", "reset"]
 )
-async def test_an_answer_that_is_none_leaves_the_failure_unclassified(judged: Judged, answer: Answer) -> None:
+async def test_an_answer_that_is_none_leaves_the_failure_unclassified(judged: JudgeFailure, answer: Answer) -> None:
     outcome, _ = await judged(answer)
     assert isinstance(outcome, Unclassified)
     assert not outcome.final
 
 
-async def test_a_model_that_hangs_is_left(judged: Judged) -> None:
+async def test_a_model_that_hangs_is_left(judged: JudgeFailure) -> None:
     outcome, _ = await judged(replace(submit(), held=True), bounds=InvestigationLimits(seconds=0.3))
     assert isinstance(outcome, Unclassified)
     assert outcome.reason == "no verdict within 0.3 s"
 
 
-async def test_instructions_and_tools_are_the_same_for_every_case(judged: Judged) -> None:
-    other = case().model_copy(update={"evidence": case().evidence.model_copy(update={"missing": ("no log",)})})
+async def test_instructions_and_tools_are_the_same_for_every_case(judged: JudgeFailure) -> None:
+    other = make_packed_failure().model_copy(
+        update={"evidence": make_packed_failure().evidence.model_copy(update={"missing": ("no log",)})}
+    )
     _, one = await judged()
     _, two = await judged(of=other)
     for part in ("system", "tools", "model", "tool_choice", "output_config", "max_tokens"):
@@ -279,6 +281,6 @@ LOOK = tool_reply(("list_documents", {}))
 )
 async def test_only_answers_that_led_nowhere_are_forgotten(script: list[Step], forgotten: int) -> None:
     model = ScriptedModel(script)
-    assert isinstance(await ModelJudge(model, Prompts()).judge(case()), Unclassified)
+    assert isinstance(await ModelJudge(model, Prompts()).judge(make_packed_failure()), Unclassified)
     assert len(model.requests) == len(script)
     assert model.forgotten == model.requests[:forgotten]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from classifier_case import case, evidence
 from evalscribe.errors import AccessError, UsageError
 from evalscribe.judging.classifier import InvestigationLimits, ModelJudge, render_instructions
 from evalscribe.judging.classifier_tools import TOOLS
@@ -15,7 +14,8 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.finding import Precedent, Unclassified, Verdict
 from evalscribe.model.protocols import Judge
 from evalscribe.prompts.templates import Prompts
-from messages_server import VERDICT
+from support.classifier_failure import make_evidence, make_packed_failure
+from support.messages_server import VERDICT
 from support.scripted_model import ScriptedModel, tool_reply
 
 PERSON = Precedent(
@@ -40,20 +40,20 @@ def test_it_has_the_shape_of_a_judge() -> None:
 
 
 def test_equal_questions_have_equal_keys() -> None:
-    assert judge().key(case()) == judge().key(case())
-    assert judge(bounds=InvestigationLimits(seconds=1)).key(case()) == judge().key(case())
+    assert judge().key(make_packed_failure()) == judge().key(make_packed_failure())
+    assert judge(bounds=InvestigationLimits(seconds=1)).key(make_packed_failure()) == judge().key(make_packed_failure())
 
 
 def test_another_question_has_another_key(tmp_path: Path) -> None:
     (tmp_path / "prompts/classify").mkdir(parents=True)
     (tmp_path / "prompts/classify/case.md.j2").write_text("Well?")
-    known = case()
+    known = make_packed_failure()
     keys = [
         judge().key(known),
         judge(effort="low").key(known),
         ModelJudge(ScriptedModel([], "anthropic/claude-y"), Prompts()).key(known),
         ModelJudge(ScriptedModel([], "anthropic/claude-x"), Prompts(tmp_path)).key(known),
-        judge().key(case(evidence(x=Document(role="output", path="x.py", text="x")))),
+        judge().key(make_packed_failure(make_evidence(x=Document(role="output", path="x.py", text="x")))),
         judge().key(known.model_copy(update={"precedents": (PERSON,)})),
     ]
     assert len(set(keys)) == len(keys)
@@ -61,7 +61,7 @@ def test_another_question_has_another_key(tmp_path: Path) -> None:
 
 async def asked(*precedents: Precedent) -> str:
     model = ScriptedModel([tool_reply(("submit", VERDICT))])
-    await ModelJudge(model, Prompts()).judge(case().model_copy(update={"precedents": precedents}))
+    await ModelJudge(model, Prompts()).judge(make_packed_failure().model_copy(update={"precedents": precedents}))
     return model.requests[0].messages[0].text
 
 
@@ -73,7 +73,9 @@ async def test_what_a_person_concluded_is_evidence() -> None:
 
 async def test_our_own_unreviewed_label_is_not_shown_and_costs_no_new_answer() -> None:
     assert await asked(OURS) == await asked()
-    assert judge().key(case().model_copy(update={"precedents": (OURS,)})) == judge().key(case())
+    assert judge().key(make_packed_failure().model_copy(update={"precedents": (OURS,)})) == judge().key(
+        make_packed_failure()
+    )
 
 
 async def test_what_was_done_is_history() -> None:
@@ -86,11 +88,11 @@ async def test_what_was_done_is_history() -> None:
 def test_an_estimate_has_tokens_and_where_there_is_a_price_a_cost() -> None:
     known = price_of("anthropic/claude-opus-5-5")
     assert known is not None
-    priced = judge(cost=known.cost).estimate(case())
+    priced = judge(cost=known.cost).estimate(make_packed_failure())
     assert 5_000 < priced.input_tokens < 30_000
     assert priced.cost_usd is not None
     assert 0.02 < priced.cost_usd < 0.5
-    assert judge().estimate(case()).cost_usd is None
+    assert judge().estimate(make_packed_failure()).cost_usd is None
 
 
 def test_the_order_of_decision_and_every_label_stand_in_the_prompt() -> None:
@@ -120,7 +122,7 @@ def _keys(schema: object) -> list[str]:
 
 async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() -> None:
     model = BudgetedModel(ScriptedModel([]), Budget(usd=0.001), price_of("anthropic/claude-opus-5-5"))
-    outcome = await ModelJudge(model, Prompts()).judge(case())
+    outcome = await ModelJudge(model, Prompts()).judge(make_packed_failure())
     assert isinstance(outcome, Unclassified)
     assert "the budget of $0.001 has no room for another call: left undone, run again with more" in outcome.reason
     assert not outcome.final
@@ -129,25 +131,25 @@ async def test_what_the_budget_leaves_undone_says_so_and_can_be_asked_again() ->
 async def test_a_call_that_failed_is_counted() -> None:
     spent = Usage(calls=1, input_tokens=7)
     model = ScriptedModel([tool_reply(("list_documents", {}), usage=spent), CallFailed("gone", spent)])
-    outcome = await ModelJudge(model, Prompts()).judge(case())
+    outcome = await ModelJudge(model, Prompts()).judge(make_packed_failure())
     assert isinstance(outcome, Unclassified)
     assert (outcome.reason, outcome.usage) == ("gone", spent + spent)
 
 
 async def test_what_concerns_all_failures_is_raised() -> None:
     with pytest.raises(AccessError):
-        await ModelJudge(ScriptedModel([AccessError("no")]), Prompts()).judge(case())
+        await ModelJudge(ScriptedModel([AccessError("no")]), Prompts()).judge(make_packed_failure())
 
 
 async def test_a_workspaces_broken_template_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "prompts/classify").mkdir(parents=True)
     (tmp_path / "prompts/classify/case.md.j2").write_text("{{ nobody }}")
     with pytest.raises(UsageError, match=r"classify/case\.md\.j2"):
-        await ModelJudge(ScriptedModel([]), Prompts(tmp_path)).judge(case())
+        await ModelJudge(ScriptedModel([]), Prompts(tmp_path)).judge(make_packed_failure())
 
 
 async def test_a_model_fault_would_not_pass_by_our_change() -> None:
     fields = {**VERDICT, "fix": "Say it in the task.", "would_pass": True}
-    outcome = await ModelJudge(ScriptedModel([tool_reply(("submit", fields))]), Prompts()).judge(case())
+    outcome = await ModelJudge(ScriptedModel([tool_reply(("submit", fields))]), Prompts()).judge(make_packed_failure())
     assert isinstance(outcome, Verdict)
     assert (outcome.fix, outcome.would_pass) == ("Say it in the task.", False)

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from asked_runs import record
 from evalscribe.errors import AccessError, RubricError
 from evalscribe.judging.requests import RequestAnswer, RequestModel, RequestPrompt
 from evalscribe.model.chat import CallFailed, Reply, Usage
 from evalscribe.model.result import AgentRunRef
 from evalscribe.prompts.templates import Prompts
+from support.request_records import make_record
 from support.scripted_model import ScriptedModel, Step, text_reply
 
 REF = AgentRunRef(id="a")
-ASKED = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a")})
+ASKED = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a")})
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"label": {"type": "string", "enum": ["x", "y"]}, "why": {"type": "string", "citations": True}},
@@ -106,7 +106,7 @@ async def test_what_concerns_all_is_raised() -> None:
 
 
 async def test_a_prompt_beyond_the_window_is_not_asked_and_says_by_how_much() -> None:
-    long = RequestPrompt.of((REF,), {REF: record("a", said="word " * 20_000)})
+    long = RequestPrompt.of((REF,), {REF: make_record("a", said="word " * 20_000)})
     told, model = await answer(window=8_000, asked=long)
     assert told.final
     assert told.error is not None
@@ -126,8 +126,8 @@ def test_the_key_is_that_of_the_question() -> None:
         questioner = RequestModel(ScriptedModel([]), Prompts(), schema, effort)
         return questioner.key(questioner.request(asked))
 
-    again = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a")})
-    other = RequestPrompt.of(("Why did it fail?\n", REF), {REF: record("a", said="Bye.")})
+    again = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a")})
+    other = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a", said="Bye.")})
     assert key(asked=again) == key()
     assert len({key(), key(SCHEMA), key(effort="low"), key(asked=other)}) == 4
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evalscribe.judging.answer_parsing import LONGEST_PROBLEM, MOST_PROBLEMS, parse_answer
 from evalscribe.model.rubric import OutputParsingMode, PromptTemplateMessage, Rubric
-from machine_speed import cpu_below
+from support.machine_speed import cpu_below
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -21,9 +21,9 @@ from evalscribe.model.rubric import JudgeVariant
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
 from evalscribe.prompts.templates import Prompts
 from evalscribe.store.collections import CollectionStore, open_collections
-from messages_server import MessagesServer, failure
-from messages_server import says as server_says
-from panel_case import RUN, USAGE, Panelists, answer, output, rubric, subject
+from support.judge_panel import RUN, USAGE, Panelists, answer, output, rubric, subject
+from support.messages_server import MessagesServer, failure
+from support.messages_server import says as server_says
 from support.scripted_model import ScriptedModel, text_reply
 
 LONG = AgentRun(

@@ -19,8 +19,8 @@ from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.model.chat import CallFailed, Reply, Request, Usage
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun, Transcript, UserMessage
-from loop_clock import LoopClock
-from panel_case import USAGE, Panelists, Step, answer, output, rubric, subject
+from support.judge_panel import USAGE, Panelists, Step, answer, output, rubric, subject
+from support.loop_clock import LoopClock
 from support.scripted_model import text_reply
 
 BAD = text_reply('<response>{"label": "maybe", "why": ""}</response>', usage=USAGE)

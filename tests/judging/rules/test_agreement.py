@@ -22,7 +22,7 @@ from benchmarks.agreement import (
     without_own_run,
 )
 from benchmarks.heldout import swapped_notes, unchanged
-from real_runs import CURRENT
+from support.real_runs import CURRENT
 
 OF_AGENTS = frozenset(
     {

@@ -1,7 +1,7 @@
 """Rule 2 for tests: what nobody asked for, and checks that look in the wrong place."""
 
 from evalscribe.model.finding import Failure
-from rules_case import decide, made, pytest_log
+from support.rules_failure import decide, make_failure, pytest_log
 
 GUARD = (
     "def adults(users, age):\n    if age < 0:\n        raise ValueError('age must not be negative')\n    return users\n"
@@ -11,7 +11,7 @@ PLAIN = "def adults(users, age):\n    return users\n"
 
 def guarded(task: str, passed: int = 5) -> Failure:
     log = pytest_log(("test_negative_ages", "ValueError: age must not be negative"), passed=passed)
-    return made(log=log, output={"a.py": GUARD}, expected={"a.py": PLAIN}, task=task)
+    return make_failure(log=log, output={"a.py": GUARD}, expected={"a.py": PLAIN}, task=task)
 
 
 def test_a_guard_the_task_leaves_open_is_overly_strict() -> None:
@@ -34,8 +34,8 @@ def test_structure_the_task_never_asks_for_is_overly_strict() -> None:
         "output": {"a.ts": "export const list = query({\n  args: {},\n});\n"},
         "expected": {"a.ts": "export const list = query({\n  args: {},\n  returns: v.any(),\n});\n"},
     }
-    silent = decide(made(task="Export a query `list`.", **parts))  # type: ignore[arg-type]
-    asked = decide(made(task="Export a query `list` with `args` and `returns`.", **parts))  # type: ignore[arg-type]
+    silent = decide(make_failure(task="Export a query `list`.", **parts))  # type: ignore[arg-type]
+    asked = decide(make_failure(task="Export a query `list` with `args` and `returns`.", **parts))  # type: ignore[arg-type]
     assert (silent.classification, asked.classification) == ("OVERLY_STRICT", "MODEL_FAULT")
     assert "`returns`" in silent.why
     assert silent.uncertain
@@ -44,7 +44,7 @@ def test_structure_the_task_never_asks_for_is_overly_strict() -> None:
 def test_a_text_that_is_there_was_looked_for_elsewhere() -> None:
     log = pytest_log(("test_labels", "AssertionError: expected '[…]' to contain 'run every second'"), passed=1)
     line = 'crons.interval("run every second", task);\n'
-    there = made(log=log, output={"a.ts": line + "a();\n"}, expected={"a.ts": line + "b();\n"})
-    missing = made(log=log, output={"a.ts": "a();\n"}, expected={"a.ts": line})
+    there = make_failure(log=log, output={"a.ts": line + "a();\n"}, expected={"a.ts": line + "b();\n"})
+    missing = make_failure(log=log, output={"a.ts": "a();\n"}, expected={"a.ts": line})
     assert decide(there).classification == "OVERLY_STRICT"
     assert decide(missing).classification == "MODEL_FAULT"

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.judging.rules import code
-from machine_speed import cpu_below
+from support.machine_speed import cpu_below
 
 
 @pytest.mark.parametrize(

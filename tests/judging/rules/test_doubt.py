@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.finding import CrossModelFailures, Verdict
-from rules_case import decide, lint_log, made
+from support.rules_failure import decide, lint_log, make_failure
 
 OUTPUT = {"convex/index.ts": "export const a = db.iter(x);\n"}
 EXPECTED = {"convex/index.ts": "export const a = db.collect(x);\n"}
@@ -12,7 +12,7 @@ PASSING = CrossModelFailures(alike=(), models=5)
 
 def built(error: str, *, gaps: str | None = None, across: CrossModelFailures | None = None) -> Verdict:
     log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
-    return decide(made("deploy", log=log, output=OUTPUT, expected=EXPECTED, gaps=gaps, across=across))
+    return decide(make_failure("deploy", log=log, output=OUTPUT, expected=EXPECTED, gaps=gaps, across=across))
 
 
 def tsc(code: str, message: str) -> str:
@@ -79,21 +79,21 @@ def test_a_rule_about_types_is_uncertain_where_all_tests_pass() -> None:
         log + "[vitest]  RUN  v4.0.18 /x\n[vitest]  Test Files  1 passed (1)\n[vitest]       Tests  2 passed (2)\n"
     )
     steps = ("install", "eslint", "tests")
-    verdict = decide(made("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED))
+    verdict = decide(make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
-    noted = decide(made("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`"))
+    noted = decide(make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`"))
     assert not noted.uncertain
 
 
 def test_a_rule_about_the_models_own_code_stays_certain() -> None:
     log = "[error] eslint: Error: Failed to lint code:\n/x/convex/index.ts\n  1:18  error  Not used  no-unused-vars\n"
-    verdict = decide(made("eslint", names=("eslint", "tests"), log=log, output=OUTPUT, expected=EXPECTED))
+    verdict = decide(make_failure("eslint", names=("eslint", "tests"), log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
 
 
 def test_style_alone_stays_certain() -> None:
     log = lint_log("convex/index.ts:1:1: PLW2901 loop variable overwritten")
-    verdict = decide(made("lint", log=log, output=OUTPUT, expected=EXPECTED))
+    verdict = decide(make_failure("lint", log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", False)
 
 
@@ -111,7 +111,7 @@ ALIKE = [
 @pytest.mark.parametrize("gaps", [None, "- Models write `v.any()`."])
 def test_an_error_is_uncertain_where_the_code_is_the_references(error: str, gaps: str | None) -> None:
     log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
-    verdict = decide(made("deploy", log=log, output=EXPECTED, expected=EXPECTED, gaps=gaps))
+    verdict = decide(make_failure("deploy", log=log, output=EXPECTED, expected=EXPECTED, gaps=gaps))
     assert verdict.uncertain
     assert "would fail alike" in verdict.reasoning
 
@@ -121,9 +121,9 @@ def test_an_error_at_a_statement_of_the_references_is_uncertain() -> None:
     output = {"convex/index.ts": shared + OUTPUT["convex/index.ts"]}
     expected = {"convex/index.ts": shared + EXPECTED["convex/index.ts"]}
     log = "[error] deploy: Error: Failed to deploy:\n" + tsc("TS2554", "Expected 4 arguments, but got 3.") + "\n"
-    assert decide(made("deploy", log=log, output=output, expected=expected)).uncertain
+    assert decide(make_failure("deploy", log=log, output=output, expected=expected)).uncertain
     own = {"convex/index.ts": output["convex/index.ts"].replace("  1,", "  2,")}
-    assert not decide(made("deploy", log=log, output=own, expected=expected)).uncertain
+    assert not decide(make_failure("deploy", log=log, output=own, expected=expected)).uncertain
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_an_error_at_a_statement_of_the_references_is_uncertain() -> None:
 def test_an_error_that_names_no_line_of_the_models_code_is_uncertain(error: str) -> None:
     log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
     output = OUTPUT | {"tsconfig.json": "{\n\n  1\n}\n"}
-    assert decide(made("deploy", log=log, output=output, expected=EXPECTED)).uncertain
+    assert decide(make_failure("deploy", log=log, output=output, expected=EXPECTED)).uncertain
 
 
 def installed(error: str, *, version: str = "^9") -> Verdict:
     log = f"[error] install: Error: Failed to install dependencies:\nbun install v1.3.8\n{error}\n"
     output = OUTPUT | {"package.json": '{\n  "dependencies": {\n    "acme": "^9"\n  }\n}\n'}
     expected = EXPECTED | {"package.json": output["package.json"].replace("^9", version)}
-    return decide(made("install", log=log, output=output, expected=expected))
+    return decide(make_failure("install", log=log, output=output, expected=expected))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_package_that_does_not_exist_is_the_models_unless_the_reference_asks_f
 
 def linted(error: str, *, output: dict[str, str] = OUTPUT) -> Verdict:
     log = f"[error] eslint: Error: Failed to lint code:\n{error}\n"
-    return decide(made("eslint", names=("install", "eslint"), log=log, output=output, expected=EXPECTED))
+    return decide(make_failure("eslint", names=("install", "eslint"), log=log, output=output, expected=EXPECTED))
 
 
 def test_a_linter_that_stops_over_its_own_settings_is_no_certain_fault() -> None:
@@ -200,7 +200,7 @@ def test_warnings_alone_are_quoted_and_prove_nothing() -> None:
 
 def test_a_build_that_says_nothing_proves_no_name_wrong() -> None:
     log = "[error] deploy: Error: Failed to deploy:\n(no output)\n"
-    verdict = decide(made("deploy", log=log, output=OUTPUT, expected=EXPECTED))
+    verdict = decide(make_failure("deploy", log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.rule, verdict.uncertain) == ("uses-unknown-name", True)
-    noted = decide(made("deploy", log=log, output=OUTPUT, expected=EXPECTED, gaps="- Models write `v.any()`."))
+    noted = decide(make_failure("deploy", log=log, output=OUTPUT, expected=EXPECTED, gaps="- Models write `v.any()`."))
     assert not noted.uncertain

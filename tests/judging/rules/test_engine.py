@@ -7,9 +7,9 @@ import pytest
 from evalscribe.judging.rules.engine import RULES, RulesJudge
 from evalscribe.model.finding import Precedent
 from evalscribe.model.protocols import Estimate, Judge
-from rules_case import decide, made, pytest_log
+from support.rules_failure import decide, make_failure, pytest_log
 
-CASE = made(log=pytest_log(("test_a", "AssertionError: assert 1 == 2")), output={"a.py": "x = 1\n"})
+CASE = make_failure(log=pytest_log(("test_a", "AssertionError: assert 1 == 2")), output={"a.py": "x = 1\n"})
 SAID = Precedent(report="r.md", eval="basics/001-made", classification="MODEL_FAULT", by_person=True)
 
 
@@ -23,7 +23,7 @@ async def test_it_is_a_judge_that_costs_nothing() -> None:
 
 def test_equal_questions_have_equal_keys() -> None:
     judge = RulesJudge()
-    other = made(log=pytest_log(("test_a", "AssertionError: assert 1 == 3")), output={"a.py": "x = 1\n"})
+    other = make_failure(log=pytest_log(("test_a", "AssertionError: assert 1 == 3")), output={"a.py": "x = 1\n"})
     assert judge.key(CASE) == judge.key(CASE.model_copy())
     assert judge.key(CASE) != judge.key(other)
     assert judge.key(CASE) != judge.key(CASE.model_copy(update={"precedents": (SAID,)}))
@@ -37,7 +37,7 @@ def test_rules_are_documented_and_named_apart() -> None:
 
 
 def test_the_line_of_the_table_is_short() -> None:
-    long = made(
+    long = make_failure(
         log=pytest_log((f"test_{'very_' * 40}long", f"AssertionError: {'x ' * 400}")), output={"a.py": "x = 1\n"}
     )
     assert len(decide(long).why) <= 90
@@ -47,7 +47,7 @@ def test_the_line_of_the_table_is_short() -> None:
 def test_large_files_take_time_in_proportion() -> None:
     def seconds(lines: int) -> float:
         output = "".join(f"const v{i} = ctx.call{i}.run({i});\n" for i in range(lines))
-        case = made(
+        case = make_failure(
             "types",
             log="[error] types: failed",
             output={"a.ts": output},

@@ -1,6 +1,6 @@
 """Rule 4: the model's own faults, and what nobody can tell."""
 
-from rules_case import decide, made, pytest_log
+from support.rules_failure import decide, make_failure, pytest_log
 
 STOCK = "[error] types: mypy failed"
 
@@ -9,14 +9,16 @@ def test_code_that_does_not_compile_is_a_fault() -> None:
     log = (
         '[cmd] mypy a.py\na.py:2: error: Argument 1 to "sorted" has incompatible type "set[str]"  [arg-type]\n' + STOCK
     )
-    verdict = decide(made("types", log=log, output={"a.py": "x = 1\ny = sorted(x)\n"}, expected={"a.py": "y = 1\n"}))
+    verdict = decide(
+        make_failure("types", log=log, output={"a.py": "x = 1\ny = sorted(x)\n"}, expected={"a.py": "y = 1\n"})
+    )
     assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "arg-type-sorted")
     assert {("output", 2), ("log", 3)} <= {(c.role, c.first) for c in verdict.citations}
 
 
 def test_another_behaviour_is_a_fault() -> None:
     verdict = decide(
-        made(log=pytest_log(("test_page", "AssertionError: assert [1] == [2]")), output={"a.py": "x = 1\n"})
+        make_failure(log=pytest_log(("test_page", "AssertionError: assert [1] == [2]")), output={"a.py": "x = 1\n"})
     )
     assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "fails-test-page")
     assert "1 of 1 tests fail" in verdict.reasoning
@@ -24,7 +26,7 @@ def test_another_behaviour_is_a_fault() -> None:
 
 def test_a_file_that_the_task_names_is_missed() -> None:
     verdict = decide(
-        made(
+        make_failure(
             "types",
             log=STOCK,
             output={"src/cron_jobs.py": "x = 1\n"},
@@ -37,7 +39,7 @@ def test_a_file_that_the_task_names_is_missed() -> None:
 
 def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
     verdict = decide(
-        made(
+        make_failure(
             "types",
             log=STOCK,
             output={"a.ts": "let y = db.rows();\nfor (const x of db.all().iter()) f(x);\n"},
@@ -49,22 +51,26 @@ def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
 
 
 def test_what_no_rule_covers_is_marked() -> None:
-    verdict = decide(made("types", log=STOCK, output={"a.ts": "let y = 1;\n"}, expected={"a.ts": "let y = 2;\n"}))
+    verdict = decide(
+        make_failure("types", log=STOCK, output={"a.ts": "let y = 1;\n"}, expected={"a.ts": "let y = 2;\n"})
+    )
     assert (verdict.classification, verdict.rule, verdict.uncertain) == ("MODEL_FAULT", None, True)
     assert verdict.confidence <= 0.5
     assert "mypy failed" not in verdict.error
 
 
 def test_without_anything_to_read_there_is_still_a_verdict() -> None:
-    verdict = decide(made("tests"))
+    verdict = decide(make_failure("tests"))
     assert verdict.uncertain
     assert verdict.citations == ()
 
 
 def test_the_table_says_what_differs() -> None:
     parts = {"log": STOCK, "expected": {"a.ts": "run({\n  options: pageOptions,\n  size: 1,\n});\n"}}
-    other = decide(made("types", output={"a.ts": "run({\n  options: v.shape({\n  size: 1,\n});\n"}, **parts))  # type: ignore[arg-type]
-    more = decide(made("types", output={"a.ts": "run({\n  options: pageOptions.iter(),\n  size: 1,\n});\n"}, **parts))  # type: ignore[arg-type]
+    other = decide(make_failure("types", output={"a.ts": "run({\n  options: v.shape({\n  size: 1,\n});\n"}, **parts))  # type: ignore[arg-type]
+    more = decide(
+        make_failure("types", output={"a.ts": "run({\n  options: pageOptions.iter(),\n  size: 1,\n});\n"}, **parts)
+    )  # type: ignore[arg-type]
     assert other.why == "`v.shape({` where the reference has `pageOptions,`"
     assert more.why == "`options: pageOptions.iter(),`: the reference has no `iter`"
 
@@ -72,5 +78,5 @@ def test_the_table_says_what_differs() -> None:
 def test_what_no_rule_covers_names_a_suspect_that_is_not_trivial() -> None:
     ours = "import { b, a } from 'x';\nfor (const k of keys(a)) use(a);\n"
     theirs = "import { a, b } from 'x';\nfor (const k of a.flat()) use(a);\n"
-    verdict = decide(made("types", log=STOCK, output={"a.ts": ours}, expected={"a.ts": theirs}, task="keys"))
+    verdict = decide(make_failure("types", log=STOCK, output={"a.ts": ours}, expected={"a.ts": theirs}, task="keys"))
     assert verdict.why == "the log ends before the reason; first suspect a.ts:2"

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.finding import Failure
-from rules_case import decide, lint_log, made, pytest_log
+from support.rules_failure import decide, lint_log, make_failure, pytest_log
 
 ANY = "loop.py:3:9: ANN401 Dynamically typed expressions (typing.Any) are disallowed in `default`"
 SLIP = "loop.py:3:9: F821 Undefined name `itmes`"
@@ -11,7 +11,7 @@ SLIP = "loop.py:3:9: F821 Undefined name `itmes`"
 
 def lint(gaps: str | None, *errors: str) -> Failure:
     code = "import os\n\nitems = [1]\n"
-    return made("lint", log=lint_log(*errors), output={"loop.py": code}, expected={"loop.py": code}, gaps=gaps)
+    return make_failure("lint", log=lint_log(*errors), output={"loop.py": code}, expected={"loop.py": code}, gaps=gaps)
 
 
 def test_a_note_that_names_the_rule_is_a_known_gap() -> None:
@@ -32,14 +32,14 @@ def test_without_a_reason_in_the_log_a_note_may_name_the_difference() -> None:
         "output": {"a.ts": "import { x } from 'lib';\nstore(new TextEncoder().encode(text));\n"},
         "expected": {"a.ts": "import { x } from 'lib';\nstore(new Blob([text]));\n"},
     }
-    said = decide(made("types", gaps="a:\n- Uses TextEncoder instead of Blob.", **parts))  # type: ignore[arg-type]
-    silent = decide(made("types", gaps="a:\n- Forgets `await`.", **parts))  # type: ignore[arg-type]
+    said = decide(make_failure("types", gaps="a:\n- Uses TextEncoder instead of Blob.", **parts))  # type: ignore[arg-type]
+    silent = decide(make_failure("types", gaps="a:\n- Forgets `await`.", **parts))  # type: ignore[arg-type]
     assert (said.classification, silent.classification) == ("KNOWN_GAP", "MODEL_FAULT")
     assert any(c.role == "output" and "TextEncoder" in c.text for c in said.citations)
 
 
 def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
-    case = made(
+    case = make_failure(
         log=pytest_log(("test_prefix", "AssertionError: assert 404 == 200"), passed=5),
         output={"http.ts": 'route({ path: "/a/*" });\nserve(1);\n'},
         expected={"http.ts": 'route({ pathPrefix: "/a/" });\nserve(1);\n'},
@@ -54,7 +54,7 @@ def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
 
 
 def test_words_alone_prove_nothing() -> None:
-    case = made(
+    case = make_failure(
         "types",
         log="[error] types: failed",
         output={"a.ts": "export const storeFile = mutation({ run });\nlet a = 1;\n"},
@@ -69,8 +69,8 @@ def test_words_alone_prove_nothing() -> None:
 def test_a_name_that_the_task_gives_says_nothing() -> None:
     log = "[cmd] mypy a.py\na.py:1: error: Argument 1 to `save_row` is wrong  [arg-type]\n[error] types: mypy failed"
     parts = {"log": log, "output": {"a.py": "save_row(1)\n"}, "gaps": "a:\n- Struggles with `save_row`"}
-    given = decide(made("types", task="Write `save_row`.", **parts))  # type: ignore[arg-type]
-    own = decide(made("types", task="Save rows.", **parts))  # type: ignore[arg-type]
+    given = decide(make_failure("types", task="Write `save_row`.", **parts))  # type: ignore[arg-type]
+    own = decide(make_failure("types", task="Save rows.", **parts))  # type: ignore[arg-type]
     assert (given.classification, own.classification) == ("MODEL_FAULT", "KNOWN_GAP")
 
 
@@ -86,14 +86,14 @@ def test_a_wrong_import_explains_more_than_what_is_missing() -> None:
         "expected": {"a.ts": "import { page } from 'lib/pages';\nrun(page, splitAt);\n"},
         "gaps": "a:\n- Does not include `splitAt`",
     }
-    missing = decide(made("types", output={"a.ts": "import { page } from 'lib/pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
-    elsewhere = decide(made("types", output={"a.ts": "import { page } from './pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
+    missing = decide(make_failure("types", output={"a.ts": "import { page } from 'lib/pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
+    elsewhere = decide(make_failure("types", output={"a.ts": "import { page } from './pages';\nrun(page);\n"}, **parts))  # type: ignore[arg-type]
     assert (missing.rule, elsewhere.rule) == ("gap-names-what-is-missing", "imports-from-elsewhere")
 
 
 @pytest.mark.parametrize(("test", "label"), [("test_cursor_is_there", "KNOWN_GAP"), ("test_total", "MODEL_FAULT")])
 def test_where_a_test_says_what_failed_the_note_must_speak_of_it(test: str, label: str) -> None:
-    case = made(
+    case = make_failure(
         log=pytest_log((test, "AssertionError: assert 1 == 2"), passed=3),
         output={"a.ts": "export const page = { rows };\nrun(page);\n"},
         expected={"a.ts": "export const page = { rows, splitCursor };\nrun(page);\n"},

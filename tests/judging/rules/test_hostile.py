@@ -7,9 +7,9 @@ import pytest
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
 from evalscribe.model.finding import Failure, Verdict
-from machine_speed import cpu_below
-from real_runs import failures
-from rules_case import decide, made
+from support.machine_speed import cpu_below
+from support.real_runs import failures
+from support.rules_failure import decide, make_failure
 
 CODE = (".ts", ".tsx", ".js", ".py")
 
@@ -69,7 +69,9 @@ def test_plants_change_no_label_of_any_real_failure(real_data: Path) -> None:
 def test_comments_on_the_blamed_line_are_not_read() -> None:
     def case(comment: str) -> Verdict:
         log = "[cmd] mypy a.py\na.py:1: error: Name 'x' is not defined  [name-defined]\n[error] types: mypy failed"
-        return decide(made("types", log=log, output={"a.py": f"x  # {comment}\n"}, gaps="a:\n- Forgets `as const`"))
+        return decide(
+            make_failure("types", log=log, output={"a.py": f"x  # {comment}\n"}, gaps="a:\n- Forgets `as const`")
+        )
 
     assert case("as const").classification == case("").classification == "MODEL_FAULT"
 
@@ -81,7 +83,7 @@ def test_comments_on_the_blamed_line_are_not_read() -> None:
 )
 @pytest.mark.benchmark
 def test_no_output_is_slow(text: str) -> None:
-    case = made(
+    case = make_failure(
         "types",
         log="[error] types: failed",
         output={"a.ts": text},
@@ -95,7 +97,9 @@ def test_no_output_is_slow(text: str) -> None:
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a\nb.ts", "x" * 4000 + ".ts", ""])
 def test_file_names_are_only_names(path: str) -> None:
-    verdict = decide(made("types", log=f"{path}:1:1 - error TS1: bad\n[error] types", output={path: "let a = 1;\n"}))
+    verdict = decide(
+        make_failure("types", log=f"{path}:1:1 - error TS1: bad\n[error] types", output={path: "let a = 1;\n"})
+    )
     assert all(c.status == "verified" for c in verdict.citations)
 
 

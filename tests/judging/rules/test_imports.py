@@ -2,14 +2,14 @@
 
 import pytest
 
-from machine_speed import cpu_below
-from rules_case import decide, made
+from support.machine_speed import cpu_below
+from support.rules_failure import decide, make_failure
 
 SILENT = "[error] types: failed"
 
 
 def rule(ours: str, theirs: str, path: str = "a.ts") -> str | None:
-    return decide(made("types", log=SILENT, output={path: ours}, expected={path: theirs})).rule
+    return decide(make_failure("types", log=SILENT, output={path: ours}, expected={path: theirs})).rule
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def rule(ours: str, theirs: str, path: str = "a.ts") -> str | None:
     ],
 )
 def test_another_module_is_the_likeliest_reason(path: str, ours: str, theirs: str) -> None:
-    verdict = decide(made("types", log=SILENT, output={path: ours}, expected={path: theirs}))
+    verdict = decide(make_failure("types", log=SILENT, output={path: ours}, expected={path: theirs}))
     assert (verdict.rule, verdict.classification, verdict.uncertain) == ("imports-from-elsewhere", "MODEL_FAULT", False)
     assert {c.role for c in verdict.citations} == {"output", "expected", "log"}
 
@@ -43,7 +43,7 @@ def test_another_spelling_of_the_same_module_is_none(ours: str, theirs: str) -> 
 def test_where_the_log_says_why_imports_are_not_asked() -> None:
     log = "[cmd] tsc\na.ts:2:1 - error TS2304: Cannot find name 'b'.\n[error] types: failed"
     output = {"a.ts": "import { a } from './y';\nb();\n"}
-    verdict = decide(made("types", log=log, output=output, expected={"a.ts": "import { a } from 'x';\n"}))
+    verdict = decide(make_failure("types", log=log, output=output, expected={"a.ts": "import { a } from 'x';\n"}))
     assert verdict.rule == "does-not-compile"
 
 

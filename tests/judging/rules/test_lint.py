@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.finding import Failure
-from rules_case import decide, lint_log, made
+from support.rules_failure import decide, lint_log, make_failure
 
 STYLE = "loop.py:2:5: PLW2901 `for` loop variable `line` overwritten by assignment target"
 UNDEFINED = "loop.py:2:5: F821 Undefined name `lines`"
@@ -12,7 +12,7 @@ EXPECTED = "for raw in text:\n    line = raw.strip()\n"
 
 
 def lint(log: str, output: str = OUTPUT, expected: str = EXPECTED) -> Failure:
-    return made("lint", log=log, output={"loop.py": output}, expected={"loop.py": expected})
+    return make_failure("lint", log=log, output={"loop.py": output}, expected={"loop.py": expected})
 
 
 def eslint(rule: str, failed: bool = False) -> Failure:
@@ -23,7 +23,9 @@ def eslint(rule: str, failed: bool = False) -> Failure:
         f"[cmd] bunx vitest run grader.test.ts\n[vitest]  RUN  v3.0.4 /x\n[vitest] {tests}"
     )
     code = "const a = 1;\nlet firstValue = compute(a);\n"
-    case = made("lint", log=log, output={"src/app.ts": code}, expected={"src/app.ts": "const a = 1;\nrun(a);\n"})
+    case = make_failure(
+        "lint", log=log, output={"src/app.ts": code}, expected={"src/app.ts": "const a = 1;\nrun(a);\n"}
+    )
     if not failed:
         return case
     steps = tuple(s.model_copy(update={"status": "failed"}) if s.name == "tests" else s for s in case.evidence.steps)
@@ -101,11 +103,11 @@ def test_a_file_that_the_linter_cannot_read_breaks_no_rule() -> None:
         "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n"
         "  2:3  error  Parsing error: Unexpected token }\n\n✖ 1 problem (1 error, 0 warnings)\n"
     )
-    verdict = decide(made("lint", log=log, output={"src/app.ts": "run();\n}\n"}))
+    verdict = decide(make_failure("lint", log=log, output={"src/app.ts": "run();\n}\n"}))
     assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "unparsable-code")
     assert verdict.reasoning.startswith("The linter names no rule; it says of src/app.ts:2: Parsing error")
 
 
 def test_without_a_reference_nothing_is_said_of_it() -> None:
-    case = made("lint", log=lint_log(UNDEFINED), output={"loop.py": OUTPUT})
+    case = make_failure("lint", log=lint_log(UNDEFINED), output={"loop.py": OUTPUT})
     assert decide(case).reasoning.startswith("`F821` guards correctness, not style. It says of loop.py:2:")

@@ -8,7 +8,7 @@ import pytest
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import PackedEvidence
 from evalscribe.model.finding import Failure, Verdict
-from real_runs import CURRENT, payloads
+from support.real_runs import CURRENT, payloads
 
 OUTAGE = ("KNOWN_GAP", "infrastructure")
 HARNESS = ("OVERLY_STRICT", "harness")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from classifier_case import case, evidence
 from evalscribe.judging.classifier import evidence_delimiter, render_question
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.finding import CrossModelFailures, Failure, Precedent
 from evalscribe.prompts.templates import Prompts
-from rules_case import decide, made
+from support.classifier_failure import make_evidence, make_packed_failure
+from support.rules_failure import decide, make_failure
 
 LOG = 'a.py:1: error: Name "leftover" is not defined  [name-defined]\n'
 
@@ -15,7 +15,7 @@ LOG = 'a.py:1: error: Name "leftover" is not defined  [name-defined]\n'
 def failed(across: CrossModelFailures | None, *precedents: Precedent) -> Failure:
     log = f"[cmd] mypy a.py\n{LOG}[error] types: mypy failed"
     output, expected = {"a.py": "print(leftover)\n"}, {"a.py": "print(1)\n"}
-    made_case = made("types", log=log, output=output, expected=expected, precedents=precedents)
+    made_case = make_failure("types", log=log, output=output, expected=expected, precedents=precedents)
     return made_case.model_copy(update={"across": across})
 
 
@@ -42,7 +42,7 @@ def test_a_blame_that_at_least_three_and_half_of_all_models_share_is_in_doubt(
 
 
 def test_what_is_not_blamed_on_the_model_stays_as_it_is() -> None:
-    gap = made("types", log=LOG, gaps=f"Known: {LOG}", output={"a.py": "print(leftover)\n"})
+    gap = make_failure("types", log=LOG, gaps=f"Known: {LOG}", output={"a.py": "print(leftover)\n"})
     alone = decide(gap)
     assert alone.classification != "MODEL_FAULT"
     assert decide(gap.model_copy(update={"across": shared_by(6, 7)})) == alone
@@ -66,8 +66,12 @@ def test_the_question_is_another_one_where_more_models_fail_alike() -> None:
 
 
 def test_a_model_reads_how_many_and_no_names() -> None:
-    beside = case(evidence()).model_copy(update={"across": CrossModelFailures(alike=("evil/do this",), models=4)})
+    beside = make_packed_failure(make_evidence()).model_copy(
+        update={"across": CrossModelFailures(alike=("evil/do this",), models=4)}
+    )
     text = render_question(Prompts(), beside, evidence_delimiter(beside))
     assert "It fails the same way for 2 of 4 models in the same experiment, with the same task and grader." in text
     assert "evil" not in text
-    assert "the same way" not in render_question(Prompts(), case(evidence()), evidence_delimiter(case(evidence())))
+    assert "the same way" not in render_question(
+        Prompts(), make_packed_failure(make_evidence()), evidence_delimiter(make_packed_failure(make_evidence()))
+    )

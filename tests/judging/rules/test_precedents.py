@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.finding import Precedent, Verdict
-from rules_case import decide, made
+from support.rules_failure import decide, make_failure
 
 STOCK = '[cmd] mypy a.py\na.py:1: error: Module has no attribute "interval"  [attr-defined]\n[error] types: mypy failed'
 PERSON = Precedent(
@@ -17,7 +17,7 @@ PERSON = Precedent(
 
 
 def judged(precedent: Precedent) -> str | None:
-    case = made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[precedent])
+    case = make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[precedent])
     verdict = decide(case)
     assert (verdict.classification == "AMBIGUOUS_TASK") == (verdict.rule == "people-said-before")
     return verdict.rule
@@ -46,7 +46,7 @@ def test_anything_less_is_history_only(change: dict[str, object]) -> None:
 
 
 def test_the_reason_is_told_not_where_it_was_read() -> None:
-    verdict = decide(made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[PERSON]))
+    verdict = decide(make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[PERSON]))
     assert verdict.why == "`crons.interval()` is called without arguments"
     assert "`r1.md` has the same failure, which people labelled AMBIGUOUS_TASK" in verdict.reasoning
 
@@ -64,7 +64,7 @@ def test_another_error_is_not_the_same_failure_though_the_names_are(error: str) 
 
 
 def told(*precedents: Precedent) -> Verdict:
-    return decide(made("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=precedents))
+    return decide(make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=precedents))
 
 
 ADA = OURS.model_copy(update={"reviewer": "Ada"})

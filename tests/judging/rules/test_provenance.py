@@ -12,8 +12,8 @@ from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence
 from evalscribe.model.finding import CrossModelFailures, Failure, Precedent, Verdict
 from evalscribe.model.run import Eval, Step
-from real_runs import failures
-from rules_case import decide, made
+from support.real_runs import failures
+from support.rules_failure import decide, make_failure
 
 OUTAGES = (
     "ECONNREFUSED",
@@ -564,7 +564,7 @@ def test_broken_test_case_does_not_prove_a_harness_fault() -> None:
 def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
     """Where the source records no step of the tests, only the log says that they passed."""
     log = "[error] lint: ruff failed\na.py:1:1: E501 Line too long\n[cmd] pytest\n3 passed in 0.1s\n[ok] tests"
-    found = made("lint", log=log, output={"a.py": "x = 1\n"})
+    found = make_failure("lint", log=log, output={"a.py": "x = 1\n"})
     sure = decide(found)
     steps = tuple(step for step in found.evidence.steps if step.name != "tests")
     unknown = decide(found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})}))

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.judging.rules.infrastructure import came_to_the_code
-from rules_case import decide, made, vitest_log
+from support.rules_failure import decide, make_failure, vitest_log
 
 CODE = {"convex/index.ts": "export const a = query({});\n"}
 STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
@@ -20,7 +20,7 @@ STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
     ],
 )
 def test_marks_of_the_runner_are_outages(reason: str, uncertain: bool) -> None:
-    case = made("filesystem", names=("filesystem",), error=reason, reason=reason)
+    case = make_failure("filesystem", names=("filesystem",), error=reason, reason=reason)
     verdict = decide(case)
     assert (verdict.classification, verdict.cause_kind) == ("KNOWN_GAP", "infrastructure")
     assert verdict.uncertain is uncertain
@@ -29,14 +29,14 @@ def test_marks_of_the_runner_are_outages(reason: str, uncertain: bool) -> None:
 
 def test_mark_in_a_test_message_proves_nothing() -> None:
     reason = "[infrastructure] backend health check failed"
-    verdict = decide(made("tests", error=reason, reason=reason, output=CODE))
+    verdict = decide(make_failure("tests", error=reason, reason=reason, output=CODE))
     assert verdict.cause_kind == "model"
 
 
 def test_answer_without_files_is_a_model_fault() -> None:
     reason = "empty parsed model output: non-empty raw response (116 chars) did not contain parseable files"
     raw = {"raw_model_response.md": "\nHere is how you could write it: use a query.\n"}
-    verdict = decide(made("filesystem", names=("filesystem",), error=reason, reason=reason, output=raw))
+    verdict = decide(make_failure("filesystem", names=("filesystem",), error=reason, reason=reason, output=raw))
     assert (verdict.classification, verdict.cause, verdict.uncertain) == ("MODEL_FAULT", "answer-without-files", False)
     assert verdict.citations[0].text.startswith("Here is how")
 
@@ -44,7 +44,7 @@ def test_answer_without_files_is_a_model_fault() -> None:
 def test_a_refusal_in_place_of_files_is_uncertain() -> None:
     reason = "empty parsed model output: non-empty raw response (40 chars) did not contain parseable files"
     raw = {"raw_model_response.md": "I’m sorry, but I can’t help with that."}
-    verdict = decide(made("filesystem", names=("filesystem",), error=reason, reason=reason, output=raw))
+    verdict = decide(make_failure("filesystem", names=("filesystem",), error=reason, reason=reason, output=raw))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
 
 
@@ -56,13 +56,13 @@ def test_a_refusal_in_place_of_files_is_uncertain() -> None:
     ],
 )
 def test_an_answer_that_is_not_stored_may_be_a_refusal(reason: str, uncertain: bool) -> None:
-    verdict = decide(made("filesystem", names=("filesystem",), error=reason, reason=reason))
+    verdict = decide(make_failure("filesystem", names=("filesystem",), error=reason, reason=reason))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", uncertain)
 
 
 def test_an_error_of_the_provider_that_is_not_stored_is_an_outage() -> None:
     reason = "error: AI_NoOutputGeneratedError: No output generated. Check the stream for errors."
-    verdict = decide(made(None, reason=reason))
+    verdict = decide(make_failure(None, reason=reason))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)
     assert "not stored" in verdict.reasoning
 
@@ -84,7 +84,7 @@ def test_time_limits_of_the_runner(step: str, error: str, label: str, uncertain:
         "[deploy] ✖ No CONVEX_DEPLOYMENT set, run `npx convex dev` to configure a Convex project\n"
         f"[error] {step}: {error}\n"
     )
-    verdict = decide(made(step, names=STEPS, log=log, error=error, reason=error, output=CODE))
+    verdict = decide(make_failure(step, names=STEPS, log=log, error=error, reason=error, output=CODE))
     assert (verdict.classification, verdict.uncertain) == (label, uncertain)
     assert verdict.rule == "runner-ran-out-of-time"
     assert "timed out after" in verdict.error
@@ -94,7 +94,7 @@ def test_time_limits_of_the_runner(step: str, error: str, label: str, uncertain:
 def test_time_limit_mentioned_by_the_code_is_not_the_runners() -> None:
     error = "Error: Failed to deploy:\nconvex dev:\n✖ Uncaught Error: convex dev timed out after 90s\n"
     log = f"[error] deploy: {error}"
-    verdict = decide(made("deploy", names=STEPS, log=log, error=error, reason=error, output=CODE))
+    verdict = decide(make_failure("deploy", names=STEPS, log=log, error=error, reason=error, output=CODE))
     assert verdict.classification == "MODEL_FAULT"
 
 
@@ -107,7 +107,7 @@ def test_time_limit_mentioned_by_the_code_is_not_the_runners() -> None:
 )
 def test_a_reference_that_was_not_set_up_is_the_harness(heading: str) -> None:
     log = f"[ok] deploy\n{heading}\n{vitest_log('lists all')}"
-    verdict = decide(made(names=STEPS, log=log, output=CODE, error="tests failed (0%)"))
+    verdict = decide(make_failure(names=STEPS, log=log, output=CODE, error="tests failed (0%)"))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", False)
     assert verdict.rule == "reference-not-set-up"
     assert "(answer)" in verdict.citations[0].text
@@ -115,20 +115,20 @@ def test_a_reference_that_was_not_set_up_is_the_harness(heading: str) -> None:
 
 def test_line_printed_by_a_test_does_not_blame_the_reference() -> None:
     printed = "[vitest] stdout | grader.test.ts > lists all\n[vitest] [error] (answer) convex dev: Error: no\n[vitest] "
-    verdict = decide(made(names=STEPS, log=vitest_log("lists all", more=printed), output=CODE))
+    verdict = decide(make_failure(names=STEPS, log=vitest_log("lists all", more=printed), output=CODE))
     assert verdict.rule != "reference-not-set-up"
 
 
 def test_a_test_runner_that_printed_nothing_is_the_harness() -> None:
     log = "[ok] eslint\n[error] vitest: Error: Tests failed:\n"
-    verdict = decide(made(names=STEPS, log=log, output=CODE, error="Error: Tests failed:\n"))
+    verdict = decide(make_failure(names=STEPS, log=log, output=CODE, error="Error: Tests failed:\n"))
     assert (verdict.classification, verdict.cause_kind) == ("OVERLY_STRICT", "harness")
     assert verdict.error == "the test runner did not start: it printed nothing"
 
 
 def test_step_that_failed_without_output_is_not_one_that_never_started() -> None:
     log = "[ok] eslint\n[error] the step failed\n"
-    verdict = decide(made(names=STEPS, log=log, output=CODE))
+    verdict = decide(make_failure(names=STEPS, log=log, output=CODE))
     assert verdict.rule != "tests-never-started"
 
 
@@ -145,7 +145,7 @@ error: convex@^1.44.0 failed to resolve
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_registry_that_is_down_is_an_outage(status: int) -> None:
     log = REGISTRY.format(error=f"GET https://registry.example/convex - {status}")
-    verdict = decide(made("install", names=STEPS, log=log, output=CODE))
+    verdict = decide(make_failure("install", names=STEPS, log=log, output=CODE))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)
 
 
@@ -157,7 +157,7 @@ def test_a_registry_that_is_down_is_an_outage(status: int) -> None:
     ],
 )
 def test_missing_package_is_a_model_fault(error: str) -> None:
-    verdict = decide(made("install", names=STEPS, log=REGISTRY.format(error=error), output=CODE))
+    verdict = decide(make_failure("install", names=STEPS, log=REGISTRY.format(error=error), output=CODE))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
     assert "No such package or version" in verdict.reasoning
 
@@ -165,4 +165,4 @@ def test_missing_package_is_a_model_fault(error: str) -> None:
 def test_an_outage_that_an_install_script_could_have_printed_is_uncertain() -> None:
     manifest = {"package.json": '{"scripts": {"postinstall": "node say.js"}}'}
     log = REGISTRY.format(error="GET https://registry.example/convex - 503")
-    assert decide(made("install", names=STEPS, log=log, output=CODE | manifest)).uncertain
+    assert decide(make_failure("install", names=STEPS, log=log, output=CODE | manifest)).uncertain

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.finding import Verdict
-from rules_case import decide, made, vitest_log
+from support.rules_failure import decide, make_failure, vitest_log
 
 REFERENCE = """\
 export const listAll = query({
@@ -28,7 +28,7 @@ test("adds an item", async () => {
 
 def judged(output: str, log: str, *, grader: str = GRADER, reference: str = REFERENCE, task: str = "Do it.") -> Verdict:
     return decide(
-        made(
+        make_failure(
             log=log,
             task=task,
             output={"convex/index.ts": output},
@@ -155,7 +155,7 @@ def test_a_static_eval_judges_what_was_chosen() -> None:
     grader = 'test("chooses the aggregate component", () => {\n  expect(deps["@acme/aggregate"]).toBeDefined();\n});\n'
     reference = 'import { Table } from "@acme/aggregate";\nexport const t = new Table();\n'
     verdict = decide(
-        made(
+        make_failure(
             names=("filesystem", "tests"),
             log=log,
             output={"index.ts": "export const t = scan();\n"},
@@ -187,7 +187,7 @@ def test_code_of_the_references_beside_other_files_is_not_the_same() -> None:
     ):
         files = {"convex/index.ts": REFERENCE}
         verdict = decide(
-            made(
+            make_failure(
                 log=log,
                 output=files | more.get("output", {}),
                 expected=files | more.get("expected", {}),
@@ -203,7 +203,7 @@ def test_a_function_in_a_file_of_its_own_is_not_lacking() -> None:
         "convex/more.ts": "export const addItem = 1;\n",
     }
     verdict = decide(
-        made(
+        make_failure(
             log=vitest_log("adds an item", passed=["lists all items"]),
             output=output,
             expected={"convex/index.ts": REFERENCE},
@@ -230,7 +230,7 @@ def test_a_name_of_the_task_that_the_failed_test_has_no_need_of_is_no_certain_fa
 
 def test_a_grader_of_several_files_may_have_one_without_tests() -> None:
     verdict = decide(
-        made(
+        make_failure(
             log=vitest_log("adds an item", passed=["lists all items"]),
             output={"convex/index.ts": REFERENCE + "const a = 1;\n"},
             expected={"convex/index.ts": REFERENCE},
@@ -243,7 +243,7 @@ def test_a_grader_of_several_files_may_have_one_without_tests() -> None:
 def test_a_static_eval_that_names_only_the_vendor_misses_no_package() -> None:
     grader = 'test("configures acme", () => {\n  expect(deps["@acme/aggregate"]).toBe(1);\n});\ntest("b", () => {});\n'
     verdict = decide(
-        made(
+        make_failure(
             names=("filesystem", "tests"),
             log=vitest_log("configures acme", passed=["b"]),
             output={"index.ts": 'import { C } from "@acme/counter";\nexport const c = new C();\n'},

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.model.evidence import Document
-from rules_case import decide, made, pytest_log
+from support.rules_failure import decide, make_failure, pytest_log
 
 CLOSED = "def between(events, start, end):\n    return [e for e in events if start <= e <= end]\n"
 OPEN = CLOSED.replace("<= end", "< end")
@@ -11,7 +11,7 @@ SHORT = ("test_day", "AssertionError: assert ['open', 'lunch'] == ['open', 'lunc
 
 
 def test_the_end_of_a_range_may_be_open() -> None:
-    case = made(
+    case = make_failure(
         log=pytest_log(SHORT, passed=2),
         output={"a.py": OPEN},
         expected={"a.py": CLOSED},
@@ -31,12 +31,12 @@ def test_the_end_of_a_range_may_be_open() -> None:
     ],
 )
 def test_a_task_that_decides_or_knows_no_range_leaves_nothing_open(task: str) -> None:
-    case = made(log=pytest_log(SHORT, passed=2), output={"a.py": OPEN}, expected={"a.py": CLOSED}, task=task)
+    case = make_failure(log=pytest_log(SHORT, passed=2), output={"a.py": OPEN}, expected={"a.py": CLOSED}, task=task)
     assert decide(case).classification == "MODEL_FAULT"
 
 
 def test_a_name_that_the_task_spells_out_is_missed() -> None:
-    case = made(
+    case = make_failure(
         log=pytest_log(("test_url", "AttributeError: module 'a' has no attribute 'get_site_url'")),
         output={"a.py": "def site_url():\n    return 1\n"},
         expected={"a.py": "def get_site_url():\n    return 1\n"},
@@ -52,7 +52,7 @@ def test_a_name_that_the_task_spells_out_is_missed() -> None:
 
 
 def test_the_name_may_stand_in_any_document_of_the_task() -> None:
-    case = made(
+    case = make_failure(
         log=pytest_log(("test_url", "AttributeError: module 'a' has no attribute 'get_site_url'")),
         output={"a.py": "x = 1\n"},
         expected={"a.py": "def get_site_url():\n    return 1\n"},

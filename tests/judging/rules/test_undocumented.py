@@ -1,7 +1,7 @@
 """Fields that an interface returns but the task never mentions."""
 
 from evalscribe.model.finding import Verdict
-from rules_case import decide, made, vitest_log
+from support.rules_failure import decide, make_failure, vitest_log
 
 REFERENCE = """\
 export const pages = query({
@@ -22,7 +22,7 @@ TASK = "Write `pages` with a returns validator."
 
 def judged(output: str, *, step: str = "tests", task: str = TASK, reference: str = REFERENCE, log: str = "") -> Verdict:
     return decide(
-        made(
+        make_failure(
             step,
             log=log or vitest_log("returns a page", passed=["other"]),
             task=task,

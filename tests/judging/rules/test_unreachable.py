@@ -2,7 +2,7 @@
 
 import pytest
 
-from rules_case import decide, made, pytest_log
+from support.rules_failure import decide, make_failure, pytest_log
 
 REFUSED = "ConnectionRefusedError: [Errno 111] Connection refused"
 
@@ -19,13 +19,13 @@ REFUSED = "ConnectionRefusedError: [Errno 111] Connection refused"
     ],
 )
 def test_a_provider_that_failed_is_infrastructure(reason: str) -> None:
-    verdict = decide(made(None, reason=reason))
+    verdict = decide(make_failure(None, reason=reason))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)
     assert verdict.fix is None
 
 
 def test_no_output_without_a_reason_is_a_guess() -> None:
-    verdict = decide(made(None, reason="it broke"))
+    verdict = decide(make_failure(None, reason="it broke"))
     assert verdict.cause_kind == "infrastructure"
     assert verdict.uncertain
     assert verdict.confidence <= 0.5
@@ -37,13 +37,13 @@ def installing(error: str) -> str:
 
 def test_a_package_index_that_timed_out_is_infrastructure() -> None:
     log = installing("ReadTimeoutError: Read timed out. (read timeout=1.0)")
-    verdict = decide(made("install", log=log, output={"a.py": "x = 1\n"}))
+    verdict = decide(make_failure("install", log=log, output={"a.py": "x = 1\n"}))
     assert (verdict.classification, verdict.cause_kind) == ("KNOWN_GAP", "infrastructure")
 
 
 def test_a_package_that_does_not_exist_is_the_models() -> None:
     log = installing("No matching distribution found for nosuch==1")
-    verdict = decide(made("install", log=log, output={"requirements.txt": "nosuch==1\n"}))
+    verdict = decide(make_failure("install", log=log, output={"requirements.txt": "nosuch==1\n"}))
     assert verdict.classification == "MODEL_FAULT"
 
 
@@ -51,7 +51,7 @@ def test_a_grader_that_cannot_connect_is_the_harness() -> None:
     tests = "".join(f"\n\ndef test_{name}(base):\n    assert get(base)\n" for name in "ab")
     grader = {"test_grader.py": 'def base(port):\n    return f"http://127.0.0.1:{port + 1}"\n' + tests}
     verdict = decide(
-        made(log=pytest_log(("test_a", REFUSED), ("test_b", REFUSED)), output={"a.py": "x = 1"}, grader=grader)
+        make_failure(log=pytest_log(("test_a", REFUSED), ("test_b", REFUSED)), output={"a.py": "x = 1"}, grader=grader)
     )
     assert (verdict.classification, verdict.cause_kind, verdict.would_pass) == ("OVERLY_STRICT", "harness", True)
     assert [c.first for c in verdict.citations if c.role == "grader"] == [2]
@@ -59,19 +59,19 @@ def test_a_grader_that_cannot_connect_is_the_harness() -> None:
 
 def test_one_failed_assertion_among_them_is_not_the_harness() -> None:
     log = pytest_log(("test_a", REFUSED), ("test_b", "AssertionError: assert 1 == 2"))
-    assert decide(made(log=log, output={"a.py": "x = 1"})).cause_kind == "model"
+    assert decide(make_failure(log=log, output={"a.py": "x = 1"})).cause_kind == "model"
 
 
 def test_a_deployment_that_cannot_connect_is_infrastructure_and_a_type_error_is_not() -> None:
     broken = "[cmd] deploy\nError: connect ECONNREFUSED 127.0.0.1:3210\n[error] types: deploy failed"
     fault = "[cmd] deploy\na.ts:1:1 - error TS2304: Cannot find name 'fetch failed'.\n[error] types: deploy failed"
     output = {"a.ts": "let a = b;\n"}
-    verdicts = [decide(made("types", log=log, output=output)) for log in (broken, fault)]
+    verdicts = [decide(make_failure("types", log=log, output=output)) for log in (broken, fault)]
     assert [v.cause_kind for v in verdicts] == ["infrastructure", "model"]
 
 
 def test_code_that_throws_such_words_itself_was_judged() -> None:
     output = {"a.ts": "run();\nthrow new Error('fetch failed');\n"}
     log = pytest_log(("test_a", "Error: fetch failed"))
-    verdict = decide(made(log=log, output=output, expected={"a.ts": "run();\nreturn 1;\n"}))
+    verdict = decide(make_failure(log=log, output=output, expected={"a.ts": "run();\nreturn 1;\n"}))
     assert verdict.classification == "MODEL_FAULT"

@@ -16,7 +16,7 @@ from evalscribe.judging.rules.engine import VERSION, RulesJudge
 from evalscribe.model.evidence import PackedEvidence
 from evalscribe.model.finding import Failure
 from evalscribe.sample import snapshot_folder
-from real_runs import CURRENT, RECORDED, payloads, run_folders
+from support.real_runs import CURRENT, RECORDED, payloads, run_folders
 
 PINNED = Path(__file__).with_name("decisions.json")
 RAISE = (

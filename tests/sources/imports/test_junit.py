@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalscribe.errors import DataError
-from waiting import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 TESTS = r"""
 import pytest, warnings

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from waiting import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 EVALS, SIZE = 600, 30_000
 ROOM = 14 * 1024 * 1024

@@ -5,9 +5,13 @@ import pytest
 from evalscribe.errors import DataError, UsageError
 from evalscribe.model.record import AddedCounts
 from evalscribe.store.datasets import DatasetStore
-from store.experiments.experiment_cases import DATASET, NOW, item
+from support.example_experiments import DATASET, NOW, make_item
 
-ITEMS = [item("a"), item("b", input="\x00", expected_output=None, metadata={"n": 10**30}, split="dev"), item("c")]
+ITEMS = [
+    make_item("a"),
+    make_item("b", input="\x00", expected_output=None, metadata={"n": 10**30}, split="dev"),
+    make_item("c"),
+]
 
 
 def test_a_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
@@ -24,9 +28,9 @@ def test_a_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
 def test_the_draft_changes(datasets: DatasetStore) -> None:
     assert datasets.put("ds-1", ITEMS) == AddedCounts(new=3)
     assert tuple(datasets.draft("ds-1")) == tuple(ITEMS)
-    changed = item("b", input="other", source={"line": 7})
-    assert datasets.put("ds-1", [item("d"), changed, ITEMS[2]]) == AddedCounts(new=1, changed=1, same=1)
-    assert tuple(datasets.draft("ds-1")) == (ITEMS[0], changed, ITEMS[2], item("d"))
+    changed = make_item("b", input="other", source={"line": 7})
+    assert datasets.put("ds-1", [make_item("d"), changed, ITEMS[2]]) == AddedCounts(new=1, changed=1, same=1)
+    assert tuple(datasets.draft("ds-1")) == (ITEMS[0], changed, ITEMS[2], make_item("d"))
     assert datasets.drop("ds-1", ["b", "b", "nope"]) == 1
     assert [one.key for one in datasets.draft("ds-1")] == ["a", "c", "d"]
     assert datasets.draft_size("ds-1") == 3
@@ -34,7 +38,7 @@ def test_the_draft_changes(datasets: DatasetStore) -> None:
 
 
 def test_names_keep_their_order(datasets: DatasetStore) -> None:
-    datasets.put("ds-1", [item("a", input={"z": 1, "a": 2})])
+    datasets.put("ds-1", [make_item("a", input={"z": 1, "a": 2})])
     assert [list(one.input) for one in datasets.draft("ds-1") if isinstance(one.input, dict)] == [["z", "a"]]
 
 
@@ -68,10 +72,10 @@ def test_nothing_is_published_of_an_empty_draft(datasets: DatasetStore) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (item("x", input=float("nan")), "item 'x' cannot be stored: .*not finite"),
-        (item("x", input=["\ud800"]), "item 'x' cannot be stored: .*surrogate"),
-        (item("x", source={"a": float("inf")}), "source of item 'x' cannot be stored"),
-        (item("x\x00"), "NUL"),
+        (make_item("x", input=float("nan")), "item 'x' cannot be stored: .*not finite"),
+        (make_item("x", input=["\ud800"]), "item 'x' cannot be stored: .*surrogate"),
+        (make_item("x", source={"a": float("inf")}), "source of item 'x' cannot be stored"),
+        (make_item("x\x00"), "NUL"),
     ],
 )
 def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: DatasetStore, bad: object, said: str) -> None:
@@ -81,9 +85,9 @@ def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: DatasetStore, 
 
 
 def test_pages_follow_each_other(datasets: DatasetStore) -> None:
-    items = [item(f"k{n}") for n in range(1001)]
+    items = [make_item(f"k{n}") for n in range(1001)]
     datasets.put("ds-1", items)
-    datasets.put("ds-2", [item("other")])
+    datasets.put("ds-2", [make_item("other")])
     first = datasets.publish("ds-1", NOW)
     assert [one.key for one in datasets.items(first.id)] == [one.key for one in items]
     assert datasets.drop("ds-1", [f"k{n}" for n in range(0, 1001, 2)]) == 501

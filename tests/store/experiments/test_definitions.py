@@ -4,15 +4,7 @@ import pytest
 
 from evalscribe.errors import UsageError
 from evalscribe.store.definitions import ExperimentStore
-from store.experiments.experiment_cases import (
-    DEPLOYMENT,
-    EXPERIMENT,
-    PROMPT_VERSION,
-    SCORER,
-    SPEC,
-    VERSION,
-    version,
-)
+from support.example_experiments import DEPLOYMENT, EXPERIMENT, PROMPT_VERSION, SCORER, SPEC, VERSION, make_version
 
 
 def test_the_newest_deployment_of_a_name_is_meant(definitions: ExperimentStore) -> None:
@@ -56,9 +48,9 @@ def test_a_scorer_gets_versions(definitions: ExperimentStore) -> None:
 
 def test_an_experiment_gets_versions(definitions: ExperimentStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
-    second = definitions.put_version(version(9, repetitions=3))
+    second = definitions.put_version(make_version(9, repetitions=3))
     assert second.number == 2
-    assert definitions.put_version(version(5), latest=False) == VERSION
+    assert definitions.put_version(make_version(5), latest=False) == VERSION
     found = definitions.experiment("refunds")
     assert found == EXPERIMENT.model_copy(update={"latest_version_id": second.id})
     definitions.put_version(VERSION)
@@ -74,5 +66,5 @@ def test_the_name_of_an_experiment_is_taken(definitions: ExperimentStore) -> Non
     definitions.add_experiment(EXPERIMENT, VERSION)
     other = EXPERIMENT.model_copy(update={"id": "exp-2"})
     with pytest.raises(UsageError, match="the name 'refunds' is already used by experiment exp-1"):
-        definitions.add_experiment(other, version(experiment_id="exp-2"))
+        definitions.add_experiment(other, make_version(experiment_id="exp-2"))
     assert definitions.experiment_versions("exp-2") == ()

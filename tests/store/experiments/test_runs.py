@@ -6,7 +6,7 @@ from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageE
 from evalscribe.model.score import ScoreQuery
 from evalscribe.store import experiment_runs
 from evalscribe.store.experiment_runs import ExperimentRunStore
-from store.experiments.experiment_cases import RUN, attempt, scored
+from support.example_experiments import RUN, make_score, make_trial
 
 
 def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRunStore) -> None:
@@ -49,9 +49,9 @@ def test_one_process_works_on_a_run(runs: ExperimentRunStore) -> None:
 
 def test_an_attempt_comes_out_as_it_was_put_in(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
-    one = attempt()
-    bare = attempt(1, output=None, transcript=None, state={}, log="")
-    score, evidence = scored(one)
+    one = make_trial()
+    bare = make_trial(1, output=None, transcript=None, state={}, log="")
+    score, evidence = make_score(one)
     runs.put(one, [(score, evidence)])
     runs.put(bare, [])
     assert runs.attempt(one.item.id) == one
@@ -64,9 +64,9 @@ def test_an_attempt_comes_out_as_it_was_put_in(runs: ExperimentRunStore) -> None
 
 
 def test_a_try_is_stored_once(runs: ExperimentRunStore) -> None:
-    one = attempt()
-    runs.put(one, [scored(one)])
-    runs.put(attempt(output="other"), [scored(one, id="score-2")])
+    one = make_trial()
+    runs.put(one, [make_score(one)])
+    runs.put(make_trial(output="other"), [make_score(one, id="score-2")])
     assert runs.attempt(one.item.id) == one
     assert len(list(runs.scores(ScoreQuery(run_id=RUN.id)))) == 1
     assert runs.done(RUN.id) == {("k0", 1)}
@@ -75,7 +75,7 @@ def test_a_try_is_stored_once(runs: ExperimentRunStore) -> None:
 
 def test_items_are_in_the_order_of_the_dataset(runs: ExperimentRunStore) -> None:
     for number, repetition in ((2, 1), (0, 2), (0, 1), (1, 1)):
-        runs.put(attempt(number, repetition), [])
+        runs.put(make_trial(number, repetition), [])
     expected = [("k0", 1), ("k0", 2), ("k1", 1), ("k2", 1)]
     assert [(one.item_key, one.repetition) for one in runs.items(RUN.id)] == expected
     assert runs.tally(RUN.id) == {"passed": 4}
@@ -84,9 +84,12 @@ def test_items_are_in_the_order_of_the_dataset(runs: ExperimentRunStore) -> None
 
 def test_a_later_score_supersedes(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
-    one = attempt()
-    old, new = scored(one)[0], scored(one, id="score-2", passed=False, value=0.0, supersedes=scored(one)[0].id)
-    runs.put(one, [scored(one)])
+    one = make_trial()
+    old, new = (
+        make_score(one)[0],
+        make_score(one, id="score-2", passed=False, value=0.0, supersedes=make_score(one)[0].id),
+    )
+    runs.put(one, [make_score(one)])
     runs.set_archived(RUN.id, True)
     before = runs.scores_digest(RUN.id)
     runs.rescore(RUN.id, [new], {one.item.id: "failed"})
@@ -98,7 +101,7 @@ def test_a_later_score_supersedes(runs: ExperimentRunStore) -> None:
     found = runs.run(RUN.id)
     assert found is not None
     assert not found.archived
-    late = scored(one, id="score-3", supersedes=old.id)
+    late = make_score(one, id="score-3", supersedes=old.id)
     with pytest.raises(UnavailableError, match="superseded meanwhile"):
         runs.rescore(RUN.id, [late], {one.item.id: "passed"})
     assert runs.tally(RUN.id) == {"failed": 1}
@@ -106,14 +109,14 @@ def test_a_later_score_supersedes(runs: ExperimentRunStore) -> None:
 
 def test_scores_are_asked_for(runs: ExperimentRunStore) -> None:
     runs.add(RUN)
-    one, two = attempt(0), attempt(1)
-    runs.put(two, [scored(two, "exact", created_at="2026-11-22"), scored(two, "judge", passed=False)])
-    runs.put(one, [scored(one, "exact")])
+    one, two = make_trial(0), make_trial(1)
+    runs.put(two, [make_score(two, "exact", created_at="2026-11-22"), make_score(two, "judge", passed=False)])
+    runs.put(one, [make_score(one, "exact")])
 
     def ids(**asked: object) -> list[str]:
         return [score.id for score in runs.scores(ScoreQuery.model_validate(asked))]
 
-    first, second, third = (scored(of, name)[0].id for of, name in ((one, "exact"), (two, "exact"), (two, "judge")))
+    first, second, third = (make_score(of, name)[0].id for of, name in ((one, "exact"), (two, "exact"), (two, "judge")))
     assert ids() == ids(run_id=RUN.id) == [first, second, third]
     assert ids(run_item_id=two.item.id) == [second, third]
     assert ids(run_item_id="nope") == []
@@ -134,9 +137,9 @@ BAD = {
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_what_cannot_be_stored_is_said_of_its_item(runs: ExperimentRunStore, bad: object) -> None:
     with pytest.raises(DataError, match="output of item 'k0' cannot be stored"):
-        runs.put(attempt(output=bad), [])
-    one = attempt()
-    score, evidence = scored(one)
+        runs.put(make_trial(output=bad), [])
+    one = make_trial()
+    score, evidence = make_score(one)
     with pytest.raises(DataError, match="evidence of scorer 'exact' for item 'k0' cannot be stored"):
         runs.put(one, [(score, evidence.model_copy(update={"evidence": bad}))])
     assert runs.done(RUN.id) == frozenset()
@@ -146,12 +149,12 @@ def test_pages_follow_each_other(runs: ExperimentRunStore, monkeypatch: pytest.M
     monkeypatch.setattr(experiment_runs, "PAGE", 2)
     monkeypatch.setattr(experiment_runs, "WHOLE_PAGE", 2)
     runs.add(RUN)
-    tries = [attempt(number, repetition) for number in range(3) for repetition in (1, 2)]
+    tries = [make_trial(number, repetition) for number in range(3) for repetition in (1, 2)]
     for one in tries:
-        runs.put(one, [scored(one, "exact"), scored(one, "judge"), scored(one, "length")])
+        runs.put(one, [make_score(one, "exact"), make_score(one, "judge"), make_score(one, "length")])
     assert list(runs.items(RUN.id)) == [one.item for one in tries]
     assert list(runs.items(RUN.id, ["passed"])) == [one.item for one in tries]
     assert list(runs.attempts(RUN.id)) == tries
-    expected = [scored(one, name)[0].id for one in tries for name in ("exact", "judge", "length")]
+    expected = [make_score(one, name)[0].id for one in tries for name in ("exact", "judge", "length")]
     assert [score.id for score in runs.scores(ScoreQuery())] == expected
     assert [score.item_key for score in runs.scores(ScoreQuery(scorer="judge"))] == [one.item.item_key for one in tries]

@@ -1,0 +1,90 @@
+"""Nothing leaves this process, whatever the environment asks for."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from support.waiting import PATIENCE_S
+
+PROCESS = Path(__file__).parents[1] / "support" / "analysis_process.py"
+PLAIN = """
+import asyncio
+from langchain_core.tracers.langchain import wait_for_all_tracers
+from langgraph.graph import END, START, StateGraph
+async def node(state: dict) -> dict:
+    return {}
+graph = StateGraph(dict)
+graph.add_node("node", node)
+graph.add_edge(START, "node")
+asyncio.run(graph.compile().ainvoke({"secret": 1}))
+wait_for_all_tracers()
+"""
+
+
+class Collector(BaseHTTPRequestHandler):
+    received: list[str]
+
+    def do_POST(self) -> None:
+        self.received.append(self.path)
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(202)
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, list[str]]]:
+    """A loopback endpoint and the paths that were asked of it."""
+    received: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Collector,), {"received": received}))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", received
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def switched_on(url: str) -> dict[str, str]:
+    names = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_OTEL_ENABLED"]
+    targets = ["LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]
+    keys = {"LANGSMITH_API_KEY": "lsv2_test", "LANGCHAIN_API_KEY": "lsv2_test", "OTEL_TRACES_EXPORTER": "otlp"}
+    return {**os.environ, **keys, **dict.fromkeys(names, "true"), **dict.fromkeys(targets, url)}
+
+
+def test_a_bare_graph_would_post(endpoint: tuple[str, list[str]]) -> None:
+    """The endpoint works: without our care LangGraph posts its state."""
+    url, received = endpoint
+    environment = {**switched_on(url), "LANGSMITH_OTEL_ENABLED": "false"}
+    subprocess.run([sys.executable, "-c", PLAIN], env=environment, check=True, capture_output=True, timeout=PATIENCE_S)
+    assert received
+
+
+@pytest.mark.parametrize("ancient", [{}, {"LANGCHAIN_TRACING": "true", "LANGCHAIN_HANDLER": "langchain"}])
+def test_the_lanes_post_nothing(endpoint: tuple[str, list[str]], ancient: dict[str, str], tmp_path: Path) -> None:
+    url, received = endpoint
+    command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
+    environment = {**switched_on(url), **ancient}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["judged"] == 6
+    assert received == []
+
+
+def test_the_only_tracer_switched_on_is_the_ancient_one(tmp_path: Path) -> None:
+    """Left alone the library refuses to run then."""
+    command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
+    environment = {**os.environ, "LANGCHAIN_TRACING": "true"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, "")

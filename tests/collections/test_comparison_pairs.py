@@ -1,0 +1,183 @@
+"""Pairs of evals: what changed, what is left out and why, and the figures over the rest."""
+
+from dataclasses import replace
+
+import pytest
+
+from evalscribe.collections.compare import build_matrix, compare_sides
+from evalscribe.collections.regressions import shared_behaviours
+from evalscribe.model.analysis import FindingSummary
+from evalscribe.model.comparison import Comparison
+from evalscribe.model.record import GradedEval
+from evalscribe.model.run import Eval
+from support.compared_runs import make_run, make_run_of_failures
+
+
+def changes(found: Comparison) -> dict[str, str]:
+    return {pair.eval: pair.change for pair in found.pairs}
+
+
+def left_out(found: Comparison) -> dict[str, tuple[str, str]]:
+    return {one.eval: (one.reason, one.detail) for one in found.apart}
+
+
+def test_every_way_in_which_an_eval_can_change() -> None:
+    base = make_run("a", {"x/1": "p", "x/2": "f", "x/3": "p", "x/4": "f", "y/5": "pf", "y/6": "pp"})
+    candidate = make_run("b", {"x/1": "f", "x/2": "p", "x/3": "p", "x/4": "f", "y/5": "fp", "y/6": "pf"})
+    found = compare_sides([base], [candidate])
+    assert changes(found) == {
+        "x/1": "regressed",
+        "x/2": "fixed",
+        "x/3": "both-passed",
+        "x/4": "both-failed",
+        "y/5": "unsteady",
+        "y/6": "regressed",
+    }
+    assert (found.base.passed, found.base.trials) == (5, 8)
+    assert found.passes.difference == pytest.approx(-0.5 / 6)
+    assert found.passes.tasks == 6
+
+
+def test_what_only_one_side_has_is_left_out() -> None:
+    found = compare_sides([make_run("a", {"x/1": "p", "x/2": "p"})], [make_run("b", {"x/2": "p", "x/3": "f"})])
+    assert left_out(found) == {
+        "x/1": ("only-base", "only the base has it"),
+        "x/3": ("only-candidate", "only the candidate has it"),
+    }
+    assert found.evals == 1
+
+
+def test_what_the_harness_broke_is_no_regression() -> None:
+    finding = FindingSummary(eval="x/3", cause="no-endpoint", cause_kind="infrastructure")
+    candidate = make_run(
+        "b",
+        {"x/1": "e", "x/2": "i", "x/3": "f", "x/4": "f", "x/5": "ef"},
+        findings={"x/3": finding},
+        unreached=frozenset({"b-x/4-1"}),
+    )
+    found = compare_sides([make_run("a", dict.fromkeys(("x/1", "x/2", "x/3", "x/4", "x/5"), "p"))], [candidate])
+    assert {eval: detail for eval, (_, detail) in left_out(found).items()} == {
+        "x/1": "candidate: the harness broke: 1 is wrong",
+        "x/2": "candidate: it never completed: 2 is wrong",
+        "x/3": "candidate: infrastructure, as its report says: no-endpoint",
+        "x/4": "candidate: its work was never reached: 4 is wrong",
+    }
+    assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
+
+
+def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
+    broke = Eval(id="b-x/1-1", category="x", name="1", status="error", failed_step="target", reason="ValueError: no")
+    candidate = make_run("b", {"x/1": "e", "x/2": "p"})
+    candidate = replace(candidate, graded=(GradedEval(run_id="b", eval=broke), *candidate.graded[1:]))
+    found = compare_sides([make_run("a", {"x/1": "p", "x/2": "p"})], [candidate])
+    assert left_out(found)["x/1"][1] == "candidate: the target gave no answer: ValueError: no"
+    assert len(found.pairs[0].candidate) == 1
+
+
+def test_a_person_who_says_whose_fault_it_was_beats_what_the_log_looks_like() -> None:
+    said = FindingSummary(eval="x/1", cause="wrong-import", cause_kind="model")
+    candidate = make_run("b", {"x/1": "f"}, findings={"x/1": said}, unreached=frozenset({"b-x/1-1"}))
+    assert changes(compare_sides([make_run("a", {"x/1": "p"})], [candidate])) == {"x/1": "regressed"}
+
+
+def test_another_task_or_grader_makes_another_eval() -> None:
+    base = make_run("a", {"x/1": "p", "x/2": "p", "x/3": "p"}, graded={"x/1": {"task": "t1"}, "x/2": {"grader": "g1"}})
+    known = {"x/1": {"task": "t2", "grader": "g1"}, "x/2": {"grader": "g2"}, "x/3": {"task": "t3"}}
+    found = compare_sides([base], [make_run("b", {"x/1": "f", "x/2": "f", "x/3": "f"}, graded=known)])
+    assert left_out(found) == {
+        "x/1": ("changed", "its task changed in between"),
+        "x/2": ("changed", "its grader changed in between"),
+    }
+    assert changes(found) == {"x/3": "regressed"}, "what is not known does not differ"
+
+
+def test_a_source_that_names_only_failures_passed_the_rest() -> None:
+    found = compare_sides(
+        [make_run_of_failures("a", ["x/1", "x/2"], 8)], [make_run_of_failures("b", ["x/2", "x/3"], 7, incomplete=1)]
+    )
+    assert changes(found) == {"x/1": "fixed", "x/2": "both-failed", "x/3": "regressed"}
+    assert found.unnamed == 6
+    assert found.passes.tasks == 9
+    assert any("never completed" in note for note in found.notes)
+    alone = build_matrix([[make_run_of_failures("a", ["x/1", "x/2"], 8)], [make_run_of_failures("b", ["x/2"], 9)]])
+    assert [(one.passed, one.trials) for one in alone.columns] == [(8, 10), (9, 10)]
+
+
+def test_a_named_run_beside_one_that_names_failures_only() -> None:
+    found = compare_sides(
+        [make_run_of_failures("a", ["x/1"], 2)], [make_run("b", {"x/1": "p", "x/2": "f", "x/3": "p"})]
+    )
+    assert changes(found) == {"x/1": "fixed", "x/2": "regressed", "x/3": "both-passed"}
+    assert found.unnamed == 0
+
+
+def test_nobody_passed_the_evals_of_another_suite() -> None:
+    """A suite of which nothing is named but failures, beside one that has none of these."""
+    other = make_run("b", {"y/1": "f", "y/2": "p"}, experiment="y")
+    found = compare_sides([make_run_of_failures("a", ["x/1"], 4)], [other])
+    assert changes(found) == {}
+    assert {reason for reason, _ in left_out(found).values()} == {"only-base", "only-candidate"}
+    assert build_matrix([[make_run_of_failures("a", ["x/1"], 4)], [other]]).columns[0].trials == 1
+    kin = make_run("b", {"x/1": "f", "x/2": "f"}, experiment="y")
+    assert changes(compare_sides([make_run_of_failures("a", ["x/1"], 4)], [kin])) == {
+        "x/1": "both-failed",
+        "x/2": "regressed",
+    }
+
+
+def test_runs_of_one_side_are_trials_of_their_tasks() -> None:
+    base = [make_run("a1", {"x/1": "p"}), make_run("a2", {"x/1": "f"})]
+    found = compare_sides(base, [make_run("b", {"x/1": "f"}, model="other")])
+    assert len(found.pairs[0].base) == 2
+    assert found.base.name == "p/m"
+    assert found.candidate.name == "p/other"
+
+
+def test_scores_that_are_no_grades_are_compared_too() -> None:
+    base = make_run(
+        "a", {f"x/{n}": "p" for n in range(9)}, graded={f"x/{n}": {"scores": {"f1": 0.9}} for n in range(9)}
+    )
+    known = {f"x/{n}": {"scores": {"f1": 0.5, "reward": 1.0}} for n in range(9)}
+    found = compare_sides([base], [make_run("b", {f"x/{n}": "p" for n in range(9)}, graded=known)])
+    assert [one.name for one in found.scores] == ["f1"]
+    assert found.scores[0].found.difference == pytest.approx(-0.4)
+    assert found.scores[0].found.significant
+    assert found.passes.p == 1
+
+
+def test_no_category_is_called_different_for_being_one_of_many() -> None:
+    base = make_run("a", {f"c{n}/{m}": "p" for n in range(10) for m in range(6)})
+    candidate = make_run("b", {f"c{n}/{m}": "f" if n == 0 else "p" for n in range(10) for m in range(6)})
+    found = compare_sides([base], [candidate])
+    assert found.categories[0].regressed == 6
+    assert found.categories[0].p == pytest.approx(10 * 2 / 64)
+
+
+def test_evals_share_what_their_report_names_else_the_error_else_the_step() -> None:
+    cause = {f"x/{n}": FindingSummary(eval=f"x/{n}", cause="forgets-await", cause_kind="model") for n in (1, 2)}
+    outcomes = {f"x/{n}": "f" for n in range(1, 6)}
+    candidate = make_run("b", outcomes, findings=cause, signatures={"b-x/3-1": "tests: boom"})
+    found = shared_behaviours(compare_sides([make_run("a", dict.fromkeys(outcomes, "p"))], [candidate]).pairs)
+    assert [(one.name, one.evals) for one in found] == [
+        ("fails in tests", ("x/4", "x/5")),
+        ("forgets-await", ("x/1", "x/2")),
+        ("tests: boom", ("x/3",)),
+    ]
+
+
+def test_runs_of_other_experiments_are_compared_with_a_warning() -> None:
+    other = make_run("b", {"x/1": "p"})
+    moved = other.run.model_copy(update={"experiment": "no_guidelines"})
+    found = compare_sides([make_run("a", {"x/1": "p"})], [type(other)(moved, other.graded)])
+    assert found.notes == (
+        "The experiments differ (default and no_guidelines): "
+        "the change may come from the experiment rather than the model.",
+    )
+
+
+@pytest.mark.parametrize("huge", [1e305, -1e200])
+def test_scores_that_no_float_can_square_are_none(huge: float) -> None:
+    base = make_run("a", dict.fromkeys(("x/1", "x/2"), "p"), graded={f"x/{n}": {"scores": {"f1": 0.9}} for n in (1, 2)})
+    known = {"x/1": {"scores": {"f1": 0.5}}, "x/2": {"scores": {"f1": huge}}}
+    found = compare_sides([base], [make_run("b", dict.fromkeys(("x/1", "x/2"), "p"), graded=known)])
+    assert [(one.candidate, one.found.tasks) for one in found.scores] == [(0.5, 1)]

@@ -1,0 +1,116 @@
+"""What names mean: stored runs by prefix without any source, evals behind their run, files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evalscribe.collections.subjects import SubjectAddress, SubjectFinder
+from evalscribe.errors import AccessError, NotFoundError, UsageError
+from evalscribe.judging.judges import LoadedSubject
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
+from evalscribe.model.protocols import RunSource
+from evalscribe.model.run import Eval, Run
+from support.analysis_graph import MemoryStore
+
+FIRST = Eval(id="e1", category="basics", name="001-one")
+SECOND = Eval(id="e2", category="basics", name="002-two")
+RUN = Run(id="jn7aaaa1", provider="p", model="m", failed=2, total=2, failures=(FIRST, SECOND))
+
+
+class Nowhere:
+    """No run can be reached: whatever is found is from the store."""
+
+    def address(self, name: str) -> SubjectAddress:
+        return SubjectAddress(run_id=name, is_id="://" not in name)
+
+    def source(self, name: str) -> RunSource:
+        raise AccessError("no deployment is configured")
+
+    def imported(self, run_id: str) -> RunSource | None:
+        return None
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def started(self, run: Run) -> None: ...
+    def fetched(self, done: int, total: int) -> None: ...
+    def judged(self, event: object) -> None: ...
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    found = MemoryStore()
+    document = Document(role="output", path="a.py", text="x = 1")
+    for run_id in ("jn7aaaa1", "jn7aaaa2", "jn7bbbb1"):
+        found.put_run(RUN.model_copy(update={"id": run_id}))
+        found.put_evidence(run_id, Evidence(eval=FIRST, documents=(document,)))
+    found.put_evidence("jn7aaaa1", UnreadableEvidence(eval=SECOND, reason="corrupt zip"))
+    return found
+
+
+@pytest.fixture
+def finder(store: MemoryStore) -> SubjectFinder:
+    return SubjectFinder(store, Nowhere(), Silent())
+
+
+@pytest.mark.parametrize("name", ["jn7bbbb1", "jn7b"])
+async def test_a_stored_run_is_found_by_its_id_or_how_it_begins(name: str, finder: SubjectFinder) -> None:
+    waiting = await finder.found([name])
+    assert [one.name for one in waiting] == ["jn7bbbb1/basics/001-one", "jn7bbbb1/basics/002-two"]
+    loaded = waiting[0].load()
+    assert isinstance(loaded, LoadedSubject)
+    assert loaded.subject.id == "jn7bbbb1/basics/001-one"
+
+
+async def test_a_beginning_that_several_runs_share_is_refused(finder: SubjectFinder) -> None:
+    with pytest.raises(UsageError, match="2 stored runs begin with jn7a: jn7aaaa1, jn7aaaa2"):
+        await finder.found(["jn7a"])
+
+
+@pytest.mark.parametrize("name", ["jn7", "jn7c", "https://example.org/run/jn7bbbb1"])
+async def test_what_is_not_stored_is_asked_of_its_source(name: str, finder: SubjectFinder) -> None:
+    with pytest.raises(AccessError, match="no deployment"):
+        await finder.found([name])
+
+
+async def test_evals_belong_to_the_run_before_them_and_are_judged_once(finder: SubjectFinder) -> None:
+    named = ["jn7aaaa1", "001-one", "basics/001-one", "jn7bbbb1", "e2"]
+    waiting = await finder.found(named)
+    assert [one.name for one in waiting] == ["jn7aaaa1/basics/001-one", "jn7bbbb1/basics/002-two"]
+
+
+async def test_a_misspelt_eval_is_told_as_one(finder: SubjectFinder) -> None:
+    with pytest.raises(NotFoundError, match=r"run jn7aaaa1 has no failed eval '003-three'"):
+        await finder.found(["jn7aaaa1", "003-three"])
+
+
+async def test_a_file_that_is_not_there_is_no_run(finder: SubjectFinder) -> None:
+    with pytest.raises(NotFoundError, match=r"file runs\.json not found$"):
+        await finder.found(["runs.json"])
+    with pytest.raises(NotFoundError, match=r"file more\.jsonl not found$"):
+        await finder.found(["jn7aaaa1", "more.jsonl"])
+
+
+async def test_evidence_that_cannot_be_read_is_a_reason(finder: SubjectFinder) -> None:
+    unreadable, missing = await finder.found(["jn7aaaa1", "e2", "jn7aaaa2", "e2"])
+    assert unreadable.load() == "corrupt zip"
+    assert "not in the store" in str(missing.load())
+
+
+async def test_agent_runs_of_a_file_with_equal_ids_are_all_judged(finder: SubjectFinder, tmp_path: Path) -> None:
+    run = {"id": "same", "transcripts": [{"messages": [{"role": "user", "content": "Hello"}]}]}
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps([run, run]))
+    assert [one.name for one in await finder.found([str(path)])] == ["same", "same"]
+
+
+async def test_a_run_without_failures_is_said_and_no_subject(store: MemoryStore) -> None:
+    store.put_run(RUN.model_copy(update={"id": "empty-run", "failures": (), "failed": 0}))
+    watcher = Silent()
+    assert await SubjectFinder(store, Nowhere(), watcher).found(["empty-run"]) == ()
+    assert watcher.said == ["Run empty-run lists no failed evals."]

@@ -1,0 +1,248 @@
+"""Where a log says why: one table of tool output, then the ways a log may mislead."""
+
+import pytest
+
+from evalscribe.evidence import locate
+from evalscribe.evidence import log as errors
+from evalscribe.evidence.log import failed_log
+from evalscribe.judging import quotations
+from support.tool_output import ESLINT, GO, JEST, PYTEST, RUFF_FULL, TRACEBACK, TSC, UNITTEST, VITEST, evidence
+
+CODE_THAT_IS_NONE = """\
+ast.py:50: in parse
+    return compile(source, filename, mode, flags,
+E     File "test_syn.py", line 1
+E       def broken(:
+E                  ^
+E   SyntaxError: invalid syntax"""
+
+CASES = [
+    pytest.param(
+        CODE_THAT_IS_NONE, "test", "SyntaxError: invalid syntax", "pytest", None, None, id="pytest, code that is none"
+    ),
+    pytest.param(TSC, "deploy", "TS2339: Property 'index' does not exist on type '{}'.", "tsc", "TS2339", 34, id="tsc"),
+    pytest.param(
+        "src/app.ts(7,3): error TS2554: Expected 4 arguments, but got 3.",
+        "tsc",
+        "TS2554: Expected 4 arguments, but got 3.",
+        "tsc",
+        "TS2554",
+        7,
+        id="tsc plain",
+    ),
+    pytest.param(ESLINT, "eslint", "'React' is not defined (no-undef)", "eslint", "no-undef", 11, id="eslint"),
+    pytest.param(
+        "src/app.py:15:62: ANN401 `typing.Any` is disallowed",
+        "lint",
+        "`typing.Any` is disallowed (ANN401)",
+        "ruff",
+        "ANN401",
+        15,
+        id="ruff",
+    ),
+    pytest.param(
+        RUFF_FULL,
+        "lint",
+        "`for` loop variable `x` overwritten by assignment target (PLW2901)",
+        "ruff",
+        "PLW2901",
+        12,
+        id="ruff full",
+    ),
+    pytest.param(
+        'src/app.py:13: error: Item "None" has no attribute "x"  [union-attr]',
+        "types",
+        'Item "None" has no attribute "x" (union-attr)',
+        "mypy",
+        "union-attr",
+        13,
+        id="mypy",
+    ),
+    pytest.param(
+        "error[E0308]: mismatched types\n --> src/app.py:4:5",
+        "build",
+        "mismatched types (E0308)",
+        "compiler",
+        "E0308",
+        4,
+        id="rustc",
+    ),
+    pytest.param(
+        '✘ [ERROR] Could not resolve "./missing"\n\n    src/app.ts:2:18:',
+        "deploy",
+        'Could not resolve "./missing"',
+        "bundler",
+        None,
+        2,
+        id="esbuild",
+    ),
+    pytest.param(
+        VITEST, "tests", "ValidationError: Object contains extra field `pageStatus`.", "vitest", None, 11, id="vitest"
+    ),
+    pytest.param(PYTEST, "tests", "test_range: assert [1, 2] == [1, 2, 3]", "pytest", None, 9, id="pytest"),
+    pytest.param(
+        JEST,
+        "tests",
+        "adds › two numbers: expect(received).toBe(expected) Expected: 4 Received: 3",
+        "jest",
+        None,
+        5,
+        id="jest",
+    ),
+    pytest.param(UNITTEST, "tests", "test_sum: AssertionError: 1 != 2", "unittest", None, 4, id="unittest"),
+    pytest.param(GO, "tests", "sum_test.go:9: wrong sum", "go test", None, None, id="go"),
+    pytest.param(TRACEBACK, "run", "KeyError: 'name'", "python", None, 3, id="traceback"),
+    pytest.param(
+        "ERROR: No matching distribution found for left-pad==9",
+        "install",
+        "No matching distribution found for left-pad==9",
+        "pip",
+        None,
+        None,
+        id="pip",
+    ),
+    pytest.param("npm error code ERESOLVE", "install", "code ERESOLVE", "npm", None, None, id="npm"),
+    pytest.param(
+        "[error] deploy: Error: Failed to deploy:\nUncaught InvalidConfig: bad cron name\n    at f (../src/app.ts:3:1)",
+        "deploy",
+        "InvalidConfig: bad cron name",
+        None,
+        None,
+        3,
+        id="unknown error class",
+    ),
+    pytest.param(
+        "[error] deploy: Error: Failed to deploy:\n- Preparing...\nThe cron name is taken",
+        "deploy",
+        "The cron name is taken",
+        None,
+        None,
+        None,
+        id="below a heading",
+    ),
+]
+
+
+@pytest.mark.parametrize(("log", "step", "error", "tool", "code", "line"), CASES)
+def test_the_error_is_located(
+    log: str, step: str, error: str, tool: str | None, code: str | None, line: int | None
+) -> None:
+    given = evidence(log, step)
+    found = locate.locate(given)
+    assert found is not None
+    assert (found.error, found.tool, found.code, found.severity) == (error, tool, code, "error")
+    assert [place.line for place in found.places[:1]] == ([line] if line else [])
+    assert found.citation
+    assert quotations.verify_citation(found.citation, given).status == "verified"
+    assert locate.signature(step, found) is not None
+
+
+STOCK = [
+    "deploy failed",
+    "Tests failed (ratio: 0.5)",
+    "convex dev failed",
+    "[error] Deploying generated backend on port 41692: Error: Failed to deploy:",
+    "[error] tests: pytest failed",
+    "[error] vitest: Error: Tests failed (ratio: 0.3333333333333333)",
+    "Linting (eslint): Error: Failed to lint code:",
+    "Tests failed (ratio: 0.5): 2 failed",
+    "✖ TypeScript typecheck via `tsc` failed.",
+    "Process exited with code 1",
+    "error: command failed with exit code 1",
+    "Found 1 error.",
+    "Server Error",
+    "Error: Failed to install dependencies:",
+    "",
+    "   ",
+]
+
+
+@pytest.mark.parametrize("line", STOCK)
+def test_a_stock_message_is_no_error(line: str) -> None:
+    assert errors.is_stock(line)
+    found = locate.locate(evidence(f"=== Eval: c/n ===\n[ok] files\n{line}\n", "build", reason=line))
+    assert found is None
+    assert locate.signature("build", found) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fetch failed",
+        "Error: connection refused",
+        "TypeError: x is not a function",
+        "AI_APICallError: No endpoints found for a/b.",
+        "Cannot find module 'left-pad'",
+        "rate limit exceeded",
+    ],
+)
+def test_a_message_that_says_what_is_not_stock(line: str) -> None:
+    assert not errors.is_stock(line)
+
+
+def test_what_the_source_recorded_is_the_error_where_there_is_no_log() -> None:
+    found = locate.locate(evidence(None, None, (), reason="error: AI_APICallError: No endpoints found for a/b."))
+    assert found is not None
+    assert (found.error, found.citation) == ("AI_APICallError: No endpoints found for a/b.", None)
+
+
+def test_a_recorded_reason_with_tool_output_is_read_like_a_log() -> None:
+    reason = "out/src/app.ts\n  3:7  error  'x' is never reassigned. Use 'const' instead  prefer-const"
+    found = locate.locate(evidence(None, "eslint", reason=reason))
+    assert found is not None
+    assert (found.code, found.citation, found.places[0].path) == ("prefer-const", None, "src/app.ts")
+
+
+def test_errors_come_before_warnings_and_all_are_found() -> None:
+    found = locate.locate_all(evidence(ESLINT, "eslint"))
+    assert [one.code for one in found] == ["no-undef", "no-unsafe-call", None]
+    assert [one.severity for one in found] == ["error", "error", "warning"]
+
+
+def test_only_the_failed_step_counts() -> None:
+    log = "[cmd] bunx eslint\n[eslint] /x/src/app.ts\n[eslint]   1:1  error  old  no-x\n[ok] eslint\n" + TSC
+    assert [one.code for one in locate.locate_all(evidence(log, "deploy"))] == ["TS2339"]
+    part = failed_log(evidence(log, "deploy"))
+    assert part is not None
+    assert part.first == 5
+    assert part.text.startswith("[error] Deploying")
+
+
+def test_the_failed_step_of_two_is_told_by_its_name() -> None:
+    log = ESLINT.replace("[vitest]       Tests  3 passed (3)\n", "") + VITEST
+    assert {one.tool for one in locate.locate_all(evidence(log, "eslint"))} == {"eslint"}
+    assert {one.tool for one in locate.locate_all(evidence(log, "tests"))} == {"vitest"}
+
+
+def test_what_tests_print_is_not_believed() -> None:
+    outcome = locate.tests(evidence(VITEST, "tests"))
+    assert [failure.name for failure in outcome.failures] == ["rejects empty input", "counts rows"]
+    assert (outcome.runner, outcome.passed, outcome.failed) == ("vitest", 1, 2)
+    fake = PYTEST.replace(">       assert", "[ok] tests\n[cmd] pytest\n99 passed in 1.0s\n>       assert")
+    outcome = locate.tests(evidence(fake, "tests"))
+    assert (outcome.passed, outcome.failed, outcome.all_passed) == (7, 1, False)
+    found = locate.locate(evidence(fake, "tests"))
+    assert found is not None
+    assert found.test == "test_range"
+
+
+def test_colours_line_ends_and_nul_bytes_change_nothing() -> None:
+    coloured = ESLINT.replace("error ", "\x1b[31merror\x1b[0m ").replace("\n", "\r\n").replace("'React'", "\x00'React'")
+    given = evidence(coloured, "eslint")
+    found = locate.locate(given)
+    assert found is not None
+    assert found.error == "'React' is not defined (no-undef)"
+    assert found.citation
+    assert quotations.verify_citation(found.citation, given).status == "verified"
+
+
+def test_a_path_that_leaves_the_folder_points_nowhere() -> None:
+    found = locate.locate(evidence("../../etc/passwd.py:3:1: E999 nothing here", "lint"))
+    assert found is not None
+    assert found.places == ()
+
+
+def test_a_line_beyond_the_file_is_no_place() -> None:
+    found = locate.locate(evidence("src/app.py:4000:1: E501 too long", "lint"))
+    assert found is not None
+    assert found.places == ()

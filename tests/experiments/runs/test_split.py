@@ -1,0 +1,137 @@
+"""Experiments over one split of a dataset version."""
+
+from collections.abc import Callable
+
+import pytest
+
+from evalscribe.errors import UnavailableError, UsageError
+from evalscribe.experiments.compare import compare_runs
+from evalscribe.experiments.control import resume_run
+from evalscribe.experiments.definitions import create_experiment, update_experiment, version_options
+from evalscribe.experiments.results import export_trials, report_run, run_summary
+from evalscribe.model.dataset import Item
+from evalscribe.model.experiment import ExperimentConfig, ExperimentRun
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from support.scripted_experiments import NOW, ExperimentLab, ScriptedTarget, answer_key
+
+TEST = '{"split": "test"}'
+
+
+def wrong(call: TargetCall) -> TargetReply:
+    return TargetReply(output="something else")
+
+
+@pytest.fixture
+def dealt(lab: Callable[..., ExperimentLab]) -> ExperimentLab:
+    """Version 2 of the experiment, of which every other item is of the split `test`."""
+    one = lab(items=6)
+    items = [
+        Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="test" if n % 2 else "dev") for n in range(6)
+    ]
+    one.workspace.store.datasets.put("ds-1", items)
+    version = one.workspace.store.datasets.publish("ds-1", NOW)
+    one.wanted = one.wanted.model_copy(update={"dataset_version_id": version.id})
+    one.version = update_experiment(one.workspace, one.experiment, one.wanted)
+    return one
+
+
+async def ran(
+    dealt: ExperimentLab, config: str | None, answer: Callable[[TargetCall], TargetReply], name: str
+) -> ExperimentRun:
+    version = dealt.version.id
+    return await dealt.work(dealt.run(config=config, version=version, name=name), ScriptedTarget(answer))
+
+
+async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: ExperimentLab) -> None:
+    run = dealt.run(config=TEST, version=dealt.version.id, repetitions=2)
+    assert (run.items, run.tries) == (3, 6)
+    run = await dealt.work(run, target := ScriptedTarget(answer_key))
+    assert sorted(target.asked) == ["k1/1", "k1/2", "k3/1", "k3/2", "k5/1", "k5/2"]
+    assert [one.number for one in dealt.workspace.store.experiment_runs.items(run.id)] == [1, 1, 3, 3, 5, 5]
+    found = run_summary(dealt.workspace, run)
+    assert (found.items, found.counts.passed, found.counts.missing, found.pass_rate.value) == (3, 6, 0, 1.0)
+    assert found.dataset == "letters@2:test"
+    assert {one.item_key for one in export_trials(dealt.workspace, run)} == {"k1", "k3", "k5"}
+    assert {one.eval.name for one in dealt.workspace.store.runs.records(run.id)} == {"k1", "k3", "k5"}
+
+
+async def test_a_run_that_goes_on_has_only_its_items_left(dealt: ExperimentLab) -> None:
+    def breaks(call: TargetCall) -> TargetReply | TargetFailure:
+        if call.item_key == "k3":
+            raise UnavailableError("nobody answers")
+        return answer_key(call)
+
+    run = await dealt.work(dealt.run(config=TEST, version=dealt.version.id, concurrency=1), ScriptedTarget(breaks))
+    found = report_run(dealt.workspace, run)
+    assert (found.summary.counts.passed, found.summary.counts.missing) == (1, 2)
+    assert [one.item_key for one in export_trials(dealt.workspace, run) if one.verdict == "missing"] == ["k3", "k5"]
+    run = await dealt.work(resume_run(dealt.workspace, run, None), target := ScriptedTarget(answer_key))
+    assert (run.state, target.asked) == ("completed", ["k3/1", "k5/1"])
+
+
+def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_made(dealt: ExperimentLab) -> None:
+    workspace = dealt.workspace
+    before = workspace.store.experiments.experiment_versions(dealt.experiment.id)
+    wanted = dealt.wanted.model_copy(update={"name": "other", "config": ExperimentConfig(split="tset")})
+    said = r"split 'tset': letters@2 has no items in it; its splits: dev \(3\), test \(3\)"
+    with pytest.raises(UsageError, match=said):
+        create_experiment(workspace, wanted)
+    with pytest.raises(UsageError, match=said):
+        update_experiment(workspace, dealt.experiment, wanted)
+    with pytest.raises(UsageError, match=said):
+        dealt.run(config='{"split": "tset"}', version=dealt.version.id)
+    with pytest.raises(UsageError, match="split: String should have at least 1 character"):
+        dealt.run(config='{"split": ""}', version=dealt.version.id)
+    assert workspace.store.experiments.experiment("other") is None
+    assert workspace.store.experiments.experiment_versions(dealt.experiment.id) == before
+    assert workspace.store.experiment_runs.runs() == ()
+
+
+def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: ExperimentLab) -> None:
+    dealt.workspace.store.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
+    version = dealt.workspace.store.datasets.publish("ds-1", NOW)
+    wanted = dealt.wanted.model_copy(
+        update={"dataset_version_id": version.id, "config": ExperimentConfig(split="test")}
+    )
+    with pytest.raises(UsageError, match="it is not split: run `evalscribe datasets split letters`"):
+        update_experiment(dealt.workspace, dealt.experiment, wanted)
+
+
+def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: ExperimentLab) -> None:
+    run = dealt.run(config=TEST, version=dealt.version.id)
+    version = dealt.workspace.store.experiments.experiment_version(run.experiment_version_id)
+    assert version is not None
+    assert version.id != dealt.version.id
+    assert version_options(dealt.experiment, version).config.split == "test"
+    whole = dealt.run(config='{"split": null}', version=version.id)
+    assert (whole.experiment_version_id, whole.items) == (dealt.version.id, 6)
+
+
+async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_share(dealt: ExperimentLab) -> None:
+    await ran(dealt, None, answer_key, "whole")
+    await ran(dealt, TEST, wrong, "test")
+    await ran(dealt, '{"split": "dev"}', answer_key, "dev")
+    found = compare_runs(dealt.workspace, "whole", "test")
+    assert found.verdict == "not-comparable"
+    assert "the base covered all items and the candidate covered split test; 3 items are only in the base" in found.said
+    both = compare_runs(dealt.workspace, "whole", "test", allow_mismatch=True)
+    assert (both.items, both.coverage, both.base.tries) == (3, 1.0, 3)
+    assert {one.item for one in both.regressed} == {"k1", "k3", "k5"}
+    assert "They share no items." in compare_runs(dealt.workspace, "dev", "test", allow_mismatch=True).said
+    again = await ran(dealt, TEST, answer_key, "again")
+    fixed = compare_runs(dealt.workspace, "test", again.id)
+    assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
+
+
+async def test_a_baseline_over_other_items_decides_nothing(dealt: ExperimentLab) -> None:
+    await ran(dealt, None, answer_key, "whole")
+    await ran(dealt, TEST, answer_key, "test")
+    for base, passed, said in (
+        ("whole", False, "it covered all items, not split test"),
+        ("test", True, "0 new failures"),
+    ):
+        config = f'{{"split": "test", "no_new_failures_vs": "{base}"}}'
+        found = report_run(dealt.workspace, await ran(dealt, config, answer_key, f"against {base}")).gate
+        assert found is not None
+        assert (found.passed, len(found.clauses)) == (passed, 1)
+        assert said in found.clauses[0].said

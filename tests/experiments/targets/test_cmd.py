@@ -1,0 +1,84 @@
+"""Commands: no shell, the input on standard input, and nothing of them left."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import UsageError
+from evalscribe.experiments.targets import CommandTarget
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from support.waiting import until
+
+Calling = Callable[..., TargetCall]
+
+
+async def answered(line: str, folder: Path, call: TargetCall) -> TargetReply | TargetFailure:
+    return await CommandTarget(line, folder).answer(call)
+
+
+async def test_json_goes_in_and_json_or_text_comes_out(tmp_path: Path, calling: Calling) -> None:
+    for line, output in (
+        ("cat", {"a": "ä"}),
+        ("echo hello", "hello"),
+        ("echo '\"hello\"'", "hello"),
+        ('printf \'{"output": [1], "model": "m"}\'', [1]),
+        ("echo NaN", "NaN"),
+        ("true", ""),
+    ):
+        reply = await answered(line, tmp_path, calling({"a": "ä"}))
+        assert isinstance(reply, TargetReply), reply
+        assert reply.output == output, line
+
+
+async def test_a_command_is_told_which_try_it_is(tmp_path: Path, calling: Calling) -> None:
+    names = "$EVALSCRIBE_IDEMPOTENCY_KEY $EVALSCRIBE_ITEM_KEY $EVALSCRIBE_REPETITION"
+    reply = await answered(f"sh -c 'echo {names}'", tmp_path, calling(1, item_key="k\0\n"))
+    assert isinstance(reply, TargetReply)
+    assert reply.output == "r1/k /2 k 2"
+
+
+async def test_a_failure_says_its_code_and_its_last_words(tmp_path: Path, calling: Calling) -> None:
+    failed = await answered("sh -c 'echo one >&2; echo no such order >&2; exit 3'", tmp_path, calling(1))
+    assert failed == TargetFailure(
+        reason="exit code 3: no such order", log="one\nno such order\n", duration_ms=failed.duration_ms
+    )
+    killed = await answered("sh -c 'kill -9 $$'", tmp_path, calling(1))
+    assert isinstance(killed, TargetFailure)
+    assert killed.reason == "ended by SIGKILL"
+
+
+async def test_what_takes_too_long_or_says_too_much_is_ended(tmp_path: Path, calling: Calling) -> None:
+    late, loud = await asyncio.gather(
+        answered("sh -c 'echo began >&2; trap \"\" TERM; sleep 3600'", tmp_path, calling(1, timeout_s=2.0)),
+        answered("yes", tmp_path, calling(1)),
+    )
+    assert isinstance(late, TargetFailure)
+    assert (late.kind, late.log) == ("timeout", "began\n")
+    assert isinstance(loud, TargetFailure)
+    assert loud.reason == "it wrote more than 16.8 MB"
+
+
+async def test_what_a_command_leaves_behind_is_not_waited_for(tmp_path: Path, calling: Calling) -> None:
+    reply = await answered("sh -c 'sleep 3600 & echo done'", tmp_path, calling(1))
+    assert isinstance(reply, TargetReply)
+    assert reply.output == "done"
+
+
+async def test_closing_ends_what_runs(tmp_path: Path, calling: Calling) -> None:
+    target = CommandTarget(
+        f'sh -c \'trap "" TERM; touch began; {sys.executable} -c "import time; time.sleep(3600)"\'', tmp_path
+    )
+    call = asyncio.create_task(target.answer(calling(1)))
+    await until(lambda: (tmp_path / "began").exists(), "the command runs")
+    await target.close()
+    assert isinstance(await call, TargetFailure)
+
+
+def test_a_command_that_is_none_is_refused_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    for line, told in (("nowhere-at-all x", "no executable"), ("./text", "no executable"), ("'", "not a command line")):
+        with pytest.raises(UsageError, match=told):
+            CommandTarget(line, tmp_path)

@@ -1,0 +1,152 @@
+"""Addresses: what is sent, what is tried again, and what ends all."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from evalscribe.errors import AccessError, EvalscribeError, UsageError
+from evalscribe.experiments.http_target import HttpTarget, header_values, validate_url
+from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
+from support.scripted_server import Answer, Script, ScriptedServer
+
+Calling = Callable[..., TargetCall]
+
+
+async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailure, ScriptedServer]:
+    with ScriptedServer(script) as server:
+        target = HttpTarget(server.url, {"X-Key": "very-secret-1"}, 4)
+        try:
+            return await target.answer(call), server
+        finally:
+            await target.close()
+
+
+async def test_a_try_is_one_post_with_its_key(calling: Calling) -> None:
+    envelope = {"output": {"ok": True}, "usage": {"input_tokens": 3}}
+    reply, server = await answered(
+        Answer(body=json.dumps(envelope).encode()), calling({"q": "ä"}, item_key="ä/1", metadata={"tier": "gold"})
+    )
+    assert isinstance(reply, TargetReply)
+    assert reply.output == {"ok": True}
+    assert reply.usage
+    assert reply.usage.input_tokens == 3
+    (call,) = server.calls
+    assert call.body == {
+        "input": {"q": "ä"},
+        "metadata": {"tier": "gold"},
+        "run_id": "r1",
+        "item_key": "ä/1",
+        "repetition": 2,
+    }
+    assert call.headers["idempotency-key"] == "r1/%C3%A4/1/2"
+    assert call.headers["x-key"] == "very-secret-1"
+
+
+async def test_text_that_is_no_json_is_the_answer(calling: Calling) -> None:
+    reply, _ = await answered(Answer(body=b"hello\n"), calling(1))
+    assert isinstance(reply, TargetReply)
+    assert reply.output == "hello"
+
+
+async def test_a_busy_service_is_asked_again_with_the_same_key(calling: Calling) -> None:
+    busy = Answer(429, headers={"retry-after": "0"})
+    reply, server = await answered([busy, Answer(503), Answer(body=b"1")], calling(1))
+    assert isinstance(reply, TargetReply)
+    assert len({call.headers["idempotency-key"] for call in server.calls}) == 1
+    assert len(server.calls) == 3
+
+
+async def test_a_service_that_asks_for_more_patience_than_there_is_fails_the_item(calling: Calling) -> None:
+    failed, server = await answered(Answer(429, headers={"retry-after": "3600"}), calling(1))
+    assert isinstance(failed, TargetFailure)
+    assert failed.reason.endswith("answered 429")
+    assert len(server.calls) == 1
+
+
+async def test_a_server_error_is_the_items_and_echoes_no_secret(calling: Calling) -> None:
+    failed, server = await answered(Answer(500, b"bad key very-secret-1"), calling(1))
+    assert isinstance(failed, TargetFailure)
+    assert failed.reason == f"{server.url} answered 500"
+    assert failed.log == "bad key [redacted:header]"
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "told"),
+    [
+        (401, AccessError, "--header"),
+        (403, AccessError, "--header"),
+        (404, UsageError, "does not accept POST"),
+        (302, UsageError, "redirects"),
+    ],
+)
+async def test_what_is_so_for_every_item_ends_the_run(
+    calling: Calling, status: int, error: type[EvalscribeError], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        await answered(Answer(status, headers={"location": "/other"}), calling(1))
+
+
+async def test_a_slow_answer_and_a_large_one_have_bounds(calling: Calling) -> None:
+    late, _ = await answered(Answer(body=b"1", held=True), calling(1, timeout_s=0.2))
+    assert isinstance(late, TargetFailure)
+    assert late.kind == "timeout"
+    large, _ = await answered(Answer(body=b"x" * 17_000_000), calling(1))
+    assert isinstance(large, TargetFailure)
+    assert "more than 16 MiB" in large.reason
+
+
+async def test_who_does_not_answer_fails_the_item_in_time(calling: Calling) -> None:
+    with ScriptedServer(Answer()) as server:
+        url = server.url
+    target = HttpTarget(url, {}, 1)
+    failed = await target.answer(calling(1, timeout_s=0.1))
+    assert isinstance(failed, TargetFailure)
+    with pytest.raises(UsageError, match="did not answer"):
+        await target.reachable(1.0)
+    await target.close()
+
+
+async def test_what_one_try_is_told_to_keep_no_other_sends(calling: Calling) -> None:
+    with ScriptedServer(Answer(body=b"1", headers={"set-cookie": "who=first; Path=/"})) as server:
+        target = HttpTarget(server.url, {}, 1)
+        for _ in range(2):
+            await target.answer(calling(1))
+        await target.close()
+    assert [call.headers.get("cookie") for call in server.calls] == [None, None]
+
+
+async def test_a_service_that_began_to_answer_is_not_asked_again(calling: Calling) -> None:
+    failed, server = await answered(Answer(body=b"a long answer", cut="half"), calling(1))
+    assert isinstance(failed, TargetFailure)
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks5://127.0.0.1:1"), ("HTTP_PROXY", "ftp://x"), ("SSL_CERT_FILE", "/nowhere/at/all")],
+)
+def test_an_environment_in_which_nothing_can_be_reached_is_told(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"nothing can be reached with .*{name}"):
+        HttpTarget("http://127.0.0.1:1/", {}, 1)
+
+
+def test_a_headers_value_comes_from_the_environment() -> None:
+    assert header_values({"X-Key": "KEY"}, {"KEY": " value\n"}) == {"X-Key": "value"}
+    with pytest.raises(UsageError, match="KEY is not set"):
+        header_values({"X-Key": "KEY"}, {})
+    with pytest.raises(UsageError, match="cannot be used as a header"):
+        header_values({"X-Key": "KEY"}, {"KEY": "two\nlines"})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "ftp://x", "http://x:port/", "http://user:secret@x/", "http://x/\r\ny", "http://x/\ud800"]
+)
+def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(UsageError) as error:
+        validate_url(url)
+    assert "secret" not in str(error.value)

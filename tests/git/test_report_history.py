@@ -1,0 +1,334 @@
+"""Who wrote what into a report, out of real repositories."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.git.report_folder import ReportsFolder
+from evalscribe.model.repository import FileVersion
+from support.machine_speed import slowness
+from support.report_clones import Clone, clone_of_server, git, repository_without_remote
+
+NAME = "p/m/a.md"
+BODY = "".join(f"line {number}\n" for number in range(20))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Clone:
+    return repository_without_remote(tmp_path)
+
+
+def versions(clone: Clone, name: str = NAME, ref: str | None = None) -> list[FileVersion]:
+    return list(ReportsFolder(clone.reports).versions(name, ref))
+
+
+def told(clone: Clone, name: str = NAME) -> list[tuple[str, str | None]]:
+    return [(version.author, version.text) for version in versions(clone, name)]
+
+
+def test_every_change_oldest_first_with_author_and_day(work: Clone) -> None:
+    first = work.commit("one", day="2026-11-01")
+    work.commit("elsewhere", name="p/m/b.md")
+    second = work.commit("two", "Ben Ö", day="2026-11-02")
+    assert versions(work) == [
+        FileVersion(commit=first, author="Ada", email="ada@example.org", date="2026-11-01", text="one"),
+        FileVersion(
+            commit=second,
+            author="Ben Ö",
+            email="ben.ö@example.org",
+            date="2026-11-02",
+            text="two",
+            before=(first,),
+            age=2,
+        ),
+    ]
+
+
+def test_mailmap_makes_two_addresses_one_person(work: Clone) -> None:
+    work.commit("one", "ada lovelace")
+    (work.folder / ".mailmap").write_text("Ada <ada@example.org> <ada.lovelace@example.org>\n")
+    work.commit("two")
+    assert [(version.author, version.email) for version in versions(work)] == [("Ada", "ada@example.org")] * 2
+
+
+def test_an_address_is_told_by_no_case_and_who_has_none_by_name(work: Clone) -> None:
+    for number, (who, email) in enumerate((("Ada", "Ada@Example.org"), ("Ben", ""), ("Cy", ""))):
+        (work.reports / "p/m").mkdir(parents=True, exist_ok=True)
+        (work.reports / NAME).write_text(f"{number}\n")
+        work.git("add", ".")
+        git(work.folder, "commit", "-qm", "x", env={"GIT_AUTHOR_NAME": who, "GIT_AUTHOR_EMAIL": email})
+    assert [(version.author, version.email) for version in versions(work)] == [
+        ("Ada", "ada@example.org"),
+        ("Ben", "Ben"),
+        ("Cy", "Cy"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("author", "others", "told"),
+    [
+        ("ci[bot]", ["Ben Ö <Ben@example.org>"], ("Ben Ö", "ben@example.org")),
+        ("ci[bot]", ["x[bot] <x@example.org>", "Ben <b@example.org>", "B. <B@example.org>"], ("B.", "b@example.org")),
+        ("ci[bot]", ["Ben <b@example.org>", "Cy <c@example.org>"], ("ci[bot]", "ci[bot]@example.org")),
+        ("ci[bot]", ["nobody", " <>"], ("ci[bot]", "ci[bot]@example.org")),
+        ("Ada", ["Ben <b@example.org>"], ("Ada", "ada@example.org")),
+    ],
+)
+def test_a_bots_commit_is_the_one_persons_who_helped(
+    work: Clone, author: str, others: list[str], told: tuple[str, str]
+) -> None:
+    work.commit("one", author)
+    trailers = "\n".join(f"Co-authored-by: {other}" for other in others)
+    (work.reports / NAME).write_text("two")
+    work.git("add", ".")
+    work.commit_staged(author, message=f"Analyze (#3)\n\n{trailers}")
+    assert (versions(work)[1].author, versions(work)[1].email) == told
+
+
+@pytest.mark.parametrize("new", ["p/m/b.md", "q/n/é b.md"])
+def test_a_renamed_report_keeps_its_history(work: Clone, new: str) -> None:
+    first = work.commit(BODY)
+    (work.reports / new).parent.mkdir(parents=True, exist_ok=True)
+    work.git("mv", f"reports/{NAME}", f"reports/{new}")
+    work.commit_staged()
+    assert [version.commit for version in versions(work, new)] == [first]
+    work.git("mv", f"reports/{new}", f"reports/{NAME}")
+    last = work.commit(BODY + "and more\n", "Ben")
+    assert [version.commit for version in versions(work)] == [first, last]
+
+
+def test_a_report_moved_in_from_outside_the_folder(work: Clone) -> None:
+    (work.folder / "old.md").write_text(BODY)
+    work.git("add", ".")
+    first = work.commit_staged("Ben")
+    (work.reports / "p/m").mkdir(parents=True)
+    work.git("mv", "old.md", f"reports/{NAME}")
+    work.commit_staged()
+    assert [version.commit for version in versions(work)] == [first]
+
+
+def test_removed_and_brought_back(work: Clone) -> None:
+    work.commit("one")
+    work.commit(None, "Ben")
+    work.commit("three", "Cy")
+    assert told(work) == [("Ada", "one"), ("Ben", None), ("Cy", "three")]
+    assert versions(work)[2].before == (versions(work)[1].commit,)
+
+
+def branched(work: Clone) -> tuple[str, str, str]:
+    """Ada's text, changed by Ben at its end on `pr` and by Cy at its begin on main."""
+    first = work.commit(BODY)
+    work.git("checkout", "-q", "-b", "pr")
+    theirs = work.commit(BODY + "by Ben\n", "Ben")
+    work.git("checkout", "-q", "main")
+    ours = work.commit("by Cy\n" + BODY, "Cy")
+    return first, theirs, ours
+
+
+def test_a_merge_of_two_changes_is_a_version_made_of_both(work: Clone) -> None:
+    first, theirs, ours = branched(work)
+    work.git("merge", "-q", "pr", "-m", "merge")
+    found = {version.commit: version for version in versions(work)}
+    merge = work.git("rev-parse", "HEAD")
+    assert set(found) == {first, theirs, ours, merge}
+    assert found[merge].before == (ours, theirs)
+    assert found[ours].before == found[theirs].before == (first,)
+    assert found[merge].text == "by Cy\n" + BODY + "by Ben\n"
+
+
+def test_a_merge_that_takes_one_side_is_none(work: Clone) -> None:
+    first = work.commit("one")
+    work.git("checkout", "-q", "-b", "pr")
+    theirs = work.commit("two", "Ben")
+    work.git("checkout", "-q", "main")
+    work.commit("x", name="p/m/other.md")
+    work.git("merge", "-q", "--no-ff", "pr", "-m", "merge")
+    assert [version.commit for version in versions(work)] == [first, theirs]
+
+
+def test_a_conflict_resolved_in_the_merge_is_its_authors(work: Clone) -> None:
+    work.commit("one\n")
+    work.git("checkout", "-q", "-b", "pr")
+    work.commit("two\n", "Ben")
+    work.git("checkout", "-q", "main")
+    work.commit("three\n", "Cy")
+    subprocess.run(["git", "merge", "-q", "pr"], cwd=work.folder, capture_output=True, check=False)
+    work.commit("two and three\n", "Dan")
+    assert told(work)[-1] == ("Dan", "two and three\n")
+    assert len(versions(work)[-1].before) == 2
+
+
+def test_renamed_on_one_side_and_changed_on_the_other(work: Clone) -> None:
+    first = work.commit(BODY)
+    work.git("checkout", "-q", "-b", "pr")
+    theirs = work.commit(BODY + "by Ben\n", "Ben")
+    work.git("checkout", "-q", "main")
+    work.git("mv", f"reports/{NAME}", "reports/p/m/b.md")
+    work.commit_staged("Cy")
+    work.git("merge", "-q", "pr", "-m", "merge")
+    assert [version.commit for version in versions(work, "p/m/b.md")] == [first, theirs]
+
+
+def test_a_squashed_branch_is_its_squashers(work: Clone) -> None:
+    work.commit(BODY)
+    work.git("checkout", "-q", "-b", "pr")
+    work.commit(BODY + "one\n", "Ben")
+    work.commit(BODY + "two\n", "Ben")
+    work.git("checkout", "-q", "main")
+    work.git("merge", "-q", "--squash", "pr")
+    work.commit_staged("Dan")
+    assert told(work)[1:] == [("Dan", BODY + "two\n")]
+
+
+def test_what_is_merged_is_the_remotes_main_branch(tmp_path: Path) -> None:
+    work = clone_of_server(tmp_path)
+    work.commit("one")
+    folder = ReportsFolder(work.reports)
+    assert folder.merged().ref == "refs/remotes/origin/main"
+    assert (folder.merged().reports, list(folder.versions(NAME))) == ((), [])
+    work.git("push", "-q")
+    work.git("checkout", "-q", "-b", "pr", "HEAD^")
+    assert (folder.merged().reports, len(list(folder.versions(NAME)))) == ((NAME,), 1)
+    assert folder.merged("HEAD").reports == ()
+    work.git("remote", "set-head", "origin", "--delete")
+    assert folder.merged().ref == "refs/remotes/origin/main"
+
+
+def test_a_shallow_clone_says_so(tmp_path: Path) -> None:
+    work = clone_of_server(tmp_path)
+    work.commit("one")
+    work.commit("two", "Ben")
+    work.git("push", "-q")
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{tmp_path}/server.git", "shallow")
+    shallow = Clone(tmp_path / "shallow")
+    assert ReportsFolder(shallow.reports).merged().shallow
+    assert not ReportsFolder(work.reports).merged().shallow
+    assert told(shallow) == [("Ben", "two")]
+
+
+def test_a_link_is_no_text_and_bytes_are_replaced(work: Clone) -> None:
+    work.commit(b"\xef\xbb\xbfgr\xfcn\r\n")
+    (work.reports / NAME).unlink()
+    (work.reports / NAME).symlink_to("/etc/passwd")
+    work.git("add", "-A")
+    work.commit_staged()
+    assert [version.text for version in versions(work)] == ["gr�n\r\n", None]
+
+
+def test_names_that_are_no_utf8(work: Clone) -> None:
+    name = os.fsdecode(b"p/m/\xff [a]*.md")
+    work.commit("one", name=name)
+    folder = ReportsFolder(work.reports)
+    assert folder.merged().reports == (name,)
+    assert [version.text for version in folder.versions(name)] == ["one"]
+
+
+@pytest.mark.parametrize("ref", ["nowhere", "--all", "", "HEAD:reports"])
+def test_a_ref_that_is_no_commit(work: Clone, ref: str) -> None:
+    work.commit("one")
+    if ref:
+        with pytest.raises(UsageError, match="no commit"):
+            versions(work, ref=ref)
+    else:
+        assert len(versions(work, ref=ref)) == 1
+
+
+def test_without_a_repository_or_a_commit(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not in a git repository"):
+        ReportsFolder(tmp_path / "reports").merged()
+    work = repository_without_remote(tmp_path)
+    with pytest.raises(UsageError, match="this repository has no commits yet"):
+        ReportsFolder(work.reports).merged()
+
+
+def test_settings_of_the_user_change_nothing(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    work.commit(BODY)
+    work.commit(BODY + "x\n", "Ben")
+    expected = versions(work)
+    for name, value in {
+        "log.follow": "true",
+        "log.showSignature": "true",
+        "log.date": "relative",
+        "diff.renames": "false",
+        "core.quotePath": "true",
+        "diff.noprefix": "true",
+        "color.ui": "always",
+        "diff.relative": "true",
+    }.items():
+        work.git("config", name, value)
+    monkeypatch.setenv("GIT_DIR", str(work.folder / "nowhere"))
+    assert versions(work) == expected
+
+
+def test_what_is_not_merged(work: Clone) -> None:
+    work.commit(BODY)
+    work.git("checkout", "-q", "-b", "pr")
+    work.commit(BODY + "by Ben\n", "Ben")
+    work.git("checkout", "-q", "main")
+    work.commit("by Cy\n" + BODY, "Cy")
+    (work.reports / "p/m/new.md").write_text("new\n")
+    (work.reports / ".hidden.md").write_text("no report\n")
+    found = {one.branch: (one.name, one.base, one.text) for one in ReportsFolder(work.reports).unmerged()}
+    assert found == {
+        None: ("p/m/new.md", None, "new\n"),
+        "refs/heads/pr": (NAME, BODY, BODY + "by Ben\n"),
+    }
+
+
+def test_reading_leaves_the_index_alone(work: Clone) -> None:
+    work.commit(BODY)
+    os.utime(work.reports / NAME, (1, 1))
+    before = (work.folder / ".git/index").read_bytes()
+    list(ReportsFolder(work.reports).unmerged())
+    assert (work.folder / ".git/index").read_bytes() == before
+
+
+def imported(work: Clone, commits: int, reports: int) -> None:
+    """Each commit changes one of the reports."""
+    lines = []
+    for number in range(commits):
+        text = BODY + f"{number}\n"
+        who = f"Ada <ada@example.org> {1760000000 + number} +0000"
+        lines += ["commit refs/heads/main", f"committer {who}", "data 1", "x"]
+        lines += [f"M 100644 inline reports/p/m/{number % reports}.md", f"data {len(text)}", text]
+    feed = "\n".join(lines).encode()
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=work.folder, input=feed, check=True)
+
+
+@pytest.mark.benchmark
+def test_hundreds_of_commits_and_reports_take_a_second_or_two(work: Clone) -> None:
+    imported(work, commits=500, reports=100)
+    folder = ReportsFolder(work.reports)
+    began = time.monotonic()
+    names = folder.merged().reports
+    found = sum(len(list(folder.versions(name))) for name in names)
+    took = time.monotonic() - began
+    assert (len(names), found) == (100, 500)
+    assert took < 10 * slowness()
+
+
+def test_names_are_short_and_visible(work: Clone) -> None:
+    work.commit("one", "Ada \x1b[31m\u202e" + "B" * 4000)
+    (name,) = (version.author for version in versions(work))
+    assert name.startswith("Ada [31mBBB")
+    assert len(name) < 300
+
+
+def test_what_git_has_lost_is_said(work: Clone) -> None:
+    work.commit("one")
+    lost = work.git("rev-parse", f"HEAD:reports/{NAME}")
+    work.commit("two")
+    (work.folder / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    with pytest.raises(DataError, match=f"cannot read the history.*{lost}"):
+        versions(work)
+
+
+def test_without_git(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    for read in (versions, lambda work: ReportsFolder(work.reports).merged()):
+        with pytest.raises(UsageError, match="git is not installed"):
+            read(work)

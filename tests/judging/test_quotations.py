@@ -1,0 +1,229 @@
+"""Quotations: what stands there is found whatever its white space; a near miss is never verified."""
+
+import random
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from evalscribe.judging import quotations
+from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.run import Eval
+from support.real_runs import failures
+
+CODE = """\
+export const list = query({
+  args: { limit: v.number() },
+
+  handler: async (ctx, args) => {
+    if (!args.limit || args.limit > 100) {
+      throw new Error("limit must not exceed 100");
+    }
+    return await ctx.db.query("posts").take(args.limit);
+  },
+});"""
+
+
+def evidence(text: str = CODE, other: str = "const elsewhere = 1;") -> Evidence:
+    documents = (
+        Document(role="output", path="src/list.ts", text=text),
+        Document(role="output", path="src/other.ts", text=other),
+        Document(role="expected", path="src/list.ts", text="const expected = 2;"),
+    )
+    return Evidence(eval=Eval(id="e1", category="c", name="n"), documents=documents)
+
+
+def claim(text: str, first: int, last: int, path: str = "src/list.ts") -> Citation:
+    return Citation(role="output", path=path, first=first, last=last, text=text)
+
+
+def lines(first: int, last: int, text: str = CODE) -> str:
+    return "\n".join(text.split("\n")[first - 1 : last])
+
+
+def test_a_true_quotation_is_verified() -> None:
+    assert quotations.verify_citation(claim(lines(5, 7), 5, 7), evidence()) == claim(lines(5, 7), 5, 7).model_copy(
+        update={"status": "verified"}
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if (!args.limit || args.limit > 100) {",
+        "\t\tif (!args.limit  ||   args.limit > 100) {  ",
+        "\nif (!args.limit || args.limit > 100) {\r\n",
+    ],
+    ids=["without indentation", "tabs and blanks", "blank lines around"],
+)
+def test_white_space_may_differ_and_the_documents_own_text_is_returned(text: str) -> None:
+    found = quotations.verify_citation(claim(text, 5, 5), evidence())
+    assert (found.status, found.text) == ("verified", lines(5, 5))
+
+
+def test_shifted_lines_are_relocated() -> None:
+    found = quotations.verify_citation(claim(lines(5, 7), 25, 27), evidence())
+    assert (found.status, found.first, found.last, found.text) == ("relocated", 5, 7, lines(5, 7))
+
+
+def test_of_several_places_the_nearest_counts() -> None:
+    found = quotations.verify_citation(claim("}", 9, 9), evidence("}\nx\n}\ny\ny\ny\n}"))
+    assert (found.status, found.first) == ("relocated", 7)
+
+
+def test_blank_lines_around_may_be_claimed_but_no_others() -> None:
+    assert quotations.verify_citation(claim(lines(2, 2), 2, 3), evidence()).status == "verified"
+    assert quotations.verify_citation(claim(lines(2, 2), 1, 2), evidence()).status == "relocated"
+
+
+NEAR_MISSES = [
+    ("if (args.limit || args.limit > 100) {", "negation dropped"),
+    ("if (!args.limit || args.limit >= 100) {", "operator changed"),
+    ("if (!args.limit || args.limit > 10) {", "number shortened"),
+    ("if (!args.limit || args.limits > 100) {", "identifier changed"),
+    ("args.limit > 100", "part of a line"),
+    ("if (!args.limit || args.limit > 100) { throw new Error(", "two lines joined"),
+    ('if (!args.limit || args.limit > 100) { throw new Error("limit must not exceed 100");', "whole lines joined"),
+    ("const elsewhere = 1;", "another file"),
+    ("const expected = 2;", "another role"),
+    ("if (!args.limit || args.limit > 100) {\n}", "a line left out"),
+    ("}\nif (!args.limit || args.limit > 100) {", "lines in another order"),
+    ("", "nothing"),
+    ("  \n \n", "white space"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), NEAR_MISSES, ids=[why for _, why in NEAR_MISSES])
+def test_near_misses_are_unverified(text: str, why: str) -> None:
+    found = quotations.verify_citation(claim(text, 5, 5), evidence())
+    assert (found.status, found.text) == ("unverified", text)
+
+
+def test_an_unknown_path_is_unverified() -> None:
+    assert quotations.verify_citation(claim(lines(5, 5), 5, 5, "src/../src/list.ts"), evidence()).status == "unverified"
+
+
+def test_terminal_codes_in_a_log_do_not_hinder() -> None:
+    log = Document(role="log", path="run.log", text="\x1b[31mE   boom\x1b[0m\nnext")
+    given = evidence().model_copy(update={"documents": (log,)})
+    found = quotations.verify_citation(Citation(role="log", path="run.log", first=1, last=1, text="E   boom"), given)
+    assert (found.status, found.text) == ("verified", "\x1b[31mE   boom\x1b[0m")
+
+
+def test_cite_is_cut_to_the_lines_that_there_are() -> None:
+    document = evidence().documents[0]
+    assert quotations.cite_lines(document, 9, 99) == claim(lines(9, 10), 9, 10).model_copy(
+        update={"status": "verified"}
+    )
+    assert quotations.cite_lines(document, -5, 1).first == 1
+    assert quotations.cite_lines(document, 50, 40).last == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("args.limit > 100", (5, 5)),
+        ("100) {\n throw new Error(", (5, 6)),
+        ('args.limit > 100) {\nthrow new Error("limit must not exceed 100");\n}', (5, 7)),
+        ("args: { limit: v.number() },\nhandler: async", (2, 4)),
+    ],
+)
+def test_find_gives_the_whole_lines_that_hold_a_snippet(text: str, place: tuple[int, int]) -> None:
+    found = quotations.find_citation(evidence(), text)
+    assert found is not None
+    assert ((found.first, found.last), found.status) == (place, "verified")
+    assert quotations.verify_citation(found, evidence()) == found
+
+
+@pytest.mark.parametrize("text", ["args.limit > 1000", "", "\n", "limit) {\nthrow", "v.number() }, handler"])
+def test_find_finds_nothing_that_is_not_there(text: str) -> None:
+    assert quotations.find_citation(evidence(), text) is None
+
+
+def test_find_keeps_to_the_roles_asked_for() -> None:
+    found = quotations.find_citation(evidence(), "const expected", roles=("expected",))
+    assert found is not None
+    assert found.role == "expected"
+    assert quotations.find_citation(evidence(), "const expected", roles=("output",)) is None
+
+
+SWAPS = [("===", "!=="), ("==", "!="), ("<=", "<"), (">", "<"), ("&&", "||"), ("+", "-"), ("=", "+=")]
+NEGATIONS = [(" is ", " is not "), ("not ", ""), ("!", ""), ("true", "false"), ("True", "False"), ("await ", "")]
+WORD = re.compile(r"[A-Za-z_]\w{2,}")
+NUMBER = re.compile(r"\d+")
+
+
+def near_misses(line: str, draw: random.Random) -> Iterator[str]:
+    """One identifier, number, operator or negation of the line changed, dropped or doubled."""
+    for pattern in (WORD, NUMBER):
+        for match in draw.sample(found := list(pattern.finditer(line)), min(2, len(found))):
+            changed = (
+                str(int(match[0]) + 1) if match[0].isdigit() else match[0][:-1] + ("x" if match[0][-1] != "x" else "y")
+            )
+            yield line[: match.start()] + changed + line[match.end() :]
+            yield line[: match.start()] + line[match.end() :]
+            yield line[: match.end()] + " " + line[match.start() :]
+    for old, new in [*SWAPS, *NEGATIONS]:
+        if old in line:
+            yield line.replace(old, new, 1)
+
+
+def test_hundreds_of_generated_near_misses_are_never_verified(real_data: Path) -> None:
+    draw, tried, wrong = random.Random(20261121), 0, []
+    for given in failures(real_data):
+        for document in given.documents:
+            there = {quotations.fold_line(line) for line in document.lines}
+            for number in draw.sample(range(len(document.lines)), min(2, len(document.lines))):
+                line = document.lines[number]
+                for miss in near_misses(line, draw) if len(line) < 400 else ():
+                    if quotations.fold_line(miss) in there or not miss.strip():
+                        continue
+                    said = Citation(
+                        role=document.role, path=document.path, first=number + 1, last=number + 1, text=miss
+                    )
+                    tried += 1
+                    wrong += [miss] if quotations.verify_citation(said, given).status != "unverified" else []
+    assert tried > 1000
+    assert wrong == []
+
+
+def test_joined_and_foreign_lines_of_real_failures_are_never_verified(real_data: Path) -> None:
+    tried = 0
+    for given in failures(real_data):
+        documents = [d for d in given.documents if len(d.lines) > 3]
+        for document, other in pairwise(documents):
+            there = {quotations.fold_line(line) for line in document.lines}
+            filled = [line for line in document.lines if line.strip()]
+            joined = f"{filled[0].rstrip()} {filled[1].strip()}"
+            foreign = next(
+                (line for line in other.lines if quotations.fold_line(line) not in there and line.strip()), "no line"
+            )
+            for miss in (joined, foreign):
+                said = Citation(role=document.role, path=document.path, first=1, last=1, text=miss)
+                tried += 1
+                assert quotations.verify_citation(said, given).status == "unverified"
+    assert tried > 500
+
+
+def test_true_lines_of_real_failures_are_verified_and_shifted_ones_relocated(real_data: Path) -> None:
+    draw = random.Random(1)
+    for given in failures(real_data):
+        document = draw.choice(given.documents)
+        filled = [n for n, line in enumerate(document.lines, 1) if line.strip()]
+        if not filled:
+            continue
+        n = draw.choice(filled)
+        true = Citation(
+            role=document.role, path=document.path, first=n, last=n, text="  " + document.lines[n - 1] + "\t"
+        )
+        assert quotations.verify_citation(true, given).status == "verified"
+        shifted = true.model_copy(update={"first": n + 10_000, "last": n + 10_000})
+        assert quotations.verify_citation(shifted, given).status == "relocated"
+
+
+def test_a_line_of_megabytes_is_compared_in_bounded_time() -> None:
+    given = evidence("x " * 2_500_000 + "\nshort")
+    assert quotations.verify_citation(claim("short", 2, 2), given).status == "verified"
+    assert quotations.find_citation(given, "x x\nshort") is not None

@@ -1,0 +1,36 @@
+"""One cluster for all tests that need Ray: it takes seconds to start."""
+
+import os
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from evalscribe.model.protocols import Engine
+from support.ray_cluster import ClusterAddress
+from support.requirements import skip_or_fail
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[ClusterAddress]:
+    """Of the cluster that this process starts."""
+    if find_spec("ray") is None:
+        skip_or_fail("ray")
+    import ray
+
+    from evalscribe.remote.engine import join_cluster
+
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where workers find `engine_tasks`
+    join_cluster(None)
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.environ["RAY_AUTH_TOKEN"]}
+    yield ClusterAddress(ray.get_runtime_context().gcs_address, token)
+    ray.shutdown()
+
+
+@pytest.fixture
+def cluster(address: ClusterAddress) -> Callable[[], Engine]:
+    from evalscribe.remote.engine import RayEngine
+
+    assert address
+    return lambda: RayEngine(lanes=3)

@@ -1,0 +1,99 @@
+"""Pages of comparisons: what they say, that hostile text stays text, and that edits are seen."""
+
+from markdown_it import MarkdownIt
+
+from evalscribe.collections.compare import build_matrix, compare_sides
+from evalscribe.collections.comparison_page import as_csv, comparison_page, matrix_page, same_runs
+from evalscribe.collections.regressions import shared_behaviours
+from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
+from evalscribe.model.repository import is_of_another_kind
+from evalscribe.reports.documents import is_unedited
+from evalscribe.reports.markdown.front_matter import run_of
+from support.compared_runs import make_run, make_run_of_failures
+
+EVIL = "`</details>\n# Owned <script>alert(1)</script> @team [x](http://evil.example) |"
+
+
+def found(worse: int, better: int, same: int) -> Comparison:
+    names = [f"c/{n:03}" for n in range(worse + better + same)]
+    base = make_run("base0000", {name: "f" if worse <= n < worse + better else "p" for n, name in enumerate(names)})
+    candidate = make_run("cand0000", {name: "f" if n < worse else "p" for n, name in enumerate(names)}, model="new")
+    both = compare_sides([base], [candidate])
+    return both.model_copy(update={"behaviours": shared_behaviours(both.pairs)})
+
+
+def test_the_answer_comes_first_and_says_whether_it_is_luck() -> None:
+    page = comparison_page(found(6, 3, 31))
+    assert "# p/m → p/new: 6 worse, 3 better of 40 evals" in page
+    assert "**No difference beyond luck; it looks worse: 92.5 % → 85.0 %** (-7.5 points, 95 % interval" in page
+    assert "9 of 40 evals changed, 6 worse and 3 better" in page
+    assert "differ at least so much in 51 of 100 comparisons, so the difference may well be luck." in page
+    assert "found in 80 of 100 comparisons" in page
+
+
+def test_what_is_hardly_luck_is_called_worse() -> None:
+    page = comparison_page(found(12, 1, 27))
+    assert "**The candidate is worse: 97.5 % → 70.0 %**" in page
+    assert "differ at least so much in 3 of 1,000 comparisons, so this is hardly luck." in page
+
+
+def test_nothing_to_compare_is_said() -> None:
+    nothing = compare_sides([make_run("a", {"x/1": "p"})], [make_run("b", {"x/2": "p"})])
+    page = comparison_page(nothing)
+    assert "**Nothing can be compared: no eval was tried and judged on both sides.**" in page
+    assert "Only in the base (1): x/1" in page
+
+
+def test_hostile_text_stays_text() -> None:
+    quote = Quote(side="base", place=EVIL, text=EVIL, verified=False)
+    why = RegressionExplanation(behaviour="b", text=EVIL, kind="model", quotes=(quote,), judge=EVIL)
+    base, candidate = (
+        make_run(f"{side}{EVIL}", {f"{EVIL}/{EVIL}": letter}, model=EVIL) for side, letter in ("ap", "bf")
+    )
+    both = compare_sides([base], [candidate])
+    pairs = tuple(pair.model_copy(update={"why": why}) for pair in both.pairs)
+    evil = both.model_copy(update={"pairs": pairs, "behaviours": shared_behaviours(pairs), "notes": (EVIL,)})
+    page = comparison_page(evil)
+    assert is_unedited(page)
+    shown = MarkdownIt("commonmark").enable("table").render(page.split("\n---\n", 1)[1])
+    assert "<script" not in shown
+    assert "<a " not in shown
+    assert "</details>" not in shown
+    assert [line for line in page.split("\n") if line.startswith("# ")] == [page.split("\n---\n", 1)[1].split("\n")[0]]
+
+
+def test_an_edit_is_seen_and_line_ends_are_none() -> None:
+    page = comparison_page(found(1, 1, 1))
+    assert is_unedited(page)
+    assert is_unedited(page.replace("\n", "\r\n"))
+    assert not is_unedited(page.replace("worse", "better", 1))
+    assert not is_unedited("# Notes of mine\n")
+    assert same_runs(page, page.replace("worse", "better"))
+    assert not same_runs(page, page.replace("cand0000", "cand0001"))
+
+
+def test_a_comparison_is_no_report_whatever_stands_around_it() -> None:
+    page = comparison_page(found(1, 1, 1))
+    assert run_of(page) is None
+    assert is_of_another_kind(page)
+    assert is_of_another_kind("\ufeff" + page.replace("\n", "\r\n"))
+    assert not is_of_another_kind("---\nkind: evalscribe-report/1\nrun: a\n---\n# A\n")
+    assert not is_of_another_kind("# Mine\n\n---\nkind: evalscribe-compare/1\n---\n")
+
+
+def test_many_evals_make_no_endless_page() -> None:
+    page = comparison_page(found(3_000, 0, 10))
+    assert len(page.split("\n")) < 1_000
+    assert "And 2900 more" in page
+
+
+def test_a_matrix_shows_what_tells_apart_and_csv_holds_all() -> None:
+    one, other = make_run("aaaa", {"x/1": "pp", "x/2": "pf", "x/3": "f"}), make_run_of_failures("bbbb", ["=cmd()/x"], 3)
+    told = build_matrix([[one], [other]])
+    page = matrix_page(told)
+    assert "| x/2 | 1/2 | ✓ | 66.7 % |" in page
+    assert "## Passed everywhere\nx/1" in page
+    lines = as_csv(told).split("\n")
+    assert lines[0] == "eval,p/m (aaaa),p/m (bbbb),rate,discriminates"
+    assert lines[1] == "'=cmd()/x,,0,0,no", "no formula for a spreadsheet"
+    assert lines[3] == "x/2,0.5,1,0.6667,yes"

@@ -1,0 +1,148 @@
+"""How an agreed change is told in a report and in a commit."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalscribe.errors import DataError
+from evalscribe.model.finding import Recommendation
+from evalscribe.model.report import replaced
+from evalscribe.model.repository import BranchTip, FileChange, Patch
+from evalscribe.reports.apply import (
+    action_text,
+    branch_names,
+    commit_message,
+    committed_line,
+    names_recommendation,
+    with_action,
+)
+from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.reading import read_report
+
+REPORT = Path(__file__).parents[3] / "reports/example/sample-model-1/smp7q2ka_2026-11-02.md"
+TEXT = REPORT.read_text("utf-8")
+BODY = TEXT.removesuffix("None.\n")
+R3 = Recommendation(id="R3", group="lint", text="make `PLW2901` a warning", evals=("style/002-loop",), would_pass=True)
+LINE = action_text(R3, ["ruff.toml"], "0123456789abcdef", "evalscribe/R3-smp7q2ka", "2026-11-21")
+PATCH = Patch(
+    run="smp7q2kax0d4m81v",
+    recommendation="R3",
+    base="0" * 40,
+    changes=(FileChange(path="ruff.toml", before="a\n", after="b\n"),),
+    summary="Take it out",
+    judge="anthropic/claude-test",
+)
+
+
+def test_the_line() -> None:
+    assert LINE == (
+        "- 2026-11-21: R3, make `PLW2901` a warning: `ruff.toml` (style/002-loop), "
+        "commit `0123456789` on `evalscribe/R3-smp7q2ka`."
+    )
+
+
+def test_none_is_replaced_and_the_next_one_follows() -> None:
+    once = with_action(TEXT, LINE)
+    assert once == BODY + LINE + "\n"
+    other = LINE.replace("R3", "R1")
+    assert with_action(once, other) == BODY + LINE + "\n" + other + "\n"
+    assert committed_line(once, "R3") == LINE
+    assert committed_line(once, "R1") is None
+    assert committed_line(TEXT, "R3") is None
+
+
+def test_it_is_read_as_an_action_for_its_evals() -> None:
+    (taken,) = read_report(with_action(TEXT, LINE), REPORT.name).actions_taken
+    assert taken.evals == ("style/002-loop",)
+    assert "commit" in taken.text
+
+
+@pytest.mark.parametrize(
+    "people",
+    [
+        "- asked the author",
+        "We talked about it.\n\nAnd again.",
+        "1. one\n2. two",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "> quoted",
+        "<details>\n<summary>more</summary>\n\n- x\n</details>",
+        "- nested\n  - deeper\n\n    with a paragraph",
+        "### A heading of ours\ntext",
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_people_wrote_stays_and_the_line_is_one_of_its_own(people: str, end: str) -> None:
+    text = (BODY + people + "\n").replace("\n", end)
+    added = with_action(text, LINE)
+    assert added.startswith(text.rstrip())
+    assert added.endswith(LINE + end)
+    assert added.count("\n") == added.count(end)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
+
+
+@pytest.mark.parametrize("people", ["<!-- to do", "```\nopen", "~~~", "<script>", "<![CDATA[", "<pre>\nx"])
+def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
+    added = with_action(BODY + people + "\n", LINE)
+    assert added == f"{BODY}{LINE}\n\n{people}\n"
+    assert read_report(added, REPORT.name).actions_taken[0].evals == ("style/002-loop",)
+
+
+@pytest.mark.parametrize("people", ["None.\n", "- asked\n", "asked\n"])
+@pytest.mark.parametrize("heading", ["## Our notes", "Our notes\n---", "# Notes"])
+def test_a_heading_of_people_ends_the_section(people: str, heading: str) -> None:
+    added = with_action(f"{BODY}{people}\n{heading}\nhello\n", LINE)
+    assert added.endswith(f"{LINE}\n\n{heading}\nhello\n")
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
+
+
+def test_a_section_that_was_deleted_is_made_again() -> None:
+    cut = BODY.removesuffix("\n## Actions taken\n")
+    assert with_action(cut, LINE) == cut.rstrip() + "\n\n## Actions taken\n" + LINE + "\n"
+
+
+def test_a_report_that_cannot_be_read_is_not_added_to() -> None:
+    with pytest.raises(DataError):
+        with_action(TEXT.replace("## Findings\n", ""), LINE)
+
+
+@settings(max_examples=15)
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
+def test_nothing_that_people_wrote_is_lost(people: str) -> None:
+    text = BODY + people
+    try:
+        before = parse(text)
+    except DataError:
+        return
+    added = with_action(text, LINE)
+    assert replaced(parse(added), actions_taken=before.actions_taken) == before
+    assert added.removeprefix(BODY).replace(LINE, "").split() == ([] if people.strip() == "None." else people.split())
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
+
+
+def test_a_commit_is_known_again_by_its_trailers() -> None:
+    said = commit_message(PATCH, ("style/002-loop",), "example/m/r.md")
+    assert said.startswith("Take it out\n\nR3 of example/m/r.md, for\n- style/002-loop\n")
+    tip = BranchTip(commit="1", message=said)
+    assert names_recommendation(tip, "R3", "smp7q2kax0d4m81v")
+    assert not names_recommendation(tip, "R1", "smp7q2kax0d4m81v")
+    assert not names_recommendation(tip, "R3", "another")
+    assert not names_recommendation(BranchTip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
+
+
+@given(st.text(max_size=60), st.text(max_size=40))
+def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
+    patch = PATCH.model_copy(update={"summary": f"fixes #{summary}", "judge": f"@{eval}"})
+    said = commit_message(patch, (f"GH-1 {eval}", "x://y"), "r.md")
+    head = said.partition("Evalscribe-Run:")[0]
+    assert "[" not in head
+    assert not any(f"{mark}1" in head for mark in ("#", "GH-", "@"))
+    assert "://y" not in head
+    assert names_recommendation(BranchTip(commit="1", message=said), "R3", PATCH.run)
+
+
+def test_branches_are_named_after_recommendation_and_run() -> None:
+    names = branch_names("R3", "smp7q2kax0d4m81v")
+    assert [next(names), next(names)] == ["evalscribe/R3-smp7q2ka", "evalscribe/R3-smp7q2ka-2"]
+    assert next(branch_names("R1", "a..b.lock")) == "evalscribe/R1-a-b-loc"

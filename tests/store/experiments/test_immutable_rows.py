@@ -1,0 +1,98 @@
+"""What never changes cannot be changed past us either, on a file and on a server; nor is any of it forgotten."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import delete, update
+
+from evalscribe.errors import DataError
+from evalscribe.model.score import ScoreQuery
+from evalscribe.store import tables
+from evalscribe.store.database import open_database
+from evalscribe.store.datasets import DatasetStore
+from evalscribe.store.definitions import ExperimentStore
+from evalscribe.store.experiment_runs import ExperimentRunStore
+from evalscribe.store.records import open_collection_records
+from support.example_experiments import (
+    DATASET,
+    DEPLOYMENT,
+    EXPERIMENT,
+    NOW,
+    PROMPT_VERSION,
+    RUN,
+    SCORER,
+    VERSION,
+    make_item,
+    make_score,
+    make_trial,
+)
+
+KEPT = ("dataset_versions", "version_items", "deployments", "prompt_versions", "scorer_versions", "experiment_versions")
+
+
+@pytest.fixture
+def filled(datasets: DatasetStore, definitions: ExperimentStore, runs: ExperimentRunStore) -> None:
+    datasets.add(DATASET)
+    datasets.put(DATASET.id, [make_item("k0"), make_item("k1")])
+    datasets.publish(DATASET.id, NOW)
+    datasets.put(DATASET.id, [make_item("k1", input="changed")])
+    definitions.add_deployment(DEPLOYMENT)
+    definitions.put_prompt("helper", PROMPT_VERSION)
+    definitions.put_scorer(SCORER)
+    definitions.add_experiment(EXPERIMENT, VERSION)
+    runs.add(RUN)
+    runs.put(make_trial(), [make_score(make_trial())])
+
+
+@contextmanager
+def raw(place: Path | str) -> Iterator[Any]:
+    """A connection past all of our code."""
+    opened = psycopg.connect(place) if isinstance(place, str) else sqlite3.connect(place / "store.db")
+    with closing(opened) as connection:
+        yield connection
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("table", [*KEPT, "scores"])
+def test_a_statement_past_us_is_refused(place: Path | str, table: str) -> None:
+    column = tables.metadata.tables[table].columns.keys()[-1]
+    for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"):
+        with raw(place) as connection:
+            if table == "scores" and statement.startswith("UPDATE"):
+                statement = "UPDATE scores SET explanation = 'other', current = NOT current"
+            with pytest.raises((sqlite3.IntegrityError, psycopg.errors.RaiseException), match="never change"):
+                connection.execute(statement)
+
+
+@pytest.mark.usefixtures("filled")
+def test_only_what_is_current_changes(place: Path | str, runs: ExperimentRunStore) -> None:
+    with raw(place) as connection:
+        connection.execute("UPDATE scores SET current = NOT current")
+        connection.commit()
+    assert [one.current for one in runs.scores(ScoreQuery(superseded=True))] == [False]
+
+
+@pytest.mark.usefixtures("filled")
+def test_our_own_code_hears_it_in_words(place: Path | str) -> None:
+    with closing(open_database(place)) as database:
+        for statement in (update(tables.scores).values(value=0.0), delete(tables.version_items)):
+            with pytest.raises(DataError, match=r"refused: .* never change"):
+                database.execute(statement, {})
+
+
+@pytest.mark.usefixtures("filled")
+def test_nothing_of_it_is_forgotten(place: Path | str, datasets: DatasetStore, runs: ExperimentRunStore) -> None:
+    with closing(open_collection_records(place)) as archive:
+        assert {one.rows for one in archive.sweep(dry_run=True)} == {0}
+        archive.sweep(dry_run=False)
+        assert runs.attempt(make_trial().item.id) == make_trial()
+        assert runs.evidence(make_score(make_trial())[0].id) == make_score(make_trial())[1]
+        assert len(list(datasets.items(datasets.versions(DATASET.id)[0].id))) == 2
+        assert [one.input for one in datasets.draft(DATASET.id)][1] == "changed"
+        datasets.drop(DATASET.id, ["k1"])
+        assert {one.kind: one.rows for one in archive.sweep(dry_run=False) if one.rows} == {"texts": 1}

@@ -1,0 +1,118 @@
+"""What every shelf does, on a file and on a server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.model.result import JudgeResult
+from evalscribe.model.rubric import Collection
+from evalscribe.store.collections import CollectionStore, open_collections
+from support.example_collections import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, HERE, LABELS, RESULT, RUBRIC, THERE
+
+
+@pytest.fixture(params=["file", "server"])
+def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[CollectionStore]:
+    place = request.getfixturevalue("server_url") if request.param == "server" else folder
+    shelf = open_collections(place)
+    shelf.add_collection(HERE)
+    yield shelf
+    shelf.close()
+
+
+def test_collections_are_in_the_order_they_were_made(shelf: CollectionStore) -> None:
+    first = Collection(id="a0", name="made last")
+    for collection in (THERE, first, HERE):
+        shelf.add_collection(collection)
+    assert shelf.collections() == (HERE, THERE, first)
+
+
+def test_an_id_is_one_collections(shelf: CollectionStore) -> None:
+    with pytest.raises(UsageError, match="'c1' is taken"):
+        shelf.add_collection(Collection(id="c1", name="another"))
+    assert shelf.collections() == (HERE,)
+
+
+def test_a_collection_goes_only_when_it_is_empty(shelf: CollectionStore) -> None:
+    for collection_id in ("c2", "c3"):
+        shelf.add_collection(Collection(id=collection_id, name=collection_id))
+    shelf.add_rubric("c2", RUBRIC)
+    shelf.add_label_set("c3", LABELS)
+    for collection_id in ("c2", "c3"):
+        with pytest.raises(UsageError, match=f"collection '{collection_id}' is not empty"):
+            shelf.remove_collection(collection_id)
+    shelf.remove_collection("c1")
+    assert [one.id for one in shelf.collections()] == ["c2", "c3"]
+    with pytest.raises(NotFoundError, match="collection 'c1' not found; available: c2, c3"):
+        shelf.remove_collection("c1")
+    shelf.add_collection(HERE)
+    assert shelf.rubrics("c1") == ()
+
+
+def test_a_changed_rubric_is_the_next_version_and_an_unchanged_one_is_not(shelf: CollectionStore) -> None:
+    assert shelf.add_rubric("c1", RUBRIC).version == 1
+    assert shelf.add_rubric("c1", RUBRIC.model_copy(update={"version": 7})).version == 1
+    assert shelf.add_rubric("c1", CHANGED).version == 2
+    assert shelf.add_rubric("c1", RUBRIC).version == 3
+    assert shelf.rubric("c1", "polite", 1) == RUBRIC
+    assert shelf.rubric("c1", "polite", 2).rubric_text == CHANGED.rubric_text
+    assert shelf.rubric("c1", "polite") == RUBRIC.model_copy(update={"version": 3})
+
+
+def test_the_latest_of_each_by_id(shelf: CollectionStore) -> None:
+    shelf.add_collection(THERE)
+    other = RUBRIC.model_copy(update={"id": "a"})
+    for rubric in (RUBRIC, CHANGED, other):
+        shelf.add_rubric("c1", rubric)
+    assert [(rubric.id, rubric.version) for rubric in shelf.rubrics("c1")] == [("a", 1), ("polite", 2)]
+    assert shelf.rubrics("c2") == ()
+    assert shelf.add_rubric("c2", CHANGED).version == 1
+
+
+def test_what_is_not_there(shelf: CollectionStore) -> None:
+    shelf.add_rubric("c1", RUBRIC)
+    for asked in (
+        lambda: shelf.rubrics("c9"),
+        lambda: shelf.rubric("c9", "polite"),
+        lambda: shelf.add_rubric("c9", RUBRIC),
+        lambda: shelf.add_label_set("c9", LABELS),
+        lambda: shelf.label_sets("c9"),
+    ):
+        with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1"):
+            asked()
+    with pytest.raises(NotFoundError, match=r"rubric 'rude'.* not found; available: polite"):
+        shelf.rubric("c1", "rude")
+    for version in (0, -1, 2, 2**70):
+        with pytest.raises(NotFoundError, match=rf"version {version}\b.* not found; available: 1 to 1"):
+            shelf.rubric("c1", "polite", version)
+    with pytest.raises(NotFoundError, match="label set 'l9'"):
+        shelf.label_set("c1", "l9")
+
+
+def test_label_sets_are_immutable(shelf: CollectionStore) -> None:
+    second = LABELS.model_copy(update={"id": "a", "description": "later"})
+    for labels in (LABELS, second, LABELS):
+        shelf.add_label_set("c1", labels)
+    assert shelf.label_sets("c1") == (LABELS, second)
+    assert shelf.label_set("c1", "a") == second
+    with pytest.raises(UsageError, match="'a' already exists with other content"):
+        shelf.add_label_set("c1", LABELS.model_copy(update={"id": "a"}))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "kept"),
+    [
+        pytest.param(RESULT, FAILED, RESULT, id="a paid result survives a failed second asking"),
+        pytest.param(FAILED, RESULT, RESULT, id="a result replaces a failure"),
+        pytest.param(FAILED, FAILED_AGAIN, FAILED_AGAIN, id="a newer failure replaces an older"),
+        pytest.param(RESULT, ANOTHER, ANOTHER, id="fresh"),
+    ],
+)
+def test_results_are_never_lost(
+    shelf: CollectionStore, first: JudgeResult, then: JudgeResult, kept: JudgeResult
+) -> None:
+    assert shelf.get_result("k") is None
+    shelf.put_result("k", first)
+    shelf.put_result("k", then)
+    assert shelf.get_result("k") == kept

@@ -1,0 +1,94 @@
+"""The command line as people and programs start it."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evalscribe.cli import run
+from support.fork_server import Process, fork_server
+from support.waiting import PATIENCE_S
+
+CLOSING = (
+    "These are my findings. Would you like me to implement any of these recommendations, "
+    "or would you like to discuss specific failures in more detail?"
+)
+
+
+@dataclass(frozen=True)
+class CompletedCommand:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class InProcessCommand:
+    """A folder of a user's and commands that run in this process: cheap, for what needs none of its own."""
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> CompletedCommand:
+        with self.monkeypatch.context() as patched:
+            patched.chdir(self.folder)
+            for name, value in environment.items():
+                patched.setenv(name, value)
+            ended = run([str(argument) for argument in arguments])
+        said = self.capsys.readouterr()
+        assert ended == code, f"exit {ended}, not {code}\n{said.out[-2000:]}\n{said.err[-4000:]}"
+        return CompletedCommand(ended, said.out, said.err)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder of a user's, with its reports and store inside."""
+
+    folder: Path
+    inside: InProcessCommand | None = None
+    """Where commands run to their end in this process; else each has one of its own."""
+
+    def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> CompletedCommand:
+        """Run one command to its end, which has to be `code`."""
+        if self.inside:
+            return self.inside.run(*arguments, code=code, **environment)
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == code, f"exit {process.returncode}, not {code}\n{out[-2000:]}\n{err[-4000:]}"
+        return CompletedCommand(process.returncode, out, err)
+
+    def start(self, *arguments: str | Path, **environment: str) -> Process:
+        environment = {**os.environ, "PYTHONWARNINGS": "error::ResourceWarning", **environment}
+        return fork_server.start(["-m", "evalscribe", *arguments], self.folder, environment)
+
+    @property
+    def apart(self) -> "Workspace":
+        """The same folder, each command in a process of its own: for what is about the process or its environment."""
+        return Workspace(self.folder)
+
+    @property
+    def reports(self) -> list[Path]:
+        return sorted((self.folder / "reports").rglob("*.md"))
+
+    @property
+    def report(self) -> Path:
+        """The only report."""
+        (path,) = self.reports
+        return path
+
+    def holding(self, word: str) -> list[Path]:
+        """Files of the workspace that hold `word` in any byte."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return [path for path in files if word.encode() in path.read_bytes()]
+
+
+def end(process: Process, number: signal.Signals) -> tuple[CompletedCommand, float]:
+    """Send a signal; how the process ended, and after how many seconds."""
+    began = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return CompletedCommand(process.returncode, out, err), time.monotonic() - began

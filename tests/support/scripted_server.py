@@ -1,0 +1,221 @@
+"""An HTTP server on loopback that answers as a test scripts it, call by call, and remembers what it was asked.
+
+`messages_server` and `chat_server` give it the words of a vendor.
+"""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from support.waiting import PATIENCE_S
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request as it came in."""
+
+    number: int
+    """From 0, in order of arrival."""
+    body: dict[str, Any]
+    headers: dict[str, str]
+    path: str
+    at: float
+    """Seconds on the monotonic clock."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    delay_s: float = 0.0
+    held: bool = False
+    """Not sent before the server's `release` or end."""
+    cut: str = ""
+    """`reset` drops the connection without an answer, `half` after half of the body or of the pieces."""
+    pieces: tuple[bytes, ...] = ()
+    """Sent one by one as a stream of events, in place of the body."""
+    every_s: float = 0.0
+    """Between two pieces."""
+
+
+Script = Answer | Sequence[Answer] | Callable[[Call], Answer]
+
+
+def page(status: int = 200) -> Answer:
+    """What a proxy sends in place of an answer."""
+    return Answer(status, b"<html><body>Sign in</body></html>", {"content-type": "text/html"})
+
+
+class ScriptedServer:
+    """Serves until the `with` block ends. `calls` holds every request, `peak` how many were open at once."""
+
+    def __init__(self, script: Script, latency_s: float = 0.0) -> None:
+        self.calls: list[Call] = []
+        self.finished: list[float] = []
+        """When each answer was sent, on the monotonic clock."""
+        self.peak = 0
+        self.sent: list[int] = []
+        """How many pieces of each stream were sent, once it ended or its client had gone."""
+        self.ended = threading.Event()
+        """Set once a stream ended or its client had gone."""
+        self._open = 0
+        self._together = 0
+        self._gathered = threading.Event()
+        self._lock = threading.Lock()
+        self._script = script
+        self._latency_s = latency_s
+        self._over = threading.Event()
+        self._released = threading.Event()
+        self._server = _Quiet(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.release()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def gather(self, together: int) -> None:
+        """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
+        self._together = together
+        self._gathered.clear()
+        if together < 2:
+            self._gathered.set()
+
+    def release(self) -> None:
+        """Send every answer that is held, and hold none from now on."""
+        self._released.set()
+
+    def take(self, body: dict[str, Any], headers: dict[str, str], path: str) -> Answer:
+        with self._lock:
+            call = Call(len(self.calls), body, headers, path, time.monotonic())
+            self.calls.append(call)
+            self._open += 1
+            self.peak = max(self.peak, self._open)
+            if self._open >= self._together:
+                self._gathered.set()
+        self._gathered.wait(PATIENCE_S)
+        answer = self._answer(call)
+        if body.get("stream") and answer.status == 200 and not answer.pieces:
+            answer = self.streamed(answer)
+        if answer.held:
+            self._released.wait()
+        self._over.wait(self._latency_s + answer.delay_s)
+        return answer
+
+    def streamed(self, answer: Answer) -> Answer:
+        """The same answer to somebody who wants a stream, where the body is a whole answer of the vendor's."""
+        return answer
+
+    def wait(self, seconds: float) -> None:
+        self._over.wait(seconds)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._open -= 1
+            self.finished.append(time.monotonic())
+
+    def _answer(self, call: Call) -> Answer:
+        if isinstance(self._script, Answer):
+            return self._script
+        if isinstance(self._script, Sequence):
+            return self._script[min(call.number, len(self._script) - 1)]
+        return self._script(call)
+
+
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is what some tests are about."""
+
+
+def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Head and body in two small packets would wait for each other, 40 ms a call.
+        disable_nagle_algorithm = True
+        wbufsize = -1
+
+        def do_GET(self) -> None:
+            self._take({})
+
+        def do_POST(self) -> None:
+            self._take(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+
+        def _take(self, body: dict[str, Any]) -> None:
+            answer = server.take(body, {name.lower(): value for name, value in self.headers.items()}, self.path)
+            server.leave()
+            if answer.pieces and answer.cut != "reset":
+                self._stream(answer)
+                return
+            if answer.cut:
+                self._cut(answer)
+                return
+            self.send_response(answer.status)
+            for name, value in {**answer.headers, "content-length": str(len(answer.body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def _stream(self, answer: Answer) -> None:
+            self.send_response(answer.status)
+            self.send_header("content-type", "text/event-stream; charset=utf-8")
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            pieces = answer.pieces[: len(answer.pieces) // 2] if answer.cut == "half" else answer.pieces
+            sent = 0
+            try:
+                for piece in pieces:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    self.wfile.flush()
+                    sent += 1
+                    server.wait(answer.every_s)
+                if answer.cut:
+                    self._drop()
+                else:
+                    self.wfile.write(b"0\r\n\r\n")
+            except OSError:
+                self.close_connection = True
+            finally:
+                server.sent.append(sent)
+                server.ended.set()
+
+        def _cut(self, answer: Answer) -> None:
+            if answer.cut == "half":
+                self.send_response(answer.status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(answer.body)))
+                self.end_headers()
+                self.wfile.write(answer.body[: len(answer.body) // 2])
+                self.wfile.flush()
+            self._drop()
+
+        def _drop(self) -> None:
+            # A linger of zero makes the kernel send a reset in place of an orderly end.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return None
+
+    return Handler

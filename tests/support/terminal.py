@@ -1,0 +1,90 @@
+"""A command in a process of its own, at a terminal where somebody types."""
+
+import os
+import pty
+import select
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from support.fork_server import fork_server
+from support.waiting import PATIENCE_S, wait_until
+
+
+class TerminalCommand:
+    """Everything that the command prints is in `shown`."""
+
+    def __init__(self, folder: Path, *arguments: str | Path, **environment: str) -> None:
+        self.shown = ""
+        self._master, slave = pty.openpty()
+        self._process = fork_server.start(
+            ["-m", "evalscribe", *arguments],
+            folder,
+            _environment(environment),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            new_session=True,
+        )
+        os.close(slave)
+
+    def wait_for(self, words: str) -> None:
+        """Read until the command has printed these words."""
+        deadline = time.monotonic() + PATIENCE_S
+        while words not in self.shown:
+            assert time.monotonic() < deadline, f"never printed {words!r}: {self.shown[-2000:]}"
+            assert self._read(), f"ended without printing {words!r}: {self.shown[-2000:]}"
+
+    def reads(self) -> None:
+        """Return once the command waits for a line: what it prints before comes earlier than that.
+
+        Where there is no /proc, it gets half a second for it.
+        """
+        status = Path(f"/proc/{self._process.pid}/status")
+        if not status.exists():
+            time.sleep(0.5)
+            return
+
+        def still() -> bool:
+            before = status.read_text()
+            time.sleep(0.2)
+            return "State:\tS" in before and _switches(before) == _switches(status.read_text())
+
+        wait_until(still, "it waits for a line")
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        self._process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """The exit code, after all that was printed was read."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._read():
+            assert time.monotonic() < deadline, self.shown[-2000:]
+        code = self._process.wait(timeout=PATIENCE_S)
+        os.close(self._master)
+        return code
+
+    def _read(self) -> bool:
+        """Whether more may come."""
+        ready, _, _ = select.select([self._master], [], [], 0.2)
+        if not ready:
+            return True
+        try:
+            piece = os.read(self._master, 65_536)
+        except OSError:  # the other end is closed
+            return False
+        self.shown += piece.decode("utf-8", "replace")
+        return bool(piece)
+
+
+def _switches(status: str) -> list[str]:
+    return [line for line in status.splitlines() if "ctxt_switches" in line]
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    return {**os.environ, "TERM": "xterm", "COLUMNS": "120", **more}
