@@ -93,6 +93,26 @@ def test_a_list_loads_nothing_that_judges_fetches_or_migrates(command: str, tmp_
     )
 
 
+WITHOUT_EXTRAS = """
+import importlib, pathlib, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"openai", "github", "pandas", "mcp", "psycopg", "psycopg_pool", "ray"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import evalscribe.cli
+import evalscribe.client
+for path in sorted(pathlib.Path(evalscribe.cli.__file__).parent.glob("[a-z]*.py")):
+    importlib.import_module(f"evalscribe.cli.{path.stem}")
+"""
+
+
+def test_every_command_loads_without_the_extras() -> None:
+    python("-c", WITHOUT_EXTRAS)
+
+
 @pytest.mark.benchmark
 def test_help_is_quick() -> None:
     bare = best_of(3, lambda: python("-c", "pass"))

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import AccessError, DataError, UnavailableError
-from evalscribe.git.forge import GitHubForge, wrap_section
+from evalscribe.git.github import GitHubForge, wrap_section
 from evalscribe.model.repository import PushedBranch
 from support.github_server import GONE, RATE_LIMITED, Answer, GitHubServer, Request, problem
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.git.forge import GitHubForge, ManualForge, advice, open_forge
+from evalscribe.git.forge import ManualForge, advice, open_forge
+from evalscribe.git.github import GitHubForge
 from evalscribe.settings import Options, load
 
 ENTERPRISE = "https://ghe.example/api/v3"

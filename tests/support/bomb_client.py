@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.experiments.http_target import HttpTarget
-from evalscribe.git.forge import GitHubForge
+from evalscribe.git.github import GitHubForge
 from evalscribe.llm.anthropic import AnthropicModel
 from evalscribe.llm.batch_api import BatchApi
 from evalscribe.llm.openai import OpenAIModel

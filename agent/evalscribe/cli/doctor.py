@@ -188,7 +188,7 @@ async def _github_answers(settings: Settings) -> str | NotConfigured:
     if access.key is None:
         return NotConfigured(detail="no GITHUB_TOKEN: pull requests are opened by hand")
     try:
-        from evalscribe.git.forge import GitHubForge
+        from evalscribe.git.github import GitHubForge
     except ImportError as error:
         raise UsageError("PyGithub is missing: pip install 'evalscribe[github]'") from error
     forge = GitHubForge(access.url, access.key.get_secret_value(), "-/-")

@@ -1,21 +1,10 @@
-"""Open pull requests and write comments on GitHub, or name the page where a person can.
+"""Open the forge of a remote: GitHub, or one that only names the page where a person opens the pull request."""
 
-The forge is chosen by the address of the remote.
-"""
-
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import requests
-from github import Auth, BadAttributeException, Github, GithubException, IncompletableObject
-from github.GithubObject import NotSet
-from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester, RequestsResponse
-from urllib3.util import Retry
-
-from evalscribe.errors import AccessError, DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.errors import UsageError
 from evalscribe.git import command
 from evalscribe.git.remotes import parse_address, pull_request_page
 from evalscribe.git.repository import GitRepository, open_repository
@@ -24,8 +13,7 @@ from evalscribe.settings import Settings
 from evalscribe.settings.access import GITHUB_API, Access
 
 if TYPE_CHECKING:
-    from github.IssueComment import IssueComment
-    from github.PullRequest import PullRequest as Pull
+    from evalscribe.git.github import GitHubForge
 
 
 class ManualForge:
@@ -44,252 +32,6 @@ class ManualForge:
         """Do nothing: no connection is open."""
 
 
-def wrap_section(mark: str, text: str) -> str:
-    """Wrap the text in its marks, escaping any marks inside: evidence may quote them."""
-    return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
-
-
-def starts_with_section(mark: str, body: str) -> bool:
-    """Return True if the text begins with our section."""
-    return body.lstrip().startswith(_begin(mark))
-
-
-def replace_section(mark: str, body: str | None, text: str) -> str:
-    """Replace our section of the text. Without marks, because people removed them, the text stays unchanged."""
-    if not body or not body.strip():
-        return wrap_section(mark, text)
-    before, begun, rest = body.partition(_begin(mark))
-    _, ended, after = rest.partition(_end(mark))
-    return f"{before}{wrap_section(mark, text)}{after}" if begun and ended else body
-
-
-def _begin(mark: str) -> str:
-    return f"<!-- evalscribe:{mark} -->"
-
-
-def _end(mark: str) -> str:
-    return f"<!-- /evalscribe:{mark} -->"
-
-
-NEEDS = "it needs `Pull requests: write` on the repository (fine-grained), the scope `repo` (classic), or in a workflow"
-PERMISSION = f"{NEEDS} `permissions: pull-requests: write`"
-
-
-class PullRequestExists(DataError):
-    """Another process opened the same pull request in the meantime."""
-
-
-def translate_error(what: str, error: GithubException) -> EvalscribeError:
-    """Convert an API error; `what` completes the message after `cannot`."""
-    said = " ".join(_said(error))
-    begin = f"cannot {what}: GitHub"
-    if error.status == 401:
-        return AccessError(f"{begin} rejected the token ({said}); set GITHUB_TOKEN to a valid one")
-    if _limited(error, said):
-        return UnavailableError(
-            f"{begin} asks to wait because the token's rate limit is used up ({said}); try again later"
-        )
-    if error.status == 403:
-        return AccessError(f"{begin} does not allow it ({said}). The token lacks permission: {PERMISSION}")
-    if error.status == 404:
-        return AccessError(f"{begin} shows no such repository to the token ({said}): {PERMISSION}")
-    if error.status == 422:
-        kind = PullRequestExists if "already exists" in said else DataError
-        return kind(f"{begin} refused: {said}")
-    if error.status and error.status < 500:
-        return DataError(f"{begin} refused with status {error.status}: {said}")
-    return UnavailableError(f"{begin} failed with status {error.status}: {said}")
-
-
-def _limited(error: GithubException, said: str) -> bool:
-    headers = {str(name).lower(): str(value) for name, value in (error.headers or {}).items()}
-    spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers or "rate limit" in said.lower()
-    return error.status == 429 or (error.status == 403 and spent)
-
-
-def _said(error: GithubException) -> Iterable[str]:
-    """Yield the short messages of a response; a proxy's HTML page has none."""
-    data = error.data if isinstance(error.data, dict) else {}
-    parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
-    said = [" ".join(str(part).split())[:200] for part in parts if part]
-    return said or ["no reason given"]
-
-
-PART = "report"
-"""Mark of our section in a pull request's text."""
-OUR_TITLE = "Analyze "
-"""Start of generated titles; any other title is a person's."""
-TIMEOUT_S = 20
-LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a response after decompression. A page of a hundred comments of 64 KiB each has half as many."""
-PIECE = 16 * 1024
-"""Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
-_NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
-"""Errors that PyGithub raises for a response of another shape, or one that redirects to another host."""
-AGAIN = Retry(
-    total=2,
-    backoff_factor=0.5,
-    status_forcelist=(500, 502, 503, 504),
-    allowed_methods=("GET", "PATCH"),
-    respect_retry_after_header=False,
-    raise_on_status=False,
-)
-"""Replaces PyGithub's own retry, which sleeps until a rate limit ends, perhaps for an hour."""
-
-
-class _Response(RequestsResponse):
-    """A response whose body is limited to `LARGEST` bytes."""
-
-    def read(self) -> str:
-        """Return the body.
-
-        Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than once.
-        """
-        if "," in self.headers.get("content-encoding", ""):
-            raise requests.exceptions.ContentDecodingError("compressed more than once")
-        content = bytearray()
-        for piece in self.iter_content(PIECE):
-            content += piece
-            if len(content) > LARGEST:
-                self.response.close()
-                raise requests.exceptions.ContentDecodingError(f"more than {LARGEST // 1024 // 1024} MiB")
-        return content.decode("utf-8", "replace")
-
-
-class _Http(HTTPRequestsConnectionClass):
-    def getresponse(self) -> RequestsResponse:
-        self.session.stream = True
-        return _Response(super().getresponse().response)
-
-
-class _Https(HTTPSRequestsConnectionClass):
-    def getresponse(self) -> RequestsResponse:
-        self.session.stream = True
-        return _Response(super().getresponse().response)
-
-
-class GitHubForge:
-    """GitHub, for one repository. `remote_url` is the address shown in errors."""
-
-    def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
-        self.owner = path.partition("/")[0]
-        self.path = path
-        self.remote_url = remote_url
-        # PyGithub takes connection classes only process-wide; a client keeps those it was created with.
-        Requester.injectConnectionClasses(_Http, _Https)
-        try:
-            self.client = Github(
-                auth=Auth.Token(token),
-                base_url=api_url,
-                timeout=TIMEOUT_S,
-                retry=AGAIN,
-                seconds_between_requests=None,
-                seconds_between_writes=None,
-                lazy=True,
-            )
-        finally:
-            Requester.resetConnectionClasses()
-        self.repository = self.client.get_repo(path)
-
-    def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
-        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
-        try:
-            with _errors(f"open a pull request in {self.path}"):
-                return self._proposed(pushed.branch, base, title, body, draft)
-        except EvalscribeError as error:
-            page = pull_request_page(pushed, base, self.remote_url)
-            by_hand = f"; open the pull request by hand: {page}" if page else ""
-            raise type(error)(f"{error}\nthe branch {pushed.branch} is pushed{by_hand}") from error
-
-    def comment(self, number: int, mark: str, body: str) -> str | None:
-        """Write or replace our comment with this mark in a pull request, and return its address.
-
-        Raises `AccessError` if the token may not write.
-        """
-        with _errors(f"comment on #{number} in {self.path}"):
-            issue = self.repository.get_issue(number)
-            ours = next(
-                (comment for comment in issue.get_comments() if starts_with_section(mark, comment.body or "")), None
-            )
-            if ours is None:
-                return issue.create_comment(wrap_section(mark, body)).html_url
-            _rewrite(ours, wrap_section(mark, body))
-            return ours.html_url
-
-    def check(self) -> None:
-        """Check that the API accepts the token; changes nothing. Raises `EvalscribeError`."""
-        with _errors("check the token"):
-            self.client.requester.requestJsonAndCheck("GET", "/meta")
-
-    def close(self) -> None:
-        self.client.close()
-
-    def _proposed(self, branch: str, base: str, title: str, body: str, draft: bool) -> PullRequest:
-        pull = self._open(branch)
-        if pull is None:
-            try:
-                text = wrap_section(PART, body)
-                made = self.repository.create_pull(
-                    base=base, head=branch, title=title, body=text, draft=draft or NotSet
-                )
-                return _told(made, "new")
-            except GithubException as error:
-                pull = self._open(branch) if isinstance(translate_error("", error), PullRequestExists) else None
-                if pull is None:
-                    raise
-        return _told(pull, "updated" if _updated(pull, title, body) else "unchanged")
-
-    def _open(self, branch: str) -> "Pull | None":
-        """Return the branch's open pull request, if any."""
-        pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
-        return next((pull for pull in pulls if pull.head.ref == branch and _from_here(pull)), None)
-
-
-def _from_here(pull: "Pull") -> bool:
-    """Return True if the branch is the repository's own and not a fork's: a renamed repository lists all open ones."""
-    return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
-
-
-def _updated(pull: "Pull", title: str, body: str) -> bool:
-    """Update a pull request; return True if anything changed. A title or text by a person is preserved."""
-    title = title if pull.title.startswith(OUR_TITLE) else pull.title
-    text = replace_section(PART, pull.body, body)
-    if (title, _lines(text)) == (pull.title, _lines(pull.body or "")):
-        return False
-    pull.edit(title=title, body=text)
-    return True
-
-
-def _rewrite(comment: "IssueComment", body: str) -> None:
-    if _lines(comment.body or "") != _lines(body):
-        comment.edit(body)
-
-
-def _lines(text: str) -> list[str]:
-    """Split into lines: GitHub returns text with other line ends."""
-    return text.replace("\r\n", "\n").strip().split("\n")
-
-
-def _told(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -> PullRequest:
-    return PullRequest(url=pull.html_url, number=pull.number, state=state, draft=bool(pull.draft))
-
-
-@contextmanager
-def _errors(what: str) -> Iterator[None]:
-    """Convert every error of the client to an `EvalscribeError`; its own messages may quote a whole page."""
-    try:
-        yield
-    except (IncompletableObject, *_NO_API) as error:
-        said = f"cannot {what}: the server is not GitHub's API ({type(error).__name__})"
-        raise UnavailableError(said) from error
-    except GithubException as error:
-        raise translate_error(what, error) from error
-    except requests.exceptions.ContentDecodingError as error:
-        raise UnavailableError(f"cannot {what}: the response of GitHub's API is invalid ({error})") from error
-    except (requests.exceptions.RequestException, OSError) as error:
-        raise UnavailableError(f"cannot {what}: GitHub's API did not respond ({type(error).__name__})") from error
-
-
 def repository_of(folder: Path) -> GitRepository:
     """Open the git repository that a folder belongs to; the caller closes it.
 
@@ -301,7 +43,7 @@ def repository_of(folder: Path) -> GitRepository:
     return open_repository(folder)
 
 
-def open_forge(settings: Settings, remote_url: str | None) -> GitHubForge | ManualForge:
+def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | ManualForge":
     """Open GitHub if a token is set and the remote is on its server; else a forge that only names the page to open.
 
     Raises:
@@ -311,7 +53,7 @@ def open_forge(settings: Settings, remote_url: str | None) -> GitHubForge | Manu
     if there is None or access.key is None or not _belongs(there.host, access):
         return ManualForge(remote_url)
     try:
-        pass
+        from evalscribe.git.github import GitHubForge
     except ImportError as error:
         raise UsageError("pull requests on GitHub need PyGithub: pip install 'evalscribe[github]'") from error
     return GitHubForge(access.url, access.key.get_secret_value(), there.path, remote_url)

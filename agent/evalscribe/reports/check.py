@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from evalscribe import text as prose
 from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
 from evalscribe.failures.prepare import summarise_evidence
-from evalscribe.git.forge import GitHubForge, ManualForge
+from evalscribe.git.forge import ManualForge
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, content_id
@@ -44,6 +44,7 @@ from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
+    from evalscribe.git.github import GitHubForge
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
@@ -401,7 +402,7 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
         return False
 
 
-def post_comment(open_forge: Callable[[], GitHubForge | ManualForge], number: int, body: str) -> CommentOutcome:
+def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: int, body: str) -> CommentOutcome:
     """Create the comment or update the last one. A failure does not change the result of the check."""
     try:
         with closing(open_forge()) as forge:
