@@ -260,7 +260,7 @@ def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[.
 def test_a_long_text_is_not_put_back_without_end(
     read_value: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalscribe.sources.files.MAX_MEMBER_BYTES", 25)
+    monkeypatch.setattr("evalscribe.sources.inspect_sample.MAX_MEMBER_BYTES", 25)
     said = [{"role": "user", "content": "attachment://k"}] * 3
     (record,) = read_value(log(sample(messages=said, attachments={"k": "ten and so"}))).records
     assert [one.content for one in record.transcripts[0].messages] == ["ten and so", "ten and so", "attachment://k"]
