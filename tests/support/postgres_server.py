@@ -1,7 +1,7 @@
 """A real Postgres on loopback: the one that `EVALSCRIBE_TEST_POSTGRES_URL` names, else one of this machine's programs.
 
 One server for a whole session, all workers of xdist included, and a database of its own for each test that asks.
-`python postgres_server.py FOLDER` keeps a server running while anybody holds a lock on FOLDER/users: locks die with
+`python -m support.postgres_server FOLDER PORT` keeps a server running while anybody holds a lock on FOLDER/users: locks die with
 their processes, so the server goes away however the tests end.
 """
 
@@ -109,8 +109,9 @@ def _started(told: Path) -> tuple[str, IO[str]]:
     users = (folder / "users").open("a")
     fcntl.flock(users, fcntl.LOCK_SH)
     port = _free_port()
-    command = [sys.executable, __file__, str(folder), str(port)]
-    keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    command = [sys.executable, "-m", "support.postgres_server", str(folder), str(port)]
+    tests = Path(__file__).parents[1]
+    keeper = subprocess.Popen(command, cwd=tests, stdin=subprocess.DEVNULL, start_new_session=True)
     keeper.returncode = 0  # it outlives us, and nobody is to warn of that
     url = f"postgresql://{OWNER}:{PASSWORD}@127.0.0.1:{port}/postgres"
     _wait_for(url, folder)
