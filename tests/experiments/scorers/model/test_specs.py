@@ -66,7 +66,7 @@ def test_a_config_that_cannot_be_is_refused_with_its_key_and_rule(
 
 
 def test_a_rubric_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(NotFoundError, match=r"no rubric 'none'; there is: .*helpfulness"):
+    with pytest.raises(NotFoundError, match=r"rubric 'none' not found; .*helpfulness"):
         spec("llm_judge", rubric="none")
 
 
