@@ -65,7 +65,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("python:agent.py", "--component a=python:agent.py: write a function as python:package.module:function"),
         ("cmd:no-such-program", "no executable 'no-such-program' on PATH"),
         ("ftp://x", "expected NAME=python:"),
-        ("http://127.0.0.1:9/", "does not answer"),
+        ("http://127.0.0.1:9/", "did not answer"),
         ("http://me:a-secret-word@127.0.0.1/", "holds what looks like a secret"),
         (f"cmd:cat --key {KEY}", "for a command its environment"),
         ("http://127.0.0.1:9/", "NO_SUCH_VARIABLE is not set", "--header", "X-Key=NO_SUCH_VARIABLE"),
@@ -73,7 +73,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("cmd:cat", "--header applies to components at", "--header", "X-Key=HOME"),
         ("cmd:cat", "invalid JSON", "--smoke-input", "hello"),
         ("cmd:cat", "PROVIDER/MODEL", "--model", "haiku"),
-        ("cmd:cat", "is no folder", "--folder", "nowhere"),
+        ("cmd:cat", "is not a folder", "--folder", "nowhere"),
         ("cmd:cat", "named twice", "--component", "a=cmd:cat"),
     ):
         error = workspace.run("deployments", "create", "--component", f"a={place}", *more, code=64).err

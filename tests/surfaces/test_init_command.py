@@ -232,7 +232,7 @@ def test_folders_of_every_kind(workspace: Workspace) -> None:
     assert "cd " in said
     assert set(files(workspace.folder / "a/deep")) == PLAIN
     (workspace.folder / "file").touch()
-    assert "is no folder" in workspace.run("init", "file", code=65).err
+    assert "is not a folder" in workspace.run("init", "file", code=65).err
     (workspace.folder / "loop").symlink_to("loop")
     assert workspace.run("init", "loop", code=65).err
     assert workspace.run("init", "x" * 300, code=65).err

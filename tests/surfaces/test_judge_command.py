@@ -172,7 +172,7 @@ def test_evals_are_named_behind_their_run(judging: InProcessCommand) -> None:
 def test_where_nothing_failed_nothing_is_wrong(judging: InProcessCommand) -> None:
     run_snapshots.write(judging.folder / "clean", 0)
     ended = judging.run("judge", "failure", "clean", "--judge", "rules")
-    assert "is listed" in ended.err
+    assert "lists no failed evals" in ended.err
     assert "0 results, 0 could not be judged" in ended.out
 
 

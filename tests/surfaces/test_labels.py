@@ -297,7 +297,7 @@ def test_a_report_that_cannot_be_read_keeps_the_labels_it_had(team: Team) -> Non
 
 
 def test_outside_git_and_unknown_refs(workspace: Workspace, team: Team) -> None:
-    assert "no git repository" in workspace.run("review", "sync", code=64).err
+    assert "is not in a git repository" in workspace.run("review", "sync", code=64).err
     assert "no commit 'nowhere'" in team.workspace.run("review", "sync", "--ref", "nowhere", code=64).err
 
 

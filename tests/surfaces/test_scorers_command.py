@@ -61,7 +61,7 @@ REFUSED = (
     ((*POLITE, "--config", '{"wort": 1}'), "unknown key 'wort'; its config has"),
     ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
     ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is no JSON"),
-    ((*POLITE, "--name", "llm_judge"), "the name of a built-in one"),
+    ((*POLITE, "--name", "llm_judge"), "that is a built-in scorer"),
     ((*POLITE, "--name", "a b"), "cannot be called 'a b'"),
     (("--function", "python:own_scorers:after", "--name", "polite"), "polite depends on itself"),
     (("--builtin", "contains"), "needs that name: --name N"),
