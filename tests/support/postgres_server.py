@@ -1,8 +1,8 @@
 """A real Postgres on loopback: the one that `EVALSCRIBE_TEST_POSTGRES_URL` names, else one of this machine's programs.
 
 One server for a whole session, all workers of xdist included, and a database of its own for each test that asks.
-`python -m support.postgres_server FOLDER PORT` keeps a server running while anybody holds a lock on FOLDER/users: locks die with
-their processes, so the server goes away however the tests end.
+`python -m support.postgres_server FOLDER PORT` keeps a server running while anybody holds a lock on FOLDER/users: locks
+die with their processes, so the server goes away however the tests end.
 """
 
 import fcntl

@@ -62,7 +62,7 @@ REFUSED = (
     ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
     ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is no JSON"),
     ((*POLITE, "--name", "llm_judge"), "that is a built-in scorer"),
-    ((*POLITE, "--name", "a b"), "cannot be called 'a b'"),
+    ((*POLITE, "--name", "a b"), "invalid scorer name 'a b'"),
     (("--function", "python:own_scorers:after", "--name", "polite"), "polite depends on itself"),
     (("--builtin", "contains"), "needs that name: --name N"),
     (("--builtin", "contains", "--name", "c"), "pattern is missing"),

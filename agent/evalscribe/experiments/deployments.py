@@ -227,7 +227,7 @@ def _checked(components: Sequence[Component], folder: Path, name: str) -> Path:
     if twice:
         raise UsageError(f"`component` {twice[0]} is named twice; names must be unique", fields=("component",))
     if not folder.is_dir():
-        raise UsageError(f"`folder` {folder} is no folder", fields=("folder",))
+        raise UsageError(f"`folder` {folder} is not a folder", fields=("folder",))
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
         raise UsageError(
             f"`name` {name}: letters, digits, '.', '_', '-' and '/', without the prefix of an id", fields=("name",)
