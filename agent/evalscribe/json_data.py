@@ -151,7 +151,7 @@ class StrictJson:
     def __init__(self) -> None:
         self.decoder = json.JSONDecoder(
             object_pairs_hook=self._object,
-            parse_constant=lambda name: self._refuse(f"{name} is no JSON"),
+            parse_constant=lambda name: self._refuse(f"{name} is not valid JSON"),
             parse_float=self._real,
             parse_int=self._whole,
         )

@@ -163,10 +163,10 @@ REFUSED = [
     pytest.param(of(a={"type": "string", "title": 1}), "a.title", "a text", id="title-is-no-text"),
     pytest.param(of(**{"": {"type": "string"}}), "output_schema.properties", "empty name", id="nameless-property"),
     # what JSON cannot say
-    pytest.param(of(a={"type": "number", "minimum": float("nan")}), "a.minimum", "no JSON number", id="nan"),
-    pytest.param(of(a={"type": "number", "maximum": float("inf")}), "a.maximum", "no JSON number", id="infinity"),
+    pytest.param(of(a={"type": "number", "minimum": float("nan")}), "a.minimum", "not a JSON number", id="nan"),
+    pytest.param(of(a={"type": "number", "maximum": float("inf")}), "a.maximum", "not a JSON number", id="infinity"),
     pytest.param(of(a={"type": "string", "enum": ("x",)}), "a.enum", "tuple", id="tuple"),
-    pytest.param({1: 2}, "output_schema", "no text", id="number-as-name"),
+    pytest.param({1: 2}, "output_schema", "not text", id="number-as-name"),
     pytest.param(of(a={"type": "string", "title": "\ud800"}), "a.title", "surrogate", id="half-a-character"),
 ]
 

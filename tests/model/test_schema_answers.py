@@ -61,7 +61,7 @@ def one(kind: str, **rules: Any) -> dict[str, Any]:
         pytest.param(
             {"label": "pass", "issues": [{"text": 5}]}, "issues[0].text: must be of type string, is 5", id="inner"
         ),
-        pytest.param({"label": "pass", "share": float("nan")}, "share: nan is no JSON number", id="nan"),
+        pytest.param({"label": "pass", "share": float("nan")}, "share: nan is not a JSON number", id="nan"),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_path(output: Any, problem: str) -> None:

@@ -24,7 +24,7 @@ def test_the_same_prompt_in_every_form() -> None:
     ("text", "told"),
     [
         ("text: hello", "has no {{input}}"),
-        ("text: '{{inputs}}'", "{{inputs}} is no variable"),
+        ("text: '{{inputs}}'", "{{inputs}} is not a variable"),
         ("txt: '{{input}}'", "txt is unknown; there is model"),
         ("system: '{{input}}'", "has no message of the user"),
         ("text: '{{input}}'\nmax_tokens: 0", "max_tokens: "),

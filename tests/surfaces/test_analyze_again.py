@@ -96,7 +96,7 @@ def test_a_free_form_file_in_its_place_is_left_alone(workspace: Workspace, made:
     out = workspace.run("analyze", made, "--judge", "rules", "--date", "2026-11-02").out
     assert taken.read_text() == "# My own notes\n\nNothing to see.\n"
     assert (folder / "jn7made0_2026-11-02.evalscribe.md").exists()
-    assert "is no report of evalscribe and is left as it is" in out
+    assert "is not a report of evalscribe and is left as it is" in out
     quiet = workspace.run("analyze", made, "--judge", "rules", "--quiet", "--date", "2026-11-02")
     assert quiet.out.strip().endswith("jn7made0_2026-11-02.evalscribe.md")
 

@@ -123,4 +123,4 @@ def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:
     assert "file none.md not found" in workspace.run("prompts", "create", "none.md", "--name", "ask", code=66).err
     assert "--name" in workspace.run("prompts", "create", file, "--name", "prompt-1", code=64).err
     file.write_text("Answer {{input.a|b}}")
-    assert "{{input.a|b}} is no variable" in workspace.run("prompts", "create", file, "--name", "ask", code=65).err
+    assert "{{input.a|b}} is not a variable" in workspace.run("prompts", "create", file, "--name", "ask", code=65).err

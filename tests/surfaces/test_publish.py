@@ -325,7 +325,7 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     said = desk.workspace.run("publish", str(free), code=65).err
     assert "free.md is a report that people wrote; evalscribe publishes its own.\nCommit it with git" in said
     free.write_text(desk.report.read_text().replace("## Findings", ""))
-    assert "is no report of evalscribe's that can be read" in desk.workspace.run("publish", str(free), code=65).err
+    assert "is not a report of evalscribe's that can be read" in desk.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(desk.report.read_text())
     said = desk.workspace.run("publish", str(outside), code=64).err

@@ -278,7 +278,7 @@ def test_ten_annotations_and_the_rest_in_the_log(inside: InProcessCommand) -> No
     out = inside.run("reports", "check", code=65, GITHUB_ACTIONS="true").out
     assert out.count("\n::error ") + out.startswith("::error ") == 10
     assert "4 more of level error are only in this log" in out
-    assert out.count("is no section") == 14
+    assert out.count("is not a section") == 14
 
 
 def test_people_write_as_they_like(inside: InProcessCommand, real_data: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     text = report.read_text()
     assert ": KNOWN_GAP (harness)\n" in text
     again = analyzed.run("review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know").out
-    assert "(unchanged)\nThe report says so already." in again
+    assert "(unchanged)\nThe report already says so." in again
     assert report.read_text() == text
     analyzed.run("analyze", made, "--judge", "rules")
     again = report.read_text()
@@ -51,8 +51,8 @@ def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
     ("words", "code", "told"),
     [
         (("99", "MODEL_FAULT"), 65, "no finding 99"),
-        (("1", "MODEL_FALUT"), 64, "is no label"),
-        (("1", "KNOWN_GAP", "--kind", "hamster"), 64, "is no kind of cause"),
+        (("1", "MODEL_FALUT"), 64, "is not a label"),
+        (("1", "KNOWN_GAP", "--kind", "hamster"), 64, "is not a kind of cause"),
         (("one", "KNOWN_GAP"), 64, "valid integer"),
     ],
 )

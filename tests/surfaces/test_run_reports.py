@@ -147,7 +147,7 @@ def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: S
 def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     workspace.run("reports", "wait", "pr-1", "--timeout=1h30m")
-    assert "'soon' is no length of time" in workspace.run("reports", "wait", "pr-1", "--timeout=soon", code=64).err
+    assert "'soon' is not a length of time" in workspace.run("reports", "wait", "pr-1", "--timeout=soon", code=64).err
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_lengths_of_time(text: str, length: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "15 m", "m", "1h-5m", "1e3s", "inf", "15minutes"])
 def test_what_is_no_length_of_time(text: str) -> None:
-    with pytest.raises(UsageError, match="no length of time"):
+    with pytest.raises(UsageError, match="not a length of time"):
         seconds(text)
 
 

@@ -60,15 +60,15 @@ REFUSED = (
     (("--function", "python:own_scorers:plain"), "put `@evalscribe.scorer` above it"),
     ((*POLITE, "--config", '{"wort": 1}'), "unknown key 'wort'; its config has"),
     ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
-    ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is no JSON"),
+    ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is not valid JSON"),
     ((*POLITE, "--name", "llm_judge"), "that is a built-in scorer"),
     ((*POLITE, "--name", "a b"), "invalid scorer name 'a b'"),
     (("--function", "python:own_scorers:after", "--name", "polite"), "polite depends on itself"),
-    (("--builtin", "contains"), "needs that name: --name N"),
+    (("--builtin", "contains"), "needs a name of its own: --name N"),
     (("--builtin", "contains", "--name", "c"), "pattern is missing"),
     (("--builtin", "llm_judge", "--name", "c"), "needs exactly one of criteria"),
     (("--builtin", "nothing", "--name", "c"), "scorer 'nothing' not found"),
-    ((), "--function python:package.module:function, or of --builtin NAME"),
+    ((), "--function python:package.module:function or --builtin NAME"),
 )
 ITEM = ScorerRequest(input="Ask for salt.", output="The salt, please.")
 

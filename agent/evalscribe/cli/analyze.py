@@ -182,7 +182,7 @@ def _planned(plan: AnalysisPlan) -> None:
 def explain(
     run: options.RunArgument,
     eval: Annotated[
-        str | None, typer.Argument(help="The eval: `category/name`, its name or id. Not needed with an eval's URL.")
+        str | None, typer.Argument(help="The eval, as `category/name`, name or id. Not needed with an eval's URL.")
     ] = None,
     judge: options.Judge = None,
     rubric: options.Rubric = None,

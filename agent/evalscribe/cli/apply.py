@@ -209,9 +209,13 @@ def apply(
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="A person has agreed: commit what is shown. Refused on a terminal, which asks."),
+        typer.Option(
+            "--yes", help="A person has agreed: commit what is shown. Refused in a terminal, where you are asked."
+        ),
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Have it proposed anew, not as the last time.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask for a new patch instead of reusing the last one.")
+    ] = False,
     judge: Annotated[
         str | None,
         typer.Option(

@@ -29,13 +29,13 @@ def compare(
         ),
     ],
     within: Annotated[
-        bool, typer.Option("--within", help="Of one run: each failed trial beside one of its task that passed.")
+        bool, typer.Option("--within", help="Compare each failed trial of one run with a passed one of its task.")
     ] = False,
     collection: options.Collection = None,
     judge: options.Judge = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what asking would take; ask and write nothing.")
+        bool, typer.Option("--dry-run", help="Estimate what asking a model would cost, without asking or writing.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
     reports: options.Reports = None,
@@ -47,7 +47,7 @@ def compare(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Of more than two: the matrix as CSV.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="With more than two: print the matrix as CSV.")] = False,
     as_json: options.Json = False,
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""

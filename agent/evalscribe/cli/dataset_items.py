@@ -58,7 +58,7 @@ def add_example(
     input: Annotated[
         str,
         typer.Option(
-            "--input", metavar="JSON|TEXT", help="What is asked. What is no JSON is text.", show_default=False
+            "--input", metavar="JSON|TEXT", help="What is asked. Anything that is not JSON is text.", show_default=False
         ),
     ],
     expected_output: Annotated[
@@ -89,7 +89,7 @@ def add_example(
         one = find_dataset(datasets, dataset)
         done = add_item(datasets, one, example)
     state = "is in" if done.added.new else "is changed in" if done.added.changed else "was already in"
-    text = " Its input is no JSON, so it is a text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
+    text = " Its input is not JSON, so it is a text." if input.lstrip()[:1] in JSON_BEGINS and _is_text(done) else ""
     told = f"The item {done.item.key} {state} the draft of {one.name}.{text}{_secrets(done.hidden)}"
     tables.print_id(done.item.key, done.item, told, form)
     return 0
@@ -217,7 +217,7 @@ def _delimiter(text: str) -> str:
     """Return the cell delimiter. Raises `UsageError` if it is invalid."""
     one = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(one) != 1 or one in '"\r\n ' or not (one == TAB or one.isprintable()):
-        raise UsageError(f"--delimiter {text!r} is no single character that can stand between cells")
+        raise UsageError(f"--delimiter {text!r} is not a single character that can stand between cells")
     return one
 
 

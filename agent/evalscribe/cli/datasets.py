@@ -29,13 +29,13 @@ from evalscribe.workspace import Workspace
 
 Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]
 Train = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Of the items for train. Default: 0.2.", show_default=False)
+    float | None, typer.Option(metavar="SHARE", help="Share of the items for train. Default: 0.2.", show_default=False)
 ]
 Dev = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Of the items for dev. Default: 0.4.", show_default=False)
+    float | None, typer.Option(metavar="SHARE", help="Share of the items for dev. Default: 0.4.", show_default=False)
 ]
 Test = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Of the items for test. Default: 0.4.", show_default=False)
+    float | None, typer.Option(metavar="SHARE", help="Share of the items for test. Default: 0.4.", show_default=False)
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")]
 Version = Annotated[str, typer.Argument(metavar="V", help="A version's number or id, or latest.", show_default=False)]
@@ -204,7 +204,7 @@ def split(
 ) -> int:
     """Deal the draft's items out to train, dev and test, by cluster, else by key.
 
-    No cluster is in two splits, and items that are added later move none. Where some shares are given, the others are
+    A cluster is never divided, and adding items later moves no others. If only some shares are given, the rest are
     0.
     """
     tables.validate_format(form)

@@ -38,7 +38,9 @@ def create(
     name: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="A name, usable in place of the id; the newest is meant.", show_default=False
+            metavar="NAME",
+            help="A name, usable in place of the id; it stands for the newest deployment with that name.",
+            show_default=False,
         ),
     ] = "",
     folder: Annotated[
@@ -66,9 +68,9 @@ def create(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Record a build of components, once each has shown that it is there: the commit, what differs from it, the folder.
+    """Record a build of components after checking that each exists: the commit, what differs from it, the folder.
 
-    A function is imported, a program looked for, an address asked. The same build again has the same id.
+    A function is imported, a program looked up, an address contacted. Recording the same build again gives the same id.
     """
     validate_format(form)
     wanted = parse_components(component or (), type, header or (), model)
@@ -98,7 +100,7 @@ def list_deployments(form: Format = "table") -> int:
 @app.command(short_help="Show a deployment.")
 def show(
     deployment: Annotated[
-        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, by id or name; by name the newest.")
+        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, by id or name (the newest with that name).")
     ],
     form: Format = "table",
 ) -> int:
@@ -113,7 +115,7 @@ def _json(text: str) -> JsonValue:
     try:
         return cast("JsonValue", StrictJson().decode(text))
     except DataError as error:
-        raise UsageError(f"--smoke-input: {error}. A text has quotes: '\"hello\"'") from None
+        raise UsageError(f"--smoke-input: {error}. A string needs quotes: '\"hello\"'") from None
 
 
 def _seen(done: CreatedDeployment) -> Iterator[str]:

@@ -22,7 +22,7 @@ from evalscribe.workspace import Workspace
 
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
 DatasetId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="The dataset that it tries.", show_default=False)
+    str | None, typer.Option(metavar="ID|NAME", help="The dataset that it runs on.", show_default=False)
 ]
 DatasetVersionId = Annotated[
     str | None,
@@ -32,22 +32,22 @@ TargetType = Annotated[
     str | None,
     typer.Option(
         metavar="component|prompt|judge",
-        help="What is tried; `deployment` is another word for `component`.",
+        help="What the experiment tests; `deployment` is another word for `component`.",
         show_default=False,
     ),
 ]
 DeploymentId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe deployments create`.", show_default=False)
+    str | None, typer.Option(metavar="ID|NAME", help="From `evalscribe deployments create`.", show_default=False)
 ]
 ComponentName = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="A component of the deployment. Default: the only one.", show_default=False),
 ]
 ComponentType = Annotated[
-    str | None, typer.Option(metavar="agent|function|workflow", help="What it has to be.", show_default=False)
+    str | None, typer.Option(metavar="agent|function|workflow", help="The type that it must have.", show_default=False)
 ]
 PromptId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="Of `evalscribe prompts create`.", show_default=False)
+    str | None, typer.Option(metavar="ID|NAME", help="From `evalscribe prompts create`.", show_default=False)
 ]
 PromptVersionId = Annotated[
     str | None, typer.Option(metavar="ID|N", help="Its version. Default: the latest.", show_default=False)
@@ -57,7 +57,7 @@ Judge = Annotated[
     typer.Option(metavar="rules|cascade|PROVIDER/MODEL", help="With --target-type judge.", show_default=False),
 ]
 Rubric = Annotated[
-    str | None, typer.Option(metavar="NAME[@V]", help="With --target-type judge: by which rubric.", show_default=False)
+    str | None, typer.Option(metavar="NAME[@V]", help="With --target-type judge: its rubric.", show_default=False)
 ]
 BuiltinScorer = Annotated[
     list[str] | None,
@@ -69,7 +69,7 @@ BuiltinScorer = Annotated[
 ]
 ScorerId = Annotated[
     list[str] | None,
-    typer.Option(metavar="ID|NAME", help="Of `evalscribe scorers create`. Repeatable.", show_default=False),
+    typer.Option(metavar="ID|NAME", help="From `evalscribe scorers create`. Repeatable.", show_default=False),
 ]
 Config = Annotated[
     str | None,
@@ -124,7 +124,7 @@ def update(
     config: Config = None,
     form: Format = "table",
 ) -> int:
-    """Give an experiment a new version: what is not said stays. Scorers are replaced whole, config by its keys.
+    """Give an experiment a new version. What you leave out stays; scorers are replaced as a whole, config key by key.
 
     Earlier versions and their runs stay as they are. The version's id is printed.
     """
@@ -153,7 +153,7 @@ def _update(named: str, asked: ExperimentOptions, form: str) -> int:
         wanted = apply_options(workspace, version_options(experiment, before), asked)
         version = update_experiment(workspace, experiment, wanted)
     if version.id == before.id:
-        told = f"{experiment.name} is so already: version {version.number}"
+        told = f"{experiment.name} is unchanged: version {version.number}"
     else:
         told = f"Experiment {experiment.name} is at version {version.number} now"
     print_id(version.id, version, told, form)
@@ -170,7 +170,7 @@ def sample(form: Format = "table") -> int:
     told = (
         "Made experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
         if new
-        else "The experiment sample is there already."
+        else "The experiment sample already exists."
     )
     run = "`evalscribe experiments run sample --wait` runs the first build, `--deployment-id sample-second` the second."
     print_id(experiment.id, experiment, f"{told}\n{run}", form)

@@ -29,7 +29,7 @@ def explore(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what asking would take; ask and write nothing.")
+        bool, typer.Option("--dry-run", help="Estimate what asking a model would cost, without asking or writing.")
     ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
     reports: options.Reports = None,

@@ -96,7 +96,7 @@ def checked_date(text: str | None) -> str | None:
     try:
         return None if text is None else date.fromisoformat(text).isoformat()
     except ValueError:
-        raise UsageError(f"--date {text!r} is no date of the form YYYY-MM-DD") from None
+        raise UsageError(f"--date {text!r} is not a date of the form YYYY-MM-DD") from None
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -111,7 +111,7 @@ def seconds(text: str) -> float:
     if _NUMBER.fullmatch(given):
         return float(given)
     if not _WHOLE.fullmatch(given):
-        raise UsageError(f"{text!r} is no length of time: give 15m, 1h30m, 90s, 500ms, or seconds")
+        raise UsageError(f"{text!r} is not a length of time: give 15m, 1h30m, 90s, 500ms, or seconds")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
 
 
@@ -120,7 +120,7 @@ def moment(text: str, option: str) -> str:
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise UsageError(f"{option} {text!r} is no time: give 2026-11-21 or 2026-11-21T14:05:00Z") from None
+        raise UsageError(f"{option} {text!r} is not a time: give 2026-11-21 or 2026-11-21T14:05:00Z") from None
     zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
     try:
         return zoned.astimezone(UTC).isoformat(timespec="milliseconds")

@@ -63,7 +63,7 @@ def _told(done: "Publication") -> list[str]:
     lines = [pushed or f"Unchanged: {there} of {done.remote} has this report already."]
     request = done.pull_request
     if request and request.state == "by hand":
-        by_git = f"The remote is no site with pull requests: merge the branch into {done.base} with git."
+        by_git = f"The remote is not a site with pull requests: merge the branch into {done.base} with git."
         lines.append(f"Open its pull request: {request.url}" if request.url else by_git)
     elif request:
         lines.append(f"Pull request{' (draft)' if request.draft else ''}: {request.url} ({request.state})")

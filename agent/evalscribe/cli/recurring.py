@@ -33,7 +33,7 @@ def recurring(
     ] = False,
     least: Annotated[
         int | None,
-        typer.Option("--min", min=2, metavar="N", help="With --across-models: at least so many models. Default: 2."),
+        typer.Option("--min", min=2, metavar="N", help="With --across-models: at least this many models. Default: 2."),
     ] = None,
     reports: options.Reports = None,
     as_json: options.Json = False,
@@ -41,7 +41,7 @@ def recurring(
     """Each failing eval over all reports: first and last seen, labels, causes, actions, and whether a fix held.
 
     With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
-    experiment, and of equal task and grader, are counted together; only runs that were analysed here are known.
+    experiment with the same task and grader are counted together, and only runs that were analysed here are known.
     """
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")

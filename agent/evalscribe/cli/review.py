@@ -44,7 +44,8 @@ Kind = Annotated[
     ),
 ]
 Note = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Why, as a `Reviewer:` line of the finding.", show_default=False)
+    str | None,
+    typer.Option(metavar="TEXT", help="The reason; becomes the finding's `Reviewer:` line.", show_default=False),
 ]
 Ref = Annotated[
     str | None,
@@ -67,15 +68,15 @@ def label(
     if done.said is not None:
         output.say(f"Reviewer: {done.said}")
     if not done.changed:
-        output.say("The report says so already. Your own word beside it: the same with --note TEXT.")
+        output.say("The report already says so. To add your own comment, repeat the command with --note TEXT.")
     where = quote(relpath(done.path))
     output.say(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label.")
     return 0
 
 
-@app.command(short_help="Read corrections in merged reports into labels.")
+@app.command(short_help="Turn corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read who corrected or confirmed what in merged reports; later analyses use it. Done twice, nothing changes."""
+    """Read who corrected or confirmed what in merged reports; later analyses use it. Repeating it changes nothing."""
     with _opened(reports) as workspace:
         print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0
@@ -91,7 +92,7 @@ def stats(reports: options.Reports = None, as_json: options.Json = False) -> int
 
 @app.command(short_help="Write the labels as a dataset for `judge-eval`.")
 def export(file: File, reports: options.Reports = None) -> int:
-    """Write every label in force as a dataset, on which a change of prompt, model or rule has to prove itself."""
+    """Write every label in force as a dataset, for testing changes to a prompt, model or rule."""
     with _opened(reports) as workspace:
         print_export(export_labels(workspace.store.analyses, file))
     return 0
@@ -103,7 +104,7 @@ def _opened(reports: Path | None) -> "Workspace":
 
 def _one_of(word: str, known: tuple[str, ...], what: str) -> str:
     if word not in known:
-        raise UsageError(f"{word!r} is no {what}; it is one of {', '.join(known)}")
+        raise UsageError(f"{word!r} is not a {what}; use one of {', '.join(known)}")
     return word
 
 

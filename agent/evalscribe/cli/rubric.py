@@ -91,7 +91,7 @@ def _state(one: ListedRubric) -> str:
     stored = f"version {one.version}" if one.version else "not stored yet"
     file = f"{one.file} file" if one.file else "no file"
     if one.problem:
-        file += f", which is no rubric: {one.problem}"
+        file += f", which is not a rubric: {one.problem}"
     elif one.changed:
         file += f", which differs: `evalscribe rubric create {one.name}` makes version {(one.version or 0) + 1}"
     return f"{stored}, {file}"

@@ -32,7 +32,7 @@ SHOWN_KEYS = 60
 @app.command(short_help="Make a scorer or its next version; its id is printed.")
 def create(
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: as its decorator has it.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Default: the name in its decorator.", show_default=False)
     ] = None,
     function: Annotated[
         str | None,
@@ -42,25 +42,25 @@ def create(
         Path, typer.Option(metavar="DIR", help="Where the function is imported from.", show_default=True)
     ] = Path("."),
     builtin: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A built-in scorer, to be named.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="A built-in scorer, made under --name.", show_default=False)
     ] = None,
     config: Annotated[
         str | None, typer.Option(metavar="JSON", help="Its settings, as an object.", show_default=False)
     ] = None,
     description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Default: as its decorator has it.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="Default: the description in its decorator.", show_default=False)
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Make a scorer of a function of yours, or of a built-in one with a config; nothing where it is there already.
+    """Make a scorer from your own function, or from a built-in one with a config, unless it already exists.
 
-    A function is imported once, so that an id is only given to what can run.
+    A function is imported once, so that only something that can run gets an id.
     """
     validate_format(form)
     if (function is None) == (builtin is None):
-        raise UsageError("a scorer is made of --function python:package.module:function, or of --builtin NAME")
+        raise UsageError("a scorer needs either --function python:package.module:function or --builtin NAME")
     if builtin is not None and name is None:
-        raise UsageError("a built-in scorer under a name of its own needs that name: --name N")
+        raise UsageError("a scorer made from a built-in one needs a name of its own: --name N")
     with Workspace() as workspace:
         if function is not None:
             done = _of_function(workspace, name, function, folder, config, description)
@@ -71,14 +71,14 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the scorers that were made, or the built-in ones.")
+@app.command("list", short_help="List the scorers that you made, or the built-in ones.")
 def list_all(
     builtin: Annotated[
         bool, typer.Option("--builtin", help="The built-in ones, with the keys of their config.")
     ] = False,
     form: Format = "table",
 ) -> int:
-    """List the scorers that were made, or with --builtin those that are there from the start."""
+    """List the scorers that you made, or with --builtin the built-in ones."""
     if builtin:
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
@@ -96,11 +96,11 @@ def list_all(
 @app.command(short_help="Show a scorer: what it asks, its config, its version.")
 def show(
     scorer: Annotated[
-        str, typer.Argument(metavar="SCORER", help="One that was made, by id or name, or a built-in one.")
+        str, typer.Argument(metavar="SCORER", help="One that you made, by id or name, or a built-in one.")
     ],
     form: Format = "table",
 ) -> int:
-    """Show a scorer that was made, or what a built-in one asks and what its config may hold."""
+    """Show a scorer that you made, or what a built-in one asks and what its config may contain."""
     there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
         print_document(there, lambda: _of_listed(there), form)

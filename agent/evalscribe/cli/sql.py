@@ -79,7 +79,7 @@ def _query(query: str | None, file: str | None) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(str(file)).read_text("utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"{file} is no UTF-8 text") from None
+        raise DataError(f"{file} is not UTF-8 text") from None
     except OSError as error:
         raise NotFoundError(f"{file} cannot be read: {error.strerror}") from None
 

@@ -139,7 +139,7 @@ def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
     if after is None and before is not None:
         return f"stops before {before.name}", f"Stops calling tools where the passing trial calls `{before.name}`."
     if before is None or after is None:
-        raise ValueError("no call on either side is no difference")
+        raise ValueError("without a call on either side there is no difference to explain")
     if before.name != after.name:
         return (
             f"{after.name} instead of {before.name}",

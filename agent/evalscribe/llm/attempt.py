@@ -224,7 +224,7 @@ class TextForwarder:
         """Forward the rest of the whole text. Raises `CallFailed` if other text was forwarded before."""
         heard = "".join(self._heard)
         if not text.startswith(heard):
-            raise CallFailed("the pieces of an answer came in no order")
+            raise CallFailed("the pieces of an answer do not match its whole text")
         self._tell(text[len(heard) :])
 
     def _tell(self, text: str) -> None:
@@ -286,7 +286,7 @@ async def _next(events: AsyncIterator[dict[str, Any]], written: StreamedBody) ->
 def _after_work(failure: Exception, *, begun: bool, heard: bool) -> Exception:
     """Convert a failure after the service began to answer: it is not free, and is not retried once text was forwarded.
 
-    An error that affects all calls becomes a failure of this call, because only that counts the usage. The next call
+    An error that affects all calls becomes a failure of this call alone: only those count the usage. The next call
     raises it again.
     """
     if heard or (begun and not isinstance(failure, CallFailed)):

@@ -130,7 +130,7 @@ def _parts(value: object, path: str) -> Iterable[tuple[object, object]]:
         return ()
     for key in value:
         if not isinstance(key, str):
-            raise RubricError(shorten_path(path), f"the name {key!r} is no text: put it in quotes")
+            raise RubricError(shorten_path(path), f"the name {key!r} is not text: put it in quotes")
         _check_scalar(key, path)
     return value.items()
 
@@ -138,10 +138,10 @@ def _parts(value: object, path: str) -> Iterable[tuple[object, object]]:
 def _check_scalar(value: object, path: str) -> None:
     if value is not None and not isinstance(value, str | int | float):
         raise RubricError(
-            shorten_path(path), f"a {type(value).__name__} is no JSON value: put text in quotes, items in a list"
+            shorten_path(path), f"a {type(value).__name__} is not a JSON value: put text in quotes, items in a list"
         )
     if isinstance(value, float) and not math.isfinite(value):
-        raise RubricError(shorten_path(path), f"{value} is no JSON number")
+        raise RubricError(shorten_path(path), f"{value} is not a JSON number")
     if isinstance(value, str) and not _is_unicode(value):
         raise RubricError(shorten_path(path), "the text contains an invalid character (a lone surrogate)")
 
@@ -257,7 +257,7 @@ def _check_required(node: dict[str, Any], path: str) -> None:
         if name not in node["properties"]:
             there = join_names(node["properties"]) or "none"
             raise RubricError(
-                f"{path}.required[{n}]", f"names {preview(name)}, which is no property; there is: {there}"
+                f"{path}.required[{n}]", f"names {preview(name)}, which is not a property; properties: {there}"
             )
 
 
@@ -267,7 +267,7 @@ def _check_pattern(node: dict[str, Any], path: str) -> None:
     try:
         re.compile(node["pattern"])
     except (re.error, RecursionError, OverflowError) as error:
-        raise RubricError(f"{path}.pattern", f"is no regular expression: {error}") from error
+        raise RubricError(f"{path}.pattern", f"is not a regular expression: {error}") from error
 
 
 def _check_lengths(node: dict[str, Any], path: str) -> None:
@@ -368,7 +368,7 @@ def _validator(schema: str) -> "Validator":
 def _not_finite(output: object, path: str) -> Iterator[str]:
     """JSON has no NaN and no Infinity, and no range holds against them."""
     if isinstance(output, float) and not math.isfinite(output):
-        yield f"{path or 'answer'}: {output} is no JSON number"
+        yield f"{path or 'answer'}: {output} is not a JSON number"
     parts = output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, list) else ()
     for part, value in parts:
         yield from _not_finite(value, join_path(path, part))

@@ -176,7 +176,7 @@ def describe_validation_error(name: str, error: ValidationError) -> str:
         case "value_error":
             told = str(details["ctx"]["error"])
         case "invalid-json-value":
-            told = f"is no JSON value but {_spelled(details['input'])}"
+            told = f"is not a JSON value but {_spelled(details['input'])}"
         case "tuple_type" | "dict_type":
             told = (
                 f"must be a {'list' if details['type'] == 'tuple_type' else 'dict'}, not {_spelled(details['input'])}"

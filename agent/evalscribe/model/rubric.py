@@ -104,7 +104,7 @@ def split_template(content: str) -> Iterator[tuple[str, str | None]]:
         if name not in VARIABLES:
             known = ", ".join(f"{{{each}}}" for each in VARIABLES)
             raise ValueError(
-                f"{{{name[:40]}}} is no variable; there is {known}. Literal braces are written {{{{ and }}}}"
+                f"{{{name[:40]}}} is not a variable; there is {known}. Literal braces are written {{{{ and }}}}"
             )
         if spec or conversion:
             raise ValueError(f"{{{name}}} is filled in as it is: leave out what stands after the name")
@@ -179,7 +179,7 @@ def _known(provider: str) -> str:
 
 def _tag_name(key: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", key):
-        raise ValueError(f"{key!r} is no tag name: letters, digits, '_', '-' and '.', at most 64")
+        raise ValueError(f"{key!r} is not a tag name: letters, digits, '_', '-' and '.', at most 64")
     return key
 
 
@@ -205,7 +205,7 @@ def _model_option(value: Any) -> Any:
     if isinstance(value, str):
         provider, slash, name = value.partition("/")
         if not slash:
-            raise RubricError("judge_model", f"{value!r} is no model; write provider/name")
+            raise RubricError("judge_model", f"{value!r} is not a model; write provider/name")
         value = {"provider": provider, "model_name": name}
     return validate_part("judge_model", ModelOption.model_validate, value)
 

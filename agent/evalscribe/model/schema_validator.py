@@ -21,14 +21,14 @@ MAX_SECONDS = 2.0
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """Raises `ValueError` if `pattern` is no regular expression."""
+    """Raises `ValueError` if `pattern` is not a regular expression."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             re.compile(pattern)
             return regex.compile(pattern)
         except (re.error, regex.error, RecursionError, OverflowError) as error:
-            raise ValueError(f"is no regular expression: {error}") from error
+            raise ValueError(f"is not a regular expression: {error}") from error
 
 
 @lru_cache(maxsize=256)
@@ -54,7 +54,7 @@ def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterat
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
     if Fraction(repr(value)) % Fraction(repr(step)):
-        yield ValidationError(f"{value} is no multiple of {step}")
+        yield ValidationError(f"{value} is not a multiple of {step}")
 
 
 def _pattern(_: Validator, pattern: str, value: object, __: object) -> Iterator[ValidationError]:

@@ -94,7 +94,7 @@ def prompt_variables(template: str) -> tuple[str, ...]:
     unknown = [name for name in found if not _INPUT.fullmatch(name)]
     if unknown:
         raise UnknownVariable(
-            f"{{{{{unknown[0][:60]}}}}} is no variable: there is {{{{input}}}} and {{{{input.NAME}}}}"
+            f"{{{{{unknown[0][:60]}}}}} is not a variable: there is {{{{input}}}} and {{{{input.NAME}}}}"
         )
     return found
 

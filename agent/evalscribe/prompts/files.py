@@ -71,7 +71,7 @@ def _loader(text: str, where: str) -> yaml.SafeLoader:
 def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
-    return RubricError("", f"is no YAML: {problem}", f"{where}:{mark.line + 1}" if mark else where)
+    return RubricError("", f"is not valid YAML: {problem}", f"{where}:{mark.line + 1}" if mark else where)
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:

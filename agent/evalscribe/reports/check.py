@@ -176,7 +176,7 @@ class EvidenceFinder:
         The id comes from a report, so it is validated first.
         """
         if not _RUN.fullmatch(run_id):
-            raise UsageError("its run is no id of a deployment's")
+            raise UsageError("its run is not an id of a deployment")
         from evalscribe.sources.convex import open_convex
 
         access = self._workspace.settings.convex()

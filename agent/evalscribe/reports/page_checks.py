@@ -139,7 +139,7 @@ def _odd_address(target: str) -> str | None:
     except ValueError:
         well = False
     well = well or (target.casefold().startswith("mailto:") and "@" in target)
-    return None if well else f"{target[:120]!r} is no well-formed web address"
+    return None if well else f"{target[:120]!r} is not a well-formed web address"
 
 
 def linked_reports(report: Report) -> frozenset[str]:

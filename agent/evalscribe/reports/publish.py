@@ -279,7 +279,7 @@ def _read(file: ReportFile, text: str) -> Report:
                 f"Commit it with git, so that links to it lead somewhere: git add {quote(str(file.path))}"
             ) from error
         raise DataError(
-            f"{file.name} is no report of evalscribe's that can be read, so it is not published: {error}"
+            f"{file.name} is not a report of evalscribe's that can be read, so it is not published: {error}"
         ) from error
 
 

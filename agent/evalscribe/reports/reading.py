@@ -157,7 +157,7 @@ def text_of(file: ReportFile) -> str:
     try:
         return file.path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{file.name} is no UTF-8 text (byte {error.start}); save it as such") from None
+        raise DataError(f"{file.name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:
         raise NotFoundError(f"{file.path} cannot be read: {error.strerror}") from None
 

@@ -389,7 +389,7 @@ def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[D
 
 
 def _split_log(content: str, eval_path: str) -> tuple[str, str]:
-    """Split run.log at the runner's last header into the text before it and the runner's own output.
+    """Split run.log at the runner's last header: return the text before it, and the runner's own output.
 
     The model may have written a `run.log` of its own, to which the runner then appended: without a header, no part of
     it

@@ -24,7 +24,7 @@ ROOM = 1 << 20
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Translate database and file errors inside into an `EvalscribeError` about the database at `path`."""
+    """Translate database and file errors in the `with` block into an `EvalscribeError` about the database at `path`."""
     try:
         yield
     except DBAPIError as error:

@@ -99,7 +99,7 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
         ("[1]", "must be a JSON object"),
         ("{", "invalid JSON"),
         ('{"passed_threshold": 1, "passed_threshold": 0}', "member `passed_threshold` twice"),
-        ('{"min_pass_rate": NaN}', "no JSON"),
+        ('{"min_pass_rate": NaN}', "not valid JSON"),
         ("", "invalid JSON"),
     ],
 )

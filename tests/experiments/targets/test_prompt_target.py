@@ -51,7 +51,7 @@ async def test_an_input_without_what_the_template_names_fails_unasked() -> None:
 
 @pytest.mark.parametrize("text", ["{{name}}", "{{input[0]}}", "{{ input.a | upper }}", "{{inputs}}", "{{}}"])
 def test_nothing_else_stands_in_double_braces(text: str) -> None:
-    with pytest.raises(ValidationError, match="is no variable"):
+    with pytest.raises(ValidationError, match="is not a variable"):
         TargetMessage(role="user", content=text)
 
 

@@ -42,7 +42,7 @@ def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     assert [item.input for item in items] == [1, 2]
     assert rows.bad == len(rows.problems) == 7
     assert [one.partition(": ")[0] for one in rows.problems] == [f"f.jsonl:{number}" for number in range(2, 9)]
-    assert rows.problems[0] == "f.jsonl:2: NaN is no JSON"
+    assert rows.problems[0] == "f.jsonl:2: NaN is not valid JSON"
     assert rows.problems[-1] == "f.jsonl:8: not UTF-8: byte 0xff at 12"
 
 

@@ -79,8 +79,8 @@ def test_nesting_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("NaN", "NaN is no JSON"),
-        ('{"a": -Infinity}', "-Infinity is no JSON"),
+        ("NaN", "NaN is not valid JSON"),
+        ('{"a": -Infinity}', "-Infinity is not valid JSON"),
         ('{"a": 1, "b": {"c": 1, "c": 2}}', "the member `c` twice"),
         ("1e999", "beyond every float"),
         ("9" * 301, "more than 300 digits"),

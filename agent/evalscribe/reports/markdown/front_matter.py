@@ -40,7 +40,7 @@ def parse(block: PageBlock | None) -> FrontMatter:
     """Raises `UnreadableReport`, also for documents of another kind."""
     values = load(block)
     if values.get("kind") != KIND:
-        raise UnreadableReport(f"this is no {KIND}: its front matter says kind {values.get('kind')!r}", 1)
+        raise UnreadableReport(f"this is not of kind {KIND}: its front matter says kind {values.get('kind')!r}", 1)
     try:
         return FrontMatter.model_validate({key: value for key, value in values.items() if key != "kind"})
     except ValidationError as error:
@@ -56,7 +56,7 @@ def load(block: PageBlock | None) -> Mapping[str, object]:
     try:
         values = yaml.safe_load(block.text)
     except (yaml.YAMLError, ValueError) as error:
-        raise UnreadableReport("the front matter is no YAML", block.line) from error
+        raise UnreadableReport("the front matter is not valid YAML", block.line) from error
     return values if isinstance(values, dict) else {}
 
 

@@ -50,11 +50,11 @@ def parse(source: str, line: int) -> PageLabel:
     word = re.sub(r"[ -]", "_", match[1]).upper() if match else ""
     if not match or word not in (*CLASSIFICATIONS, UNCLASSIFIED):
         raise UnreadableReport(
-            f"{source!r} is no label; labels are {', '.join((*CLASSIFICATIONS, UNCLASSIFIED))}", line
+            f"{source!r} is not a label; labels are {', '.join((*CLASSIFICATIONS, UNCLASSIFIED))}", line
         )
     kind = match[2].lower() if match[2] else None
     if kind and kind not in CAUSE_KINDS:
-        raise UnreadableReport(f"{kind!r} is no kind of cause; kinds are {', '.join(CAUSE_KINDS)}", line)
+        raise UnreadableReport(f"{kind!r} is not a kind of cause; kinds are {', '.join(CAUSE_KINDS)}", line)
     classification = None if word == UNCLASSIFIED else cast(Classification, word)
     return PageLabel(classification=classification, kind=cast(CauseKind | None, kind), uncertain=bool(match[3]))
 

@@ -61,7 +61,7 @@ def missing_parts(what: str, heading: str, page: Sequence[PageBlock], following:
                         f"{what} stands inside of what begins here; is its end missing?", block.line
                     )
                 return UnreadableReport(
-                    f"{what} is missing: this line is no heading of the right level", block.line + at
+                    f"{what} is missing: this line is not a heading of the right level", block.line + at
                 )
     return UnreadableReport(f"{what} is missing before this line", following)
 
@@ -136,7 +136,7 @@ class PageParser:
     def _start(self, heading: PageBlock) -> Section:
         section = next((s for name, s in SECTIONS.items() if name.casefold() == heading.text.strip().casefold()), None)
         if section is None or section in self.sections:
-            raise UnreadableReport(f"{heading.text!r} is no section, or a second one of that name", heading.line)
+            raise UnreadableReport(f"{heading.text!r} is not a section, or a second one of that name", heading.line)
         self.sections[section] = []
         self.headings[section] = heading.line
         return section

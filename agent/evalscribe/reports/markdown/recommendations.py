@@ -41,7 +41,7 @@ def group_of(heading: PageBlock) -> RecommendationGroup:
     for group, name in RECOMMENDATION_GROUPS.items():
         if name.casefold() == heading.text.strip().casefold():
             return group
-    raise UnreadableReport(f"{heading.text!r} is no group of recommendations", heading.line)
+    raise UnreadableReport(f"{heading.text!r} is not a group of recommendations", heading.line)
 
 
 def parse(
