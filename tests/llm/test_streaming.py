@@ -579,5 +579,5 @@ async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
 def test_a_text_that_was_not_heard_so_is_no_answer() -> None:
     hearing = TextForwarder(lambda _: None)
     hearing.say("other")
-    with pytest.raises(CallFailed, match="in no order"):
+    with pytest.raises(CallFailed, match="do not match its whole text"):
         hearing.end("text")
