@@ -77,7 +77,8 @@ def test_the_lanes_post_nothing(endpoint: tuple[str, list[str]], ancient: dict[s
     command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
     environment = {**switched_on(url), **ancient}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     assert json.loads(done.stdout)["judged"] == 6
     assert received == []
 
@@ -87,4 +88,5 @@ def test_the_only_tracer_switched_on_is_the_ancient_one(tmp_path: Path) -> None:
     command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
     environment = {**os.environ, "LANGCHAIN_TRACING": "true"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
