@@ -100,6 +100,19 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("homes")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def lasting_environment(homes: Path) -> None:
+    """Remove the machine's variables once, for good, so that tests seldom add any.
+
+    glibc moves the whole environment when a variable is added, and Ray's threads read it meanwhile: once in some
+    twenty runs that ended the process.
+    """
+    for name in list(os.environ):
+        if not name.startswith(KEPT):
+            del os.environ[name]
+    os.environ["SSL_CERT_DIR"] = str(homes)
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Path) -> None:
     """No key, proxy or tracing setting of the machine reaches a test, nor any authority that certifies the web.
@@ -107,7 +120,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Path) -> None:
     Nothing here speaks TLS, and to load them takes longer than most tests do.
     """
     for name in list(os.environ):
-        if not name.startswith(KEPT):
+        if not name.startswith((*KEPT, "RAY_", "SSL_CERT_DIR")):
             monkeypatch.delenv(name)
     # pytest's `mktemp` lists the whole folder each time, which adds up to a minute over all tests.
     home = tempfile.mkdtemp(dir=homes)

@@ -1,4 +1,4 @@
-"""One cluster for all tests that need Ray: it takes seconds to start."""
+"""One cluster for all tests that need Ray, as it takes seconds to start; gone before other tests change things."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from support.ray_cluster import ClusterAddress
 from support.requirements import skip_or_fail
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def address() -> Iterator[ClusterAddress]:
     """Of the cluster that this process starts."""
     if find_spec("ray") is None:

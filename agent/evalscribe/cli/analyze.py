@@ -63,22 +63,7 @@ def analyze(
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     checked_date = options.checked_date(date)
-    given = Options(
-        judge=judge,
-        engine=engine,
-        ray_address=ray_address,
-        budget=budget,
-        concurrency=concurrency,
-        max_tokens=max_tokens,
-        reports=reports,
-        deployment=deployment,
-        key_file=key_file,
-        env_file=env_file,
-        via=via,
-        convex_dir=convex_dir,
-        batch=batch,
-        fresh=fresh,
-    )
+    given = options.workspace_options(locals())
 
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
         async with Workspace(given) as workspace:
@@ -203,19 +188,7 @@ def explain(
     name = eval or eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
-    given = Options(
-        judge=judge,
-        engine=engine,
-        ray_address=ray_address,
-        budget=budget,
-        max_tokens=max_tokens,
-        reports=reports,
-        deployment=deployment,
-        key_file=key_file,
-        env_file=env_file,
-        via=via,
-        convex_dir=convex_dir,
-    )
+    given = options.workspace_options(locals())
 
     async def main() -> None:
         async with Workspace(given) as workspace:

@@ -228,5 +228,5 @@ def apply(
     env_file: options.EnvFile = None,
 ) -> int:
     """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
-    given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file, fresh=fresh)
+    given = options.workspace_options(locals())
     return apply_recommendation(given, repo, report, recommendation, yes=yes, run=run_until_signal)

@@ -15,7 +15,6 @@ from evalscribe.collections.comparisons import compare as use_case
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
-from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 
 
@@ -52,19 +51,7 @@ def compare(
 ) -> int:
     """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
-    given = Options(
-        judge=judge,
-        reports=reports,
-        concurrency=concurrency,
-        budget=budget,
-        max_tokens=max_tokens,
-        deployment=deployment,
-        key_file=key_file,
-        env_file=env_file,
-        via=via or "http",
-        convex_dir=convex_dir,
-        fresh=fresh,
-    )
+    given = options.workspace_options(locals())
 
     async def main() -> int:
         with Display(quiet=False) as display:

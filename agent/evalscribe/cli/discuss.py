@@ -267,5 +267,5 @@ def discuss(
 
     Questions come from --ask, from the terminal, or line by line from a pipe.
     """
-    given = Options(judge=judge, budget=budget, max_tokens=max_tokens, reports=reports, env_file=env_file)
+    given = options.workspace_options(locals())
     return run_session(given, report, ask=ask, repo=repo, as_json=as_json)

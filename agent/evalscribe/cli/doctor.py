@@ -13,7 +13,7 @@ from evalscribe.llm.service import open_adapter
 from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.redaction.redact import redact
 from evalscribe.remote.engine import LOCAL
-from evalscribe.settings import RULES, Options, SettingRow, Settings
+from evalscribe.settings import RULES, SettingRow, Settings
 from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Provider
 from evalscribe.sources.convex import ConvexHttp, ConvexRetryPolicy, check_deployment
 from evalscribe.store.database import open_database
@@ -52,7 +52,7 @@ def doctor(
 
     Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
     """
-    given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
+    given = options.workspace_options(locals())
     workspace = Workspace(given)
 
     async def main() -> tuple[Check, ...]:

@@ -31,7 +31,6 @@ from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
-from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
@@ -206,7 +205,7 @@ def run(
     """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+    with Workspace(options.workspace_options(locals(), without="concurrency")) as workspace:
         plan = plan_run(
             workspace,
             experiment_named(workspace, experiment),
@@ -259,7 +258,7 @@ T = TypeVar("T")
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Do what is left of a run, in this process."""
-    with Workspace(Options(max_tokens=max_tokens, env_file=env_file)) as workspace:
+    with Workspace(options.workspace_options(locals())) as workspace:
         found = run_named(workspace, run)
         output.say(f"{workspace.now()} process {os.getpid()} works on run {found.id}")
         done = _until_signal(work_on_run(workspace, found.id))
@@ -309,7 +308,7 @@ def resume(
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+    with Workspace(options.workspace_options(locals())) as workspace:
         again = resume_run(workspace, run_of_experiment(workspace, run), budget)
         done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
@@ -342,7 +341,7 @@ def rescore(
     """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
     place."""
     validate_format(form)
-    given = Options(budget=budget, max_tokens=max_tokens, env_file=env_file)
+    given = options.workspace_options(locals())
     with Workspace(given) as workspace, RunDisplay() as display:
         found = run_of_experiment(workspace, run)
         job = rescore_run(
@@ -398,7 +397,7 @@ def regression_dataset(
     if wait and not start_run:
         raise UsageError("--wait waits for a run: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(Options(budget=budget, max_tokens=max_tokens, env_file=env_file)) as workspace:
+    with Workspace(options.workspace_options(locals())) as workspace:
         made, started = create_regression_dataset(
             workspace,
             run,

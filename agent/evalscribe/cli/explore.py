@@ -13,7 +13,6 @@ from evalscribe.collections.explorations import ExplorationResult
 from evalscribe.collections.explorations import explore as use_case
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.protocols import Estimate
-from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 
 
@@ -40,15 +39,7 @@ def explore(
     as_json: options.Json = False,
 ) -> int:
     """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
-    given = Options(
-        judge=judge,
-        reports=reports,
-        concurrency=concurrency,
-        budget=budget,
-        max_tokens=max_tokens,
-        env_file=env_file,
-        fresh=fresh,
-    )
+    given = options.workspace_options(locals())
 
     async def main() -> int:
         with Display(quiet=False) as display:

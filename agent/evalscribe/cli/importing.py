@@ -21,7 +21,6 @@ from evalscribe.errors import DataError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.record import AddedCounts
 from evalscribe.model.run import UNKNOWN
-from evalscribe.settings import Options
 from evalscribe.sources.snapshot import SnapshotWriter
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
@@ -117,7 +116,7 @@ def import_runs(
     as_json: options.Json = False,
 ) -> int:
     """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
-    given = Options(engine=engine, ray_address=ray_address, deployment=deployment, key_file=key_file, env_file=env_file)
+    given = options.workspace_options(locals())
 
     async def main() -> int:
         with Workspace(given) as workspace, ImportDisplay(quiet=as_json) as display:
@@ -147,7 +146,7 @@ def fetch(
     convex_dir: options.ConvexDir = None,
 ) -> int:
     """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
-    given = Options(deployment=deployment, key_file=key_file, env_file=env_file, via=via, convex_dir=convex_dir)
+    given = options.workspace_options(locals())
 
     async def main() -> None:
         with Workspace(given) as workspace:

@@ -20,7 +20,6 @@ from evalscribe.judging.builder import CASCADE
 from evalscribe.judging.result_text import citations_line, render_confusion, render_judges, result_text
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
-from evalscribe.settings import Options
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -125,21 +124,7 @@ def judge(
     chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
         raise UsageError("--where chooses among the agent runs of a collection: leave out the subjects")
-    given = Options(
-        judge=judge,
-        engine=engine,
-        ray_address=ray_address,
-        budget=budget,
-        concurrency=concurrency,
-        max_tokens=max_tokens,
-        deployment=deployment,
-        key_file=key_file,
-        env_file=env_file,
-        via=via or "http",
-        convex_dir=convex_dir,
-        batch=batch,
-        fresh=fresh,
-    )
+    given = options.workspace_options(locals())
 
     async def main() -> int:
         async with Workspace(given) as workspace:
@@ -206,20 +191,7 @@ def judge_eval(
     as_json: options.Json = False,
 ) -> int:
     """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
-    given = Options(
-        engine=engine,
-        ray_address=ray_address,
-        budget=budget,
-        concurrency=concurrency,
-        max_tokens=max_tokens,
-        deployment=deployment,
-        key_file=key_file,
-        env_file=env_file,
-        via=via or "http",
-        convex_dir=convex_dir,
-        batch=batch,
-        fresh=fresh,
-    )
+    given = options.workspace_options(locals(), without="judge")
 
     async def main() -> int:
         async with Workspace(given) as workspace:

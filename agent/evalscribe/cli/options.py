@@ -1,13 +1,15 @@
 """Define options shared by several commands, and parse times."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from evalscribe.errors import UsageError
+from evalscribe.settings import Options
 
 RunArgument = Annotated[
     str,
@@ -60,9 +62,7 @@ KeyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A file that 
 EnvFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A file of settings, in place of .env.local and .env.")
 ]
-Via = Annotated[
-    str | None, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", show_default=False)
-]
+Via = Annotated[str, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", show_default=False)]
 ConvexDir = Annotated[Path | None, typer.Option(metavar="DIR", help="With --via npx: the folder to run it in.")]
 Provider = Annotated[
     str | None,
@@ -89,6 +89,16 @@ Where = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
+
+
+def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:
+    """Pick the workspace's options from a command's parameters, `locals()`, by name.
+
+    `collection` is not among them: use cases take it, because some also look it up by id. `without` names a parameter
+    that means something else in this command.
+    """
+    names = Options.model_fields.keys() - {"collection", without}
+    return Options(**{name: value for name, value in values.items() if name in names})
 
 
 def checked_date(text: str | None) -> str | None:

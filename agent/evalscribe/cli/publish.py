@@ -10,7 +10,6 @@ from evalscribe.cli import options, output
 from evalscribe.cli.reports import Name
 from evalscribe.git.forge import advice
 from evalscribe.reports.publish import publish_report as use_case
-from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def publish(
     The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
     GITHUB_TOKEN or GH_TOKEN for the pull request.
     """
-    with Workspace(Options(reports=reports, env_file=env_file, api_url=api_url)) as workspace:
+    with Workspace(options.workspace_options(locals())) as workspace:
         settings = workspace.settings
         done = use_case(workspace, report, remote=remote, draft=draft, dry_run=dry_run)
     if as_json:

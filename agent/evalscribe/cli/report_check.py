@@ -77,7 +77,7 @@ def check(
 
     Exit code 65 for errors; warnings and notices are only told.
     """
-    given = Options(reports=reports, deployment=deployment, key_file=key_file, env_file=env_file)
+    given = options.workspace_options(locals())
     return print_check(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)
 
 

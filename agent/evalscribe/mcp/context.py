@@ -36,7 +36,7 @@ class ServerWorkspace:
     def settings(self, options: Options | None = None) -> Settings:
         return Workspace(options).settings
 
-    def library(self) -> "ReportsFolder":
+    def reports(self) -> "ReportsFolder":
         return Workspace().reports
 
     def has_store(self) -> bool:

@@ -108,7 +108,7 @@ class ReportTools:
     ) -> ReportList:
         """List the reports of this workspace: model, run, and the number of failures by label. Comparisons and
         other documents are not among them; get_report reads those by the name that compare gives."""
-        there = list_reports(self.place.library(), model)
+        there = list_reports(self.place.reports(), model)
         chosen, following = page_of(there, offset, limit)
         lines = []
         for one in chosen:
@@ -128,7 +128,7 @@ class ReportTools:
         characters: tool.Characters = 20_000,
     ) -> ReportText:
         """Read a report, a comparison or another document in the reports folder as markdown, in pages."""
-        file = find_stored_report(self.place.library(), name)
+        file = find_stored_report(self.place.reports(), name)
         return ReportText(name=file.name, **text_page(redact(file.text), offset, characters).model_dump())
 
     def recurring(

@@ -62,13 +62,13 @@ class WorkspaceResources:
     def report(self, name: str) -> str:
         """A report or another document, by its name below the reports folder."""
         try:
-            return redact(find_stored_report(self.place.library(), name).text)
+            return redact(find_stored_report(self.place.reports(), name).text)
         except EvalscribeError as error:
             raise ResourceNotFoundError(str(error)) from None
 
     def reports(self) -> list[Listed]:
         try:
-            names = sorted(file.name for file in self.place.library().all())
+            names = sorted(file.name for file in self.place.reports().all())
         except EvalscribeError:
             return []  # the reason is shown when the report is read
         return [Listed(uri=f"report://{name}", name=name, mime_type=MARKDOWN) for name in names[:MOST_LISTED]]
