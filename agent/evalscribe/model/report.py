@@ -36,6 +36,8 @@ MODELS_NAMED = 8
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
 """What stands before a quotation; verified is the silent case."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
+VerdictBasis = Literal["judged", "reproduced", "proved"]
+"""`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 M = TypeVar("M", bound=BaseModel)
@@ -63,6 +65,12 @@ class RunHeader(Frozen):
     url: prose.WebUrl = None
     names_all: bool = False
     """Whether the source names every eval of the run, not only the failures."""
+    started_at: str | None = None
+    """ISO 8601; None where the source does not say."""
+    duration_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
     @field_validator("status_reason")
     @classmethod
@@ -78,6 +86,8 @@ class EvalRef(Frozen):
     path: prose.EvalPath
     """`category/name`, with `#trial` where the source has several trials."""
     url: prose.WebUrl = None
+    trials: int = 1
+    """How many trials the task has in this run."""
 
     @property
     def category(self) -> str:
@@ -128,6 +138,7 @@ class ReportEntry(Frozen):
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
+    basis: VerdictBasis = "judged"
     judge: JudgeLabel | None = None
     why: str = ""
     error: str = ""

@@ -20,10 +20,8 @@ from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Eval, Run
-from evalscribe.reports.markdown import summary
-from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.front_matter import run_of
-from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page import first_lines
 from evalscribe.reports.page_checks import (
     PageCheck,
     PrintedQuotation,
@@ -35,7 +33,7 @@ from evalscribe.reports.page_checks import (
     quotations,
 )
 from evalscribe.reports.problems import LineProblem
-from evalscribe.reports.reading import find_report, read_report
+from evalscribe.reports.reading import find_report, read_report, source_of
 from evalscribe.sample import snapshot_folder
 from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import open_snapshot
@@ -257,13 +255,13 @@ def _named(library: ReportsFolder, name: str) -> ReportFile:
 async def _check(file: ReportFile, proofs: EvidenceFinder, shown: str) -> tuple[CheckedReport, list[LineProblem]]:
     if not is_ours(file.text):
         return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
-    page = check_page(file.text, file.name, _exists(file), _written(proofs.store, file.text))
+    page = check_page(source_of(file), file.name, _exists(file), _written(proofs.store, file.text))
     checked = CheckedReport(file=shown, name=file.name, ours=True)
     if page.report is None:
         return checked, list(page.problems)
     count = sum(len(quotations(part)) for part in page.findings)
     wrong, reason = await _quotations(proofs, page.report, page) if count else ([], None)
-    lines = tuple(line for line in summary.render(page.report.model_copy(update={"notes": ()})) if line)
+    lines = tuple(line for line in first_lines(page.report) if line)
     update = {"summary": lines, "quotations": count, "not_compared": reason}
     return checked.model_copy(update=update), [*page.problems, *wrong]
 
@@ -272,7 +270,7 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
     """Check a report that a person wrote; it has no prescribed format."""
     yield from (one._replace(level="warning") for one in markers(file.text))
     try:
-        read_report(file.text, file.name.rpartition("/")[2])
+        read_report(source_of(file))
     except DataError as error:
         yield LineProblem(1, "notice", f"not read as a report: {error}")
     yield from links(file.text, None, file.name, _exists(file))
@@ -292,16 +290,11 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     return there
 
 
-def _written(store: "AnalysisStore | None", text: str) -> Report | None:
-    """Return the report as evalscribe last wrote it, if the store has the revision that people edited."""
+def _written(store: "AnalysisStore | None", text: str) -> str | None:
+    """Return the page as evalscribe last wrote it, if the store has it."""
     run = run_of(text) if store else None
     stored = store.get_report(run) if store and run else None
-    try:
-        written = parse(stored.text) if stored else None
-        now = parse(text, written) if written else None
-    except UnreadableReport:
-        return None
-    return written if written and now and now.revision == written.revision else None
+    return stored.text if stored else None
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:

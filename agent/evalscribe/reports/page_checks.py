@@ -7,27 +7,24 @@ from posixpath import normpath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from evalscribe.errors import DataError
 from evalscribe.ids import folder_fit, model_folder, report_stems, run_id_prefix
 from evalscribe.judging.quotations import fold_line
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import SNIPPET_LINES, ProblemLevel, Report, Snippet
 from evalscribe.reports.markdown import snippets
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
-from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_edits import PageEdits
 from evalscribe.reports.problems import LineProblem
-from evalscribe.reports.proofread import (
-    FENCE,
-    FINDINGS,
-    PagePart,
-    check_generated_lines,
-    lines_of,
-    outside_fences,
-    page_parts,
-)
-from evalscribe.text import mask_code
+from evalscribe.reports.reading import PageSource, read_page
+from evalscribe.text import mask_code, pluralise
 
 NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
 EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+FINDING = re.compile(r"###\s+(\d+)[.)]\s")
+MOST_EDITED = 10
+"""Maximum changed lines that are listed one by one."""
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
@@ -48,17 +45,8 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
 
 
 def front_matter(report: Report) -> Iterator[LineProblem]:
-    listed = set(report.judges)
-    for number, entry in enumerate(report.entries, 1):
-        if entry.judge and entry.judge.id not in listed:
-            listed.add(entry.judge.id)
-            yield LineProblem(
-                1, "error", f"finding {number} was judged by {entry.judge.id}, which the front matter leaves out"
-            )
     if report.evidence and not EVIDENCE.fullmatch(report.evidence):
-        yield LineProblem(
-            1, "warning", f"evidence {report.evidence!r} in the front matter is no `sha256:` and 8 digits"
-        )
+        yield LineProblem(1, "warning", f"evidence {report.evidence!r} in the data is no `sha256:` and 8 digits")
 
 
 def _expected(report: Report) -> str:
@@ -154,6 +142,12 @@ HEAD = 40
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 
+class PagePart(NamedTuple):
+    line: int
+    """Number of its first line, from 1."""
+    lines: list[str]
+
+
 class PageCheck(NamedTuple):
     report: Report | None
     """None if the page cannot be read."""
@@ -166,30 +160,118 @@ def is_ours(text: str) -> bool:
     return any(KIND.match(line) for line in lines_of(text)[:HEAD])
 
 
-def check_page(text: str, name: str, exists: Callable[[str], bool], written: Report | None = None) -> PageCheck:
+def check_page(source: PageSource, name: str, exists: Callable[[str], bool], written: str | None = None) -> PageCheck:
     """Check a generated report without its evidence.
 
     Args:
-        text: The page.
+        source: The page and its data.
         name: As in `links`.
         exists: As in `links`.
-        written: The report as evalscribe last wrote it, if known.
+        written: The page as evalscribe last wrote it, if known.
     """
+    text = source.text
     found = tuple(markers(text))
     if found:
         return PageCheck(None, (), found)
     try:
-        report = parse(text, written)
+        edits = read_page(source, [written] if written is not None else [])
     except UnreadableReport as error:
         return PageCheck(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
-    page = page_parts(text)
+    except DataError as error:
+        return PageCheck(None, (), (LineProblem(_data_line(text), "error", str(error)),))
     problems = (
-        *naming(report, name),
-        *front_matter(report),
-        *check_generated_lines(report, page),
-        *links(text, report, name, exists),
+        *naming(edits.report, name),
+        *front_matter(edits.report),
+        *_edited(edits),
+        *links(text, edits.report, name, exists),
     )
-    return PageCheck(report, tuple(part for key, part in page.items() if key.startswith(f"{FINDINGS}/")), problems)
+    return PageCheck(edits.report, _findings(text, edits.report), problems)
+
+
+def _data_line(text: str) -> int:
+    return next((at for at, line in enumerate(lines_of(text)[:HEAD], 1) if line.startswith("data:")), 1)
+
+
+def _edited(edits: PageEdits) -> Iterator[LineProblem]:
+    """Tell edits that are read back from lines that people cannot change."""
+    if not edits.mergeable:
+        yield LineProblem(
+            1, "notice", "written by an earlier version; it gets the present form when it is written again"
+        )
+        return
+    changed = sum(new != old for new, old in zip(edits.report.entries, edits.written.entries, strict=False))
+    if changed or edits.report != edits.written:
+        what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
+        yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
+    if edits.base is None:
+        yield LineProblem(1, "notice", "written by another version; only labels, reviewers, notes and actions are read")
+    generated = set(_generated_lines(edits.page))
+    wrong = [(number, line) for number, line in edits.elsewhere if number in generated]
+    for number, line in wrong[:MOST_EDITED]:
+        yield LineProblem(number, "error", f"this line is generated from the data and was changed: {line[:80]!r}")
+    if len(wrong) > MOST_EDITED:
+        yield LineProblem(
+            wrong[MOST_EDITED][0], "error", f"{len(wrong) - MOST_EDITED} more generated lines were changed"
+        )
+
+
+def _generated_lines(page: str) -> Iterator[int]:
+    """Yield the lines that state facts: front matter, headings, tables and quotations."""
+    outside = dict(outside_fences(page))
+    for number, _ in enumerate(lines_of(page), 1):
+        line = outside.get(number)
+        if line is None or line.startswith(("|", "# ", "### ", "**")):
+            yield number
+
+
+def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
+    """Return the lines of each finding of the report; empty parts for those that the page lacks."""
+    lines = lines_of(text)
+    starts = {}
+    for number, line in outside_fences(text):
+        if (match := FINDING.match(line)) and int(match[1]) not in starts:
+            starts[int(match[1])] = number
+    ends = sorted(
+        [*starts.values(), *(n for n, line in outside_fences(text) if line.startswith("## ")), len(lines) + 1]
+    )
+    parts = []
+    for number in range(1, len(report.entries) + 1):
+        first = starts.get(number, len(lines))
+        last = next((end for end in ends if end > first), len(lines) + 1)
+        parts.append(PagePart(first, lines[first - 1 : last - 1] if number in starts else []))
+    return tuple(parts)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return lines without trailing white space, which an editor may change."""
+    return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+
+
+def outside_fences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of the lines outside fences."""
+    lines = lines_of(text)
+    return ((at + 1, line) for at, line, fenced in _fenced(lines, _after_front_matter(lines)) if not fenced)
+
+
+def _after_front_matter(lines: list[str]) -> int:
+    if lines[0] != "---":
+        return 0
+    return next((at for at, line in enumerate(lines[1:], 2) if line == "---"), 0)
+
+
+def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
+    """Yield index and text of each line, and whether it belongs to a fence, including the fence's own lines."""
+    fence = ""
+    for at, line in enumerate(lines[start:], start):
+        mark = FENCE.fullmatch(line)
+        if fence:
+            yield at, line, True
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        else:
+            opens = mark is not None and not (mark[1][0] == "`" and "`" in mark[2])
+            fence = mark[1] if mark and opens else ""
+            yield at, line, opens
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
