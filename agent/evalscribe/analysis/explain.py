@@ -26,7 +26,7 @@ from evalscribe.model.evidence import UnreadableEvidence
 from evalscribe.model.finding import Failure, Finding
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.outline import analysis_document, compose_report
-from evalscribe.reports.reading import read_report, source_of
+from evalscribe.reports.reading import read_report
 from evalscribe.text import name as printed
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
@@ -98,7 +98,7 @@ def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | 
     """Return the report's finding for the eval if a person has reviewed it."""
     for file in reports.of_model(run.provider, run.model, run.id):
         try:
-            report = read_report(source_of(file))
+            report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports what is wrong with it
         if report.run.id == printed(run.id):

@@ -245,4 +245,4 @@ def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
     """
     beside = done.path.with_name(data_name(done.path.name))
     own = [library.root / name for name in OWN_FILES]
-    return library.commit([done.path, beside, *own], commit_message(done.report))
+    return library.commit(done.path, commit_message(done.report), [beside, *own])

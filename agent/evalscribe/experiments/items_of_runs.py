@@ -23,7 +23,7 @@ from evalscribe.model.record import AddedCounts, Record, evidence_of
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.model.run import Eval, Run
 from evalscribe.model.transcript import AssistantMessage, Transcript, UserMessage
-from evalscribe.reports.reading import read_report, source_of
+from evalscribe.reports.reading import read_report
 from evalscribe.reports.review import current_labels, labels_in_force, verdicts
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
@@ -279,7 +279,7 @@ def by_judges(library: ReportsFolder) -> Iterator[LabelledFailure]:
         if is_of_another_kind(file.text):
             continue
         try:
-            said = read_report(source_of(file))
+            said = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports what is wrong with it
         groups: set[str] = set()

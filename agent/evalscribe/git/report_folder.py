@@ -192,11 +192,14 @@ class ReportsFolder:
         self.write(data_name(name), data)
         return self.write(name, page)
 
-    def commit(self, paths: Sequence[Path], message: str) -> str:
-        """Commit only these files on the current branch; return the commit's id. Raises `UsageError`, `DataError`."""
+    def commit(self, path: Path, message: str, beside: Sequence[Path] = ()) -> str:
+        """Commit only this file, and those of `beside` that exist, on the current branch; return the commit's id.
+
+        Raises `UsageError`, `DataError`.
+        """
         command.require_git()
 
-        return commit_only([path for path in paths if path.exists()], message)
+        return commit_only([path, *(other for other in beside if other.exists())], message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
         """Return every version of a report that is merged into `ref`, oldest first, also under earlier names.

@@ -270,7 +270,7 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
     """Check a report that a person wrote; it has no prescribed format."""
     yield from (one._replace(level="warning") for one in markers(file.text))
     try:
-        read_report(source_of(file))
+        read_report(file.text, file.name, file.data)
     except DataError as error:
         yield LineProblem(1, "notice", f"not read as a report: {error}")
     yield from links(file.text, None, file.name, _exists(file))

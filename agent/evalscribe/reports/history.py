@@ -28,7 +28,7 @@ from evalscribe.model.finding import NOT_THE_MODEL, Finding, FollowUp, FollowUpO
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
 from evalscribe.reports.freeform.lines import bare_name
-from evalscribe.reports.reading import parse_report, source_of
+from evalscribe.reports.reading import parse_report
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
@@ -95,7 +95,7 @@ def past_reports(
 
 def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
     path = PurePosixPath(file.name)
-    read = parse_report(source_of(file))
+    read = parse_report(file.text, file.name, file.data)
     return PastReport(
         name=posixpath.relpath(f"/{path}", "/" + "/".join(folder)) if folder else path.name,
         date=read.date,

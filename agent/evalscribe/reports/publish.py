@@ -24,7 +24,7 @@ from evalscribe.reports.markdown.blocks import ConflictingEdits
 from evalscribe.reports.merge import reconcile
 from evalscribe.reports.page import first_lines
 from evalscribe.reports.page_checks import is_ours, linked_reports
-from evalscribe.reports.reading import PageSource, find_report, read_page, read_report, source_of
+from evalscribe.reports.reading import PageSource, find_report, read_page, read_report
 from evalscribe.workspace import Workspace
 
 
@@ -307,7 +307,7 @@ def _read(file: ReportFile, source: PageSource) -> Report:
 
 def _by_people(source: PageSource) -> bool:
     try:
-        return read_report(source).revision is None
+        return read_report(source.text, source.name, source.data).revision is None
     except DataError:
         return False
 
@@ -333,7 +333,7 @@ def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
     for file in files:
         if PurePosixPath(file.name).name == name:
             try:
-                return read_report(source_of(file))
+                return read_report(file.text, file.name, file.data)
             except DataError:
                 return None
     return None

@@ -101,20 +101,20 @@ def _as_judged(report: Report) -> Report:
     return replaced(report, entries=entries, actions_taken="", notes=())
 
 
-def read_report(source: PageSource) -> Analysis:
+def read_report(text: str, name: str, data: str | None = None) -> Analysis:
     """Parse a report; unstated facts are null. Raises `DataError` if it cannot be read."""
-    return parse_report(source).analysis
+    return parse_report(text, name, data).analysis
 
 
-def parse_report(source: PageSource) -> ParsedReport:
+def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
     """Parse a report like `read_report`; the file name supplies a missing date.
 
     A page whose data is missing or broken is read like a report that people wrote. Texts are redacted, because people
     edit reports and the result is used in prompts and new reports.
     """
-    name = source.name.rpartition("/")[2]
+    name = name.rpartition("/")[2]
     try:
-        return _reading(source, name)
+        return _reading(PageSource(name=name, text=text, data=data), name)
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
 
@@ -169,7 +169,7 @@ def list_reports(library: ReportsFolder, model: str | None = None) -> tuple[List
 
 def _listed(file: ReportFile) -> ListedReport:
     try:
-        return ListedReport(name=file.name, analysis=read_report(source_of(file)))
+        return ListedReport(name=file.name, analysis=read_report(file.text, file.name, file.data))
     except DataError as error:
         return ListedReport(name=file.name, problem=str(error))
 
@@ -246,7 +246,7 @@ def text_of(file: ReportFile) -> str:
 
 def load_analysis(file: ReportFile) -> Analysis:
     """Parse a report. Raises `DataError` if it cannot be read."""
-    return read_report(source_of(file)).model_copy(update={"report_path": file.name})
+    return read_report(file.text, file.name, file.data).model_copy(update={"report_path": file.name})
 
 
 def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
@@ -265,7 +265,7 @@ def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummar
     """
     for file in library.of_model(run.provider, run.model, run.id):
         try:
-            report = read_report(source_of(file))
+            report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports the problem
         if report.run.id == printed(run.id):

@@ -383,7 +383,7 @@ class _Reader:
     def read(page: PageSource) -> Analysis | str:
         """Parse a page; return the reason if it cannot be read."""
         try:
-            return read_report(page)
+            return read_report(page.text, page.name, page.data)
         except DataError as error:
             return str(error).removeprefix(f"{PurePosixPath(page.name).name}: ")
 
