@@ -168,7 +168,7 @@ def test_reports_results_and_what_recurs(session: Session) -> None:
     (report,) = session.said("list_reports")["reports"]
     assert report["labels"] == session.said("analyze written")["labels"]
     page = session.said("get_report")
-    assert page["text"].startswith("---\nkind: evalscribe-report/1")
+    assert page["text"].startswith("---\nkind: evalscribe-report/2")
     assert page["next_offset"] <= 500 < page["total_characters"]
     assert "evalscribe-compare/1" in session.said("get_report compared")["text"]
     assert session.said("recurring")["total"] == 12
@@ -298,7 +298,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_and_nothing_is_logged(se
 
 def test_resources_are_read(session: Session) -> None:
     report = session.said("analyze written")["report"]
-    assert session.read[f"report://{report}"].startswith("---\nkind: evalscribe-report/1")
+    assert session.read[f"report://{report}"].startswith("---\nkind: evalscribe-report/2")
     assert {"schema://sql", "schema://report", "schema://rubric", "docs://mcp", "docs://sql"} <= set(session.read)
     assert all(session.read.values())
 

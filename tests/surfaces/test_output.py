@@ -64,16 +64,20 @@ def test_the_schema_says_what_json_prints(workspace: Workspace) -> None:
 
 
 def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Workspace, made: Path) -> None:
-    ended = workspace.run("analyze", made, "--judge", "rules")
+    short = workspace.run("analyze", made, "--judge", "rules").out.splitlines()
+    assert "Print all 8 findings with --full." in short
+    assert "## Failures" not in short
+    ended = workspace.run("analyze", made, "--judge", "rules", "--full", "--fresh")
     lines = ended.out.splitlines()
+    assert lines[:8] == short[:8]
     assert lines[0] == "# sample-model-2: 8 of 16 evals failed"
     assert lines[-1] == CLOSING
-    assert f"Report: {workspace.report} (new, revision 1)" in lines
+    assert f"Report: {workspace.report} (unchanged)" in lines
     (how,) = [line for line in lines if line.startswith("Go on: ")]
     assert f"`evalscribe explain {made} " in how
     assert "2 uncertain: anthropic/claude-opus-5-5 would take about" in how
     assert "$" in how
-    for part in ("## Classification", "## Findings", "## Patterns", "## Recommendations", "## Net impact"):
+    for part in ("## Failures", "## Recommendations", "## Net impact", "## Actions taken"):
         assert part in lines
     progress = [line for line in ended.err.splitlines() if "/8  " in line]
     assert len(progress) == 8

@@ -78,9 +78,9 @@ def test_a_label_changed_again_by_hand_is_one_that_check_and_analyze_agree_on(an
     analyzed.run("review", "label", report, "1", "OVERLY_STRICT")
     analyzed.run("analyze", made, "--judge", "rules")
     text = report.read_text()
-    heading = next(line for line in text.splitlines() if line.startswith("### 1. "))
-    report.write_text(text.replace(heading, heading.replace("OVERLY_STRICT", "KNOWN_GAP")))
+    assert "\n**OVERLY_STRICT**" in text
+    report.write_text(text.replace("\n**OVERLY_STRICT**", "\n**KNOWN_GAP**", 1))
     analyzed.run("reports", "check")
     analyzed.run("analyze", made, "--judge", "rules")
-    assert ": KNOWN_GAP\n" in report.read_text()
+    assert "\n**KNOWN_GAP** · " in report.read_text()
     analyzed.run("reports", "check")

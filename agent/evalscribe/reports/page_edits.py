@@ -102,6 +102,9 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     """
     plain = normalised(text)
     digest = _front(plain, "written")
+    newer = int(_front(plain, "revision") or 0) > written.revision
+    if page_digest(plain) == digest and newer:
+        return _labels_of_newer_page(plain, written, data)
     if page_digest(plain) == digest:
         return PageEdits(report=written, written=written, base=plain, rest=plain, page=plain)
     rendered = render(written, _front(plain, "data") or data)
@@ -118,6 +121,17 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
         notes=(*(note for note in written.notes if _still(note, page)), *added),
     )
     return PageEdits(report=report, written=written, base=base, rest="\n".join(_rest(page, old)), page=plain)
+
+
+def _labels_of_newer_page(text: str, written: Report, data: str) -> PageEdits:
+    """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
+    page, old = parse_page(text), parse_page(render(written, data))
+    entries = []
+    for number, entry in enumerate(written.entries, 1):
+        edited = _with_edits(number, entry, page, old)
+        entries.append(replaced(edited, notes=entry.notes) if edited is not entry else entry)
+    report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
+    return PageEdits(report=report, written=written, base=text, rest=text, page=text)
 
 
 def normalised(text: str) -> str:
