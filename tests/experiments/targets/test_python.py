@@ -149,7 +149,7 @@ async def test_an_exception_is_a_reason_with_the_users_own_lines(function: Funct
     source = "def fn(input):\n    print('before')\n    raise ValueError('no order\\n' + str(input))\n"
     failed = await function(source).answer(calling(3))
     assert isinstance(failed, TargetFailure)
-    assert failed.reason == "ValueError: no order 3"
+    assert failed.reason == "ValueError: no order 3 (user.py:3)"
     assert failed.log.startswith("before\n")
     assert "user.py" in failed.log
     assert "loaded.py" not in failed.log
