@@ -224,7 +224,7 @@ async def test_a_batch_that_is_gone_is_never_sent_again_while_it_may_be_there(se
     stored_intent(sessions, make_request("q0"), batch_id="msgbatch_elsewhere")
     (failure,) = await sessions.ask(make_request("q0"))
     assert isinstance(failure, NotFoundError)
-    assert "Without --batch" in str(failure)
+    assert "Without `batch`" in str(failure)
     assert sessions.server.batches == []
 
 
