@@ -205,7 +205,7 @@ def _component_name(place: str) -> str:
     else:
         name = rest.removeprefix("//").partition("/")[0].rpartition("@")[2].partition(":")[0]
     plain = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
-    return plain[:100].lstrip("_") or "target"
+    return plain[:40].strip("_") or "target"
 
 
 async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:

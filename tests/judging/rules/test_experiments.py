@@ -97,8 +97,8 @@ def test_output_and_expected_are_quoted_where_they_differ() -> None:
     )
     assert [one.text for one in judged(tried("equal", "output.status differs", *documents)).citations] == [
         "Where is my order?",
-        '  "status": "lost",\n  "by": "y"\n}',
-        '  "status": "sent",\n  "by": "y"\n}',
+        '  "at": "x",\n  "status": "lost",\n  "by": "y"\n}',
+        '  "at": "x",\n  "status": "sent",\n  "by": "y"\n}',
         "equal: failed 0: output.status differs",
     ]
 

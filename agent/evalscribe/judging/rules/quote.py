@@ -53,7 +53,7 @@ def _end(text: str, start: int) -> int:
 LOG_LINES = 3
 CELLS = ("input", "output", "expected", "expected_output")
 """Names of the documents of an experiment's item or a table's row, without suffix."""
-CELL_LINES = 3
+CELL_LINES = 4
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 COMPARED = 400
 """Maximum reference lines compared with one output line, and maximum characters of each line."""
