@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
@@ -67,10 +67,10 @@ def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] 
         _across_models(findings),
         _recurring(findings),
     )
-    unique: dict[frozenset[str], Pattern] = {}
+    unique: dict[tuple[bool, frozenset[str]], Pattern] = {}
     for pattern in found:
         if pattern is not None:
-            unique.setdefault(frozenset((pattern.kind == "recurring", *pattern.evals)), pattern)
+            unique.setdefault((pattern.kind == "recurring", frozenset(pattern.evals)), pattern)
     return tuple(unique.values())
 
 
@@ -243,7 +243,7 @@ def make_recommendations(
     """Return proposals first, numbered over all groups; then unnumbered notes on the model and on what needs no
     action."""
     proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings, follow_ups), 1)]
-    named = {path for proposal in proposals for path in proposal.evals}
+    named = frozenset(path for proposal in proposals for path in proposal.evals)
     return (*proposals, *_model_notes(findings), *_no_action(findings, named))
 
 
@@ -377,7 +377,7 @@ def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
     return f"{cause} ({often}), for example: {text}"
 
 
-def _no_action(findings: Sequence[Finding], named: Collection[str]) -> Iterable[Recommendation]:
+def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
     """Yield why nothing is proposed for the other findings: outages last but one, undecided labels last.
 
     A finding with an uncertain label that a proposal names is left out: the proposal helps to settle it.

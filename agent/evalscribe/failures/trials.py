@@ -104,7 +104,7 @@ def _joined(first: Finding, other: Finding) -> Finding:
 
 def all_trials_failed(findings: Sequence[Finding], counts: Mapping[str, TrialCount]) -> tuple[str, ...]:
     """Return the tasks that failed in every one of several trials; first those that every model fails."""
-    never = {}
+    never: dict[str, bool] = {}
     for finding in findings:
         for eval in finding.evals:
             if eval.task in counts and counts[eval.task].never_passed:
