@@ -55,6 +55,8 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
+    if ordered and ordered[0].role == "expected":  # not in pairs: wrong lines first
+        ordered.sort(key=lambda c: (ORDER[c.role], c.role == "expected"))
     if error.endswith(NO_REASON) or error.startswith(NAMES_ONLY):
         ordered = [c for c in ordered if c.role != "log"]
     wanted = [c for c in ordered if c.role != "log" or (error and not _repeats(c.text, error))] or ordered

@@ -192,8 +192,8 @@ def _in_output(facts: Facts, name: str, note: GapNote) -> str:
 
 def _in_reference(facts: Facts, name: str, note: GapNote) -> str:
     line = quote.first_with(facts.left_out, name)
-    where = f", which the reference has at {line.document.path}:{line.number}" if line else ""
-    return f"{_place(note)} says that models leave out `{name}`{where}. So does this output."
+    where = f"; the reference has it at {line.document.path}:{line.number}" if line else ""
+    return f"{_place(note)} says that models leave out `{name}`, as this output does{where}."
 
 
 def _in_hint(facts: Facts, name: str, note: GapNote) -> str:

@@ -163,7 +163,7 @@ def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]
     return pairs(facts, [line for line in own if not is_bare(line.text)][:longest])
 
 
-class Statement(NamedTuple):
+class QuotedStatement(NamedTuple):
     """Lines of one document that are quoted together, and their text without white space."""
 
     document: Document
@@ -192,7 +192,7 @@ def _depth(text: str) -> int:
     return sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
 
 
-def _statement(facts: Facts, line: CodeLine) -> Statement:
+def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
     """Return the statement that begins on a line, or only the line if it is longer than is quoted."""
     lines, depth = facts.code_of(line.document), 0
     for last in range(line.number, min(len(lines), line.number + LONGEST_STATEMENT - 1) + 1):
@@ -200,11 +200,11 @@ def _statement(facts: Facts, line: CodeLine) -> Statement:
         chained = last < len(lines) and lines[last].lstrip().startswith(".")
         if depth <= 0 and not chained:
             folded = code.fold(" ".join(lines[line.number - 1 : last]))[:COMPARED]
-            return Statement(line.document, line.number, last, folded)
-    return Statement(line.document, line.number, line.number, line.folded)
+            return QuotedStatement(line.document, line.number, last, folded)
+    return QuotedStatement(line.document, line.number, line.number, line.folded)
 
 
-def _enclosing(facts: Facts, line: CodeLine) -> Statement | None:
+def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
     """Return the statement to quote for a line: if the line is bare, the one around it; None if that is too long."""
     own = _statement(facts, line)
     if not is_bare(line.text) or own.last > own.first:
@@ -294,7 +294,7 @@ def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     return facts.counterparts[place]
 
 
-def _counterpart_of(facts: Facts, line: CodeLine) -> Statement | None:
+def _counterpart_of(facts: Facts, line: CodeLine) -> QuotedStatement | None:
     other = counterpart(facts, line)
     return (_enclosing(facts, other) or _statement(facts, other)) if other else None
 
