@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
-from evalscribe.failures.trials import TrialCount, all_trials_failed, count_trials, merge_trials
+from evalscribe.failures.trials import all_trials_failed, count_trials, merge_trials
 from evalscribe.model.finding import (
     NOT_THE_MODEL,
     CauseKind,
@@ -20,6 +20,7 @@ from evalscribe.model.finding import (
     Recommendation,
     RecommendationGroup,
     Recurrence,
+    TrialCount,
     Verdict,
 )
 from evalscribe.model.run import Run

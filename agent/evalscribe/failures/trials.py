@@ -4,22 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import comb
 
-from evalscribe.ids import Frozen
-from evalscribe.model.finding import Finding
+from evalscribe.model.finding import Finding, TrialCount
 from evalscribe.model.run import TRIAL, Run
-
-
-class TrialCount(Frozen):
-    """How the trials of one task ended."""
-
-    passed: int
-    failed: int
-    total: int
-
-    @property
-    def never_passed(self) -> bool:
-        """Whether the task failed in every one of several trials."""
-        return self.total > 1 and self.failed >= self.total
 
 
 def pass_at_k(passed: int, trials: int, k: int) -> float:

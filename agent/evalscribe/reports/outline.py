@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from evalscribe.evidence.locate import NAMES_ONLY
+from evalscribe.failures.trials import count_trials
 from evalscribe.ids import content_id, share_field_names
 from evalscribe.model.analysis import (
     Analysis,
@@ -21,10 +22,21 @@ from evalscribe.model.analysis import (
 from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare, Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
-from evalscribe.model.finding import Classification, Collation, Finding, Unclassified, Verdict
+from evalscribe.model.finding import Classification, Collation, Finding, TrialCount, Unclassified, Verdict
 from evalscribe.model.protocols import Estimate
-from evalscribe.model.report import SNIPPET_LINES, EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.report import (
+    ERROR_LIMIT,
+    SNIPPET_LINES,
+    EvalRef,
+    JudgeLabel,
+    Report,
+    ReportEntry,
+    RunHeader,
+    Snippet,
+    replaced,
+)
 from evalscribe.model.run import Eval, Run
+from evalscribe.text import cut, one_line
 
 MAX_LINES_OF_ONE = 6
 ORDER: dict[Role, int] = {
@@ -111,6 +123,7 @@ def compose_report(
         own_prompts: True if the workspace overrides prompt templates.
         cascade: The saving by a cascade.
     """
+    trials = count_trials(run)
     return Report(
         run=_header(run),
         date=date,
@@ -119,7 +132,8 @@ def compose_report(
         cascade=cascade,
         evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
         earlier=tuple(earlier),
-        entries=tuple(share_field_names(_entry(finding)) for finding in collation.findings),
+        entries=tuple(share_field_names(_entry(finding, trials)) for finding in collation.findings),
+        incomplete_evals=run.incomplete_evals,
         patterns=collation.patterns,
         resolved=collation.resolved,
         recommendations=collation.recommendations,
@@ -132,9 +146,11 @@ def _header(run: Run) -> RunHeader:
     return RunHeader(**shared, listed=len(run.failures), names_all=run.evals is not None)
 
 
-def _entry(finding: Finding) -> ReportEntry:
+def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
     refs = tuple(share_field_names(EvalRef(path=eval.path, url=eval.url)) for eval in finding.evals)
     verdict = finding.verdict
+    tasks = {eval.task for eval in finding.evals}
+    counted = trials.get(*tasks) if len(tasks) == 1 else None
     if isinstance(verdict, Unclassified):
         return ReportEntry(
             evals=refs,
@@ -144,9 +160,14 @@ def _entry(finding: Finding) -> ReportEntry:
             reasoning=verdict.reason,
             recurrence=finding.recurrence,
             across=finding.across,
+            trials=counted,
             missing="; ".join(finding.missing),
         )
-    return _judged_entry(refs, finding, verdict)
+    return (
+        replaced(_judged_entry(refs, finding, verdict), trials=counted)
+        if counted
+        else _judged_entry(refs, finding, verdict)
+    )
 
 
 def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict) -> ReportEntry:
@@ -164,7 +185,7 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         recurrence=finding.recurrence,
         across=finding.across,
         missing="; ".join(finding.missing),
-        snippets=snippets(verdict.citations, verdict.error),
+        snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )
 
 
