@@ -274,12 +274,16 @@ def _deciders(report: Report) -> Iterator[str]:
 
 def _recommendations(report: Report) -> Iterator[str]:
     notes = _notes(report, "recommendations")
-    changes = [item for item in report.recommendations if item.id is not None]
+    changes = sorted((item for item in report.recommendations if item.id is not None), key=_number)
     lines = [*_changes(changes, report), *_remarks(report)]
     if lines or notes:
         yield "## Recommendations"
         yield from lines
         yield from notes
+
+
+def _number(item: Recommendation) -> int:
+    return int((item.id or "R0")[1:])
 
 
 def _changes(items: Sequence[Recommendation], report: Report) -> Iterator[str]:
@@ -307,14 +311,17 @@ def _remarks(report: Report) -> Iterator[str]:
     for group, title in titles.items():
         items = [item for item in report.recommendations if item.id is None and item.group == group]
         if items:
-            said = "; ".join(
-                f"{item.text.rstrip(' .')} ({', '.join(inline.render_references(item.evals, report.entries))})"
-                for item in items
-            )
+            said = "; ".join(_remark(item, report) for item in items)
             if first and any(item.id for item in report.recommendations):
                 yield ""
             yield f"{title}: {said}."
             first = False
+
+
+def _remark(item: Recommendation, report: Report) -> str:
+    concerns = ", ".join(inline.render_references(item.evals, report.entries))
+    text = item.text.rstrip(" .")
+    return f"{text[:-1]}; finding {concerns})" if text.endswith(")") else f"{text} ({concerns})"
 
 
 def _failures(report: Report) -> Iterator[str]:
