@@ -114,13 +114,13 @@ def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
     assert done["imports"][str(made)]["added"] == {"new": 8, "changed": 0, "same": 0}
     assert list(done["passed_over"]) == ["runs/notes.md"]
     text = inside.run("import", "runs").out
-    assert "Passed over: runs/notes.md contains no runs. Supported formats: tau-bench" in text
+    assert "Passed over: runs/notes.md contains no runs: it is neither JSON nor XML" in text
 
 
 def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file: Path) -> None:
     (inside.folder / "notes.md").write_text("# notes")
     ended = inside.run("import", file.name, "notes.md", code=65)
-    assert ended.err.startswith("evalscribe: notes.md contains no runs. Supported formats: tau-bench trajectories")
+    assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
@@ -132,7 +132,7 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     (inside.folder / "torn.json").write_text(json.dumps(trials(4))[:-30])
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
-    assert "torn.json: invalid JSON: Expecting value at character 383" in ended.err
+    assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
     assert ended.err.endswith("What stands before it is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err

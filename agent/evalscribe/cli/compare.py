@@ -46,6 +46,8 @@ def compare(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
+    map: options.Map = (),
+    threshold: options.Threshold = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="With more than two: print the matrix as CSV.")] = False,
     as_json: options.Json = False,
 ) -> int:

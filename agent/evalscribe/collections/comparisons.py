@@ -12,7 +12,7 @@ from evalscribe.collections import regressions
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.comparison_page import comparison_page, matrix_page, same_runs, within_page
 from evalscribe.collections.importing import import_file
-from evalscribe.collections.lookup import choose_collection, plan_collection
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.regressions import (
     CompareJudges,
     estimate_explanation,
@@ -20,7 +20,7 @@ from evalscribe.collections.regressions import (
     explain_by_rules,
     open_compare_judges,
 )
-from evalscribe.collections.runs import collection_name, experiment_run_name
+from evalscribe.collections.runs import experiment_run_name, run_overrides
 from evalscribe.collections.subjects import ReachedSubject, SubjectFinder
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.failures.prepare import failure_record
@@ -35,7 +35,6 @@ from evalscribe.model.run import Run
 from evalscribe.reports.documents import PlacedDocument, place_document
 from evalscribe.reports.history import stored_records
 from evalscribe.reports.reading import findings_of_run
-from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
@@ -57,13 +56,9 @@ class SideReader:
     """Collection named by the caller; None for the configured one, or the only one."""
 
     async def bring(self, path: Path) -> tuple[Run, ...]:
-        """Import a file into the collection named after it and return its runs."""
-        workspace = self.workspace
-        records = open_records(path, RunOverrides())
-        collection = plan_collection(workspace.store.collections.collections(), None, None, collection_name(str(path)))
-        done = await import_file(
-            workspace.store.runs, workspace.store.collections, records, collection, self.watcher.imported
-        )
+        """Import a file into no collection and return its runs."""
+        records = open_records(path, run_overrides(self.workspace))
+        done = await import_file(self.workspace.store.runs, None, records, None, self.watcher.imported)
         if done.stopped:
             self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs

@@ -89,4 +89,7 @@ def test_what_the_failed_scorer_says_is_quoted_and_not_another_one() -> None:
         tried("equal", "output is 1: not 2", Document(role="log", path="scores.log", text="\n".join(lines)))
     )
     assert (verdict.classification, verdict.uncertain, verdict.cause) == ("MODEL_FAULT", True, "fails-equal")
-    assert (verdict.why, [one.text for one in verdict.citations]) == ("output is 1: not 2", [lines[0]])
+    assert (verdict.why, [one.text for one in verdict.citations]) == (
+        "output is 1: not 2",
+        ["Where is my order?", lines[0]],
+    )

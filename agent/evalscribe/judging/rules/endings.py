@@ -265,7 +265,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         why=quote.cut(why),
         reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170)}. Whether it is right to, "
         "no rule can tell.",
-        citations=(line,),
+        citations=(*quote.cells(facts, "task", "output", "expected"), line),
     )
 
 

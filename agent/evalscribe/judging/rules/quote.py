@@ -51,6 +51,8 @@ def _end(text: str, start: int) -> int:
 
 
 LOG_LINES = 3
+CELLS = ("input", "output", "expected", "expected_output")
+"""Names of the documents of an experiment's item or a table's row, without suffix."""
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 COMPARED = 400
 """Maximum reference lines compared with one output line, and maximum characters of each line."""
@@ -73,6 +75,16 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
             if says(text):
                 return (cite_lines(document, number, number),)
     return ()
+
+
+def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
+    """Quote the first lines of what an item or a row has in these roles: its input, output or expected output."""
+    documents = (d for role in roles for d in facts.evidence.of(role) if cell_name(d) in CELLS)
+    return tuple(cite_lines(document, 1, 2) for document in documents if document.text.strip())
+
+
+def cell_name(document: Document) -> str:
+    return document.path.removesuffix(".txt").removesuffix(".json")
 
 
 def log(facts: Facts) -> tuple[Citation, ...]:
