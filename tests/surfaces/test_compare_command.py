@@ -288,7 +288,10 @@ def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Wor
 @pytest.mark.parametrize(
     ("conditions", "told"),
     [
-        (("no-regressions",), "no-regressions: 6 got worse: tau-bench/task-0, tau-bench/task-1, tau-bench/task-2, tau-bench/task-3, tau-bench/task-4 and 1 more"),
+        (
+            ("no-regressions",),
+            f"no-regressions: 6 got worse: {', '.join(f'tau-bench/task-{n}' for n in range(5))} and 1 more",
+        ),
         (("pass_rate>=base-0.02",), "pass_rate>=base-0.02: pass_rate is 0.25, the limit is 0.855"),
         (("pass_rate >= 80%", "regressed<=6"), "pass_rate >= 80%: pass_rate is 0.25, the limit is 0.8"),
         (("not-worse", "pass_rate>=base-0.625", "regressed<=6", "fixed==1", "pass_rate<base"), None),
