@@ -65,7 +65,10 @@ def test_a_folder_of_files_is_analysed_like_a_file(workspace: Workspace) -> None
     assert "logs contains 2 runs; choose one by its id:" in said
     for file in folder.glob("*.jsonl"):
         file.unlink()
-    assert "no file in it contains runs" in workspace.run("analyze", folder, "--judge", "rules", code=66).err
+    said = workspace.run("analyze", folder, "--judge", "rules", code=66).err
+    assert "no file in it contains runs: \n" in said
+    assert "notes.txt contains no runs: it is neither JSON nor XML" in said
+    assert "Supported formats" not in said
 
 
 TESTS = """<testsuite name="shop"><testcase classname="t" name="a"/><testcase classname="t" name="b">

@@ -20,11 +20,11 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
-from evalscribe.sources.formats import open_records, run_files
+from evalscribe.sources.formats import SUPPORTED, open_records, run_files
 from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import kind_of
-from evalscribe.text import join_first, pluralise
+from evalscribe.text import join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 SHORTEST_PREFIX = 4
 """Minimum characters of a run id prefix."""
 MOST_NAMED = 10
+MOST_REASONS = 3
+"""Maximum files without runs of which the reason is printed."""
 
 
 def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
@@ -314,15 +316,23 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     if not path.is_dir():
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
-    with suppress(NotFoundError):  # the path does not exist
+    with suppress(NotFoundError):  # it has no files
         there = run_files(path)
-    found = []
+    found, reasons = [], []
     for one in there:
-        with suppress(DataError):
+        try:
             open_records(one, overrides)
             found.append(RunFile(str(one), partial(open_records, one, overrides), overrides.said))
+        except DataError as error:
+            reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:
-        raise NotFoundError(f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs")
+        more = f"\nand {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
+        why = (
+            "".join(f"\n{one_line(reason)}" for reason in reasons[:MOST_REASONS]) + more if there else "it has no files"
+        )
+        raise NotFoundError(
+            f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs: {why}"
+        )
     return tuple(found)
 
 
