@@ -48,17 +48,17 @@ def compare(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
-    map: options.Map = (),
+    map: options.Map = None,
     threshold: options.Threshold = None,
     asserts: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--assert",
             metavar="CONDITION",
             help="Exit with 65 unless this holds: no-regressions, not-worse, pass_rate>=base-0.02, regressed<=2 …",
             show_default=False,
         ),
-    ] = (),
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="With more than two: print the matrix as CSV.")] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -75,14 +75,14 @@ def compare(
                         sides,
                         display,
                         collection=collection,
-                        conditions=asserts,
+                        conditions=asserts or (),
                         dry_run=dry_run,
                         writes=report,
                     )
                 finally:
                     print_spent(workspace.models.spent())
         code = print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
-        return _print_conditions(done.broken, len(asserts)) or code
+        return _print_conditions(done.broken, len(asserts or ())) or code
 
     return run_until_signal(main())
 

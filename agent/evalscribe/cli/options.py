@@ -73,7 +73,7 @@ Model = Annotated[
     typer.Option(metavar="MODEL|PROVIDER/MODEL", help="The run's model, where the source has it wrong or not at all."),
 ]
 Map = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         metavar="FIELD=COLUMN,...",
         help="Columns of a CSV or JSON table: input=question,expected=gold.",

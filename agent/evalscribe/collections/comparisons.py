@@ -197,7 +197,7 @@ class WrittenComparison(Frozen):
     """Conditions that do not hold, a sentence each."""
 
 
-class Condition(NamedTuple):
+class ComparisonCondition(NamedTuple):
     """A condition on a comparison, such as `pass_rate>=base-0.02`."""
 
     text: str
@@ -224,10 +224,10 @@ _SLACK = 1e-9
 """Rates are sums of fractions: 0.7 - 0.02 is not exactly 0.68."""
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> ComparisonCondition:
     """Parse a condition. Raises `UsageError`."""
     if text in (NO_REGRESSIONS, NOT_WORSE):
-        return Condition(text, text)
+        return ComparisonCondition(text, text)
     match = _CONDITION.fullmatch(text)
     if match is None or not (match[3] or match[4]) or (match[3] and match[1] != "pass_rate"):
         raise UsageError(
@@ -236,10 +236,10 @@ def parse_condition(text: str) -> Condition:
             fields=("assert",),
         )
     number = float((match[4] or "0").replace(" ", "")) / (100 if match[5] else 1)
-    return Condition(text, match[1], match[2], number, bool(match[3]))
+    return ComparisonCondition(text, match[1], match[2], number, bool(match[3]))
 
 
-def broken_conditions(found: Comparison, conditions: Sequence[Condition]) -> tuple[str, ...]:
+def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
     """Return why conditions do not hold. Without a compared eval, or with an incomplete run, none does."""
     if not conditions:
         return ()
@@ -249,7 +249,7 @@ def broken_conditions(found: Comparison, conditions: Sequence[Condition]) -> tup
     return tuple(unusable) or tuple(why for one in conditions if (why := _broken(found, one)))
 
 
-def _broken(found: Comparison, condition: Condition) -> str | None:
+def _broken(found: Comparison, condition: ComparisonCondition) -> str | None:
     regressed = [pair.eval for pair in found.of("regressed")]
     if condition.subject == NO_REGRESSIONS:
         return f"{condition.text}: {len(regressed)} got worse: {join_first(regressed, 5)}" if regressed else None
@@ -269,15 +269,15 @@ def _named_after_files(found: Compared, names: Sequence[str]) -> Compared:
     """Name the sides after their files, as far as they were files."""
     files = [Path(name) if _is_file(name) else None for name in names]
     single = Counter(path.name for path in files if path)
-    shown = [path and {"name": path.name if single[path.name] == 1 else str(path)} for path in files]
+    shown = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
     if isinstance(found, Comparison):
         base, candidate = (
-            side.model_copy(update=new or {}) for side, new in zip((found.base, found.candidate), shown, strict=True)
+            side.model_copy(update=new) for side, new in zip((found.base, found.candidate), shown, strict=True)
         )
         return found.model_copy(update={"base": base, "candidate": candidate})
     if isinstance(found, WithinRunComparison):
-        return found.model_copy(update={"side": found.side.model_copy(update=shown[0] or {})})
-    columns = tuple(one.model_copy(update=new or {}) for one, new in zip(found.columns, shown, strict=True))
+        return found.model_copy(update={"side": found.side.model_copy(update=shown[0])})
+    columns = tuple(one.model_copy(update=new) for one, new in zip(found.columns, shown, strict=True))
     return found.model_copy(update={"columns": columns})
 
 

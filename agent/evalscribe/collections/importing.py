@@ -100,7 +100,7 @@ def _stored(
         return AddedCounts()
     if shelf is not None and collection is not None:
         shelf.add_collection(collection)
-    return archive.add(collection and collection.id, runs, records)
+    return archive.add(collection.id if collection else None, runs, records)
 
 
 def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:

@@ -246,7 +246,7 @@ def run_overrides(
         provider=provider,
         model=model,
         experiment=experiment,
-        columns=parse_columns(columns or workspace.options.map),
+        columns=parse_columns(columns or workspace.options.map or ()),
         threshold=workspace.options.threshold if threshold is None else threshold,
     )
 

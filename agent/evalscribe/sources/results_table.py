@@ -490,15 +490,18 @@ class ResultsTable(RecordFile):
         )
 
     def _metadata(self, run: Run, eval: Eval, row: _Row, score: _Score, number: int) -> dict[str, JsonValue]:
-        shown = {self._columns[name] for name in ("input", "output", "expected", *_DECIDING) if name in self._columns}
+        stored = ("input", "output", "expected", *(() if score.problem else _DECIDING))
+        shown = {self._columns[name] for name in stored if name in self._columns}
         scores: dict[str, JsonValue] = {**self._numbers(row)}
         if score.status in ("passed", "failed"):
             scores.setdefault("passed", 1.0 if score.status == "passed" else 0.0)
         own: dict[str, JsonValue] = {"task": eval.task, "scores": scores, "agent": agent_metadata(run)}
         rest = {name: value for name, value in row.items() if name not in shown and value not in (None, "")}
-        columns = {name: rest.pop(name) for name in own if name in rest}
-        line: dict[str, JsonValue] = {"item" if self.format == "json" else "line": number}
-        return {**line, **rest, **({"columns": columns} if columns else {}), **own}
+        metadata: dict[str, JsonValue] = {"item" if self.format == "json" else "line": number}
+        columns: dict[str, JsonValue] = {name: rest.pop(name) for name in own if name in rest}
+        if columns:
+            metadata["columns"] = columns
+        return {**metadata, **rest, **own}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
         """Return input and output as messages, which judges of collections and the SDK read."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
+from sqlalchemy import BindParameter, Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.result import JudgeResult, ResultType
@@ -44,7 +44,7 @@ _HELD = {
     )
 }
 """Count of each kind in a collection."""
-_OF = bindparam("of_id")
+_OF: BindParameter[str] = bindparam("of_id")
 _SETS = tables.result_sets
 _EMPTY = (
     delete(tables.results).where(
