@@ -45,6 +45,8 @@ def analyze(
     convex_dir: options.ConvexDir = None,
     provider: options.Provider = None,
     model: options.Model = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
     commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over: ask again what is already known.")] = False,
     dry_run: Annotated[
@@ -192,6 +194,8 @@ def explain(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
     as_json: options.Json = False,
 ) -> int:
     """Explain one failure in full: the same analysis, every quotation, nothing written."""

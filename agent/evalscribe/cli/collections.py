@@ -25,6 +25,7 @@ from evalscribe.judging.result_text import set_line, stored_result_text
 from evalscribe.model.result import Result, ResultSetSummary
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Run
+from evalscribe.settings.config import CONFIG_NAME, save_setting
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -70,6 +71,21 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
 
 
 @app.command()
+def use(
+    collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
+) -> int:
+    """Make a collection the default: writes `collection_id` into the workspace's evalscribe.toml."""
+    with Workspace() as workspace:
+        one = choose_collection(workspace, collection)
+        path = save_setting(workspace.settings.root, "collection_id", one.id)
+        origin = workspace.settings.collection
+    output.say(f"{collection_line(one)} is the default collection: {path}")
+    if origin.value not in (None, one.id) and origin.origin.where != CONFIG_NAME:
+        output.say(f"Note: {origin.value!r} from {origin.origin.where} takes precedence.")
+    return 0
+
+
+@app.command()
 def remove(
     run: Annotated[
         list[str] | None,
@@ -96,11 +112,21 @@ def remove(
 @app.command()
 def delete(
     collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Also delete what it contains, without a question.")] = False,
 ) -> int:
-    """Delete a collection that has no runs, rubrics, label sets or result sets."""
+    """Delete a collection, and after a question what it contains; runs stay in the store until `gc`."""
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
-        workspace.store.collections.remove_collection(one.id)
+        held = workspace.store.collections.contents(one.id)
+        if held and not yes and output.in_terminal():
+            output.say(f"{collection_line(one)} has {held}.")
+            yes = typer.confirm("Delete all of that? Runs stay in the store until `evalscribe gc`.")
+            if not yes:
+                output.say("Nothing was deleted.")
+                return 0
+        workspace.store.collections.remove_collection(one.id, contents=yes)
+    if held:
+        output.say(f"Deleted: {held}.")
     output.say(f"There is no collection {one.name} any more.")
     return 0
 

@@ -72,6 +72,18 @@ Model = Annotated[
     str | None,
     typer.Option(metavar="MODEL|PROVIDER/MODEL", help="The run's model, where the source has it wrong or not at all."),
 ]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=COLUMN,...",
+        help="Columns of a CSV or JSON table: input=question,expected=gold.",
+        show_default=False,
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(metavar="SCORE", help="Lowest score that passes in a table without `passed`. Default: 1."),
+]
 Collection = Annotated[
     str | None,
     typer.Option(
