@@ -214,6 +214,11 @@ class ReportsFolder:
                 self._history = history.GitHistory(repo, tip)
             return iter(list(self._history.versions(repo, history.path_in_repository(repo, self.root) + name)))
 
+    def page_texts(self, name: str) -> Iterator[str]:
+        """Yield the texts that a report had in commits of HEAD, oldest first; none outside git."""
+        with suppress(EvalscribeError):
+            yield from (version.text for version in self.versions(name, "HEAD") if version.text)
+
     def merged(self, ref: str | None = None) -> MergedReports:
         """Return the reports merged into `ref`. Raises `UsageError`, `DataError`."""
         command.require_git()

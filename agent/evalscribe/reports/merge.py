@@ -221,7 +221,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     if copies.other.mergeable and copies.other.base is not None and copies.other.rest != copies.other.base:
         both = merge_lines(copies.other.rest, copies.other.base, text)
         if both is None:
-            first = copies.other.elsewhere[0][0]
+            first = copies.other.elsewhere[0].line
             which = "our copy" if not ours_lead else "the other copy"
             raise UnreadableReport(f"this line of {which} was edited, and the same lines changed in the other", first)
         text = both

@@ -8,8 +8,10 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import chain
+from functools import cached_property
+from itertools import chain, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from evalscribe.errors import DataError
 from evalscribe.git.command import Git, require_git
@@ -53,9 +55,20 @@ class Page(Frozen):
     """Text of `Actions taken`; None if the section is gone."""
     actions_line: int
 
-    @property
+    @cached_property
     def by_number(self) -> dict[int, PageFinding]:
         return {finding.number: finding for finding in self.findings}
+
+
+class LineEdit(NamedTuple):
+    """An edited line outside the places that are read back."""
+
+    line: int
+    """Its line on the page; for a removed line, that of the line after it."""
+    before: str | None
+    """None for a line that was added."""
+    now: str | None
+    """None for a line that was removed."""
 
 
 class PageEdits(Frozen):
@@ -69,22 +82,27 @@ class PageEdits(Frozen):
     """The page as evalscribe wrote it; None if nobody has it any more."""
     rest: str
     """The page without the edits that `report` holds: what still differs from `base` was edited elsewhere."""
+    rest_lines: tuple[int, ...]
+    """The line of the page that each line of `rest` comes from; 0 for lines of the front matter."""
     page: str
     """The page as it is."""
     mergeable: bool = True
     """False for a page of an earlier form, whose other edits cannot be carried into a new page."""
 
     @property
-    def elsewhere(self) -> tuple[tuple[int, str], ...]:
-        """Lines of `rest` that were edited elsewhere, with their numbers; of removed lines the place."""
+    def elsewhere(self) -> tuple["LineEdit", ...]:
+        """Edits in other places, by their line on the page."""
         if self.base is None or self.rest == self.base:
             return ()
-        mine = self.rest.split("\n")
-        matcher = SequenceMatcher(None, self.base.split("\n"), mine, autojunk=False)
-        changed = (code for code in matcher.get_opcodes() if code[0] != "equal")
-        return tuple(
-            (at + 1, mine[at]) for _, _, _, first, last in changed for at in range(first, max(last, first + 1))
-        )
+        return tuple(self._line_edits(self.base.split("\n"), self.rest.split("\n")))
+
+    def _line_edits(self, before: list[str], now: list[str]) -> Iterator["LineEdit"]:
+        for kind, first, last, start, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+            if kind != "equal":
+                old, new = [before[at] for at in range(first, last)], [now[at] for at in range(start, end)]
+                for offset, (was, text) in enumerate(zip_longest(old, new)):
+                    at = min(start + min(offset, len(new)), len(self.rest_lines) - 1)
+                    yield LineEdit(max(1, self.rest_lines[at]), was, text)
 
 
 def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ()) -> PageEdits:
@@ -103,7 +121,8 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     plain = normalised(text)
     digest = _front(plain, "written")
     if page_digest(plain) == digest:
-        return PageEdits(report=written, written=written, base=plain, rest=plain, page=plain)
+        lines = tuple(range(1, plain.count("\n") + 2))
+        return PageEdits(report=written, written=written, base=plain, rest=plain, rest_lines=lines, page=plain)
     rendered = render(written, _front(plain, "data") or data)
     candidates = chain((rendered,), map(normalised, bases))
     base = next((one for one in candidates if page_digest(one) == digest), None)
@@ -117,7 +136,15 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
         actions_taken=written.actions_taken if page.actions is None else page.actions,
         notes=(*(note for note in written.notes if _still(note, page)), *added),
     )
-    return PageEdits(report=report, written=written, base=base, rest="\n".join(_rest(page, old)), page=plain)
+    rest = list(_rest(page, old))
+    return PageEdits(
+        report=report,
+        written=written,
+        base=base,
+        rest="\n".join(text for _, text in rest),
+        rest_lines=tuple(line for line, _ in rest),
+        page=plain,
+    )
 
 
 def normalised(text: str) -> str:
@@ -160,7 +187,7 @@ def parse_page(text: str) -> Page:
                 rows[int(match[1])] = row.line
     return Page(
         lines=tuple(lines),
-        findings=tuple(_finding(title, below, findings) for title, below in findings),
+        findings=tuple(_findings(findings)),
         rows=rows,
         sections={name: tuple(part) for name, part in sections.items()},
         actions=notes.parse_actions(text, actions).strip("\n") if actions else None,
@@ -175,13 +202,18 @@ def _refuse_markers(block: PageBlock) -> None:
                 raise UnreadableReport("this is a conflict marker of git: settle the merge first", block.line + at)
 
 
-def _finding(title: PageBlock, below: list[PageBlock], findings: Sequence[tuple[PageBlock, object]]) -> PageFinding:
-    match = _TITLE.fullmatch(title.text)
-    assert match, "checked by the caller"
-    number = int(match[1])
-    same = [other.line for other, _ in findings if other.text.startswith((f"{number}.", f"{number})"))]
-    if len(same) > 1:
-        raise UnreadableReport(f"there are two findings {number}", *same[:2])
+def _findings(parts: Iterable[tuple[PageBlock, list[PageBlock]]]) -> Iterator[PageFinding]:
+    lines: dict[int, int] = {}
+    for title, below in parts:
+        match = _TITLE.fullmatch(title.text)
+        assert match, "checked by the caller"
+        number = int(match[1])
+        if lines.setdefault(number, title.line) != title.line:
+            raise UnreadableReport(f"there are two findings {number}", lines[number], title.line)
+        yield _finding(number, title, below)
+
+
+def _finding(number: int, title: PageBlock, below: list[PageBlock]) -> PageFinding:
     label, at = _label(below)
     reviewer: list[str] = []
     reviewer_at: list[int] = []
@@ -314,14 +346,14 @@ def _row_label(row: str, line: int) -> PageLabel | None:
     return None
 
 
-def _rest(page: Page, old: Page) -> Iterator[str]:
-    """Yield the lines of the page with the edits that are read back undone."""
+def _rest(page: Page, old: Page) -> Iterator[tuple[int, str]]:
+    """Yield the lines of the page, with their numbers, and with the edits that are read back undone."""
     undone: dict[int, list[str]] = {}
     for finding in page.findings:
         then = old.by_number.get(finding.number)
         if then is None:
             continue
-        _undo_finding(finding, then, old, undone)
+        _undo_finding(finding, page, then, old, undone)
     for number, line in page.rows.items():
         if number in old.rows and _row_label(page.lines[line - 1], line) is not None:
             undone[line] = [_with_label(page.lines[line - 1], old.lines[old.rows[number] - 1])]
@@ -329,21 +361,30 @@ def _rest(page: Page, old: Page) -> Iterator[str]:
         for block in _added_blocks(part, old.sections.get(name, ())):
             _drop(block, undone)
     front, old_front = _front_end(page.lines), _front_end(old.lines)
-    yield from old.lines[:old_front]
+    yield from ((0, text) for text in old.lines[:old_front])
     for number, text in enumerate(page.lines[: page.actions_line - 1], 1):
         if number > front:
-            yield from undone.get(number, [text])
-    yield from old.lines[old.actions_line - 1 :]
+            yield from ((number, line) for line in undone.get(number, [text]))
+    yield from ((page.actions_line, text) for text in old.lines[old.actions_line - 1 :])
 
 
-def _undo_finding(now: PageFinding, then: PageFinding, old: Page, undone: dict[int, list[str]]) -> None:
+def _undo_finding(
+    now: PageFinding, page: Page, then: PageFinding, old: Page, undone: dict[int, list[str]]
+) -> None:
     for line in now.reviewer_lines:
         undone[line] = []
     if now.label is not None and then.label is not None:
-        own = [old.lines[line - 1] for line in (then.label_line, *then.reviewer_lines)]
-        undone[now.label_line] = own
+        label = _with_old_label(page.lines[now.label_line - 1], old.lines[then.label_line - 1])
+        undone[now.label_line] = [label, *(old.lines[line - 1] for line in then.reviewer_lines)]
     for block in _added_blocks(now.blocks, then.blocks):
         _drop(block, undone)
+
+
+def _with_old_label(line: str, old: str) -> str:
+    """Return a finding's first line with the label of the old one, so that only edits behind it differ."""
+    label, dot, own = old.partition("·")
+    rest = line.partition("·")[2]
+    return f"{label}{dot}{rest if rest.strip() else own}"
 
 
 def _drop(block: PageBlock, undone: dict[int, list[str]]) -> None:
@@ -391,7 +432,7 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
         return rendered
     merged = merge_lines(edits.rest, edits.base, rendered)
     if merged is None:
-        lines = ", ".join(str(number) for number, _ in edits.elsewhere[:5])
+        lines = ", ".join(str(edit.line) for edit in edits.elsewhere[:5])
         raise UnmergedEdits(f"edited lines and new text overlap (lines {lines})")
     return merged
 

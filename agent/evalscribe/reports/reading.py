@@ -70,9 +70,20 @@ def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
 
 
 def _data(source: PageSource) -> Analysis:
+    """Return a page's data. Raises `DataError` if it is missing, broken, of another run, or older than the page."""
     if source.data is None:
         raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
-    return read_data(source.data, source.data_name)
+    data = read_data(source.data, source.data_name)
+    front = _front(source.text)
+    run, revision = front.get("run"), front.get("revision")
+    if run is not None and str(run) != data.run.id:
+        raise DataError(f"{source.data_name} is the data of run {data.run.id}, the page is about run {run}")
+    if isinstance(revision, int) and revision > (data.revision or 1):
+        raise DataError(
+            f"{source.data_name} is of revision {data.revision or 1}, the page of revision {revision}: "
+            "restore the data that was written with the page, for example from git"
+        )
+    return data
 
 
 def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
@@ -84,9 +95,10 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
             now = page.parse(text, then)
             if (now.run.id, now.revision) == (then.run.id, then.revision):
                 written = then
+                break  # later versions of this revision in git have people's edits
     report = page.parse(text, written)
     return PageEdits(
-        report=report, written=written or _as_judged(report), base=None, rest=text, page=text, mergeable=False
+        report=report, written=written or _as_judged(report), base=None, rest=text, rest_lines=(), page=text, mergeable=False
     )
 
 
@@ -146,12 +158,14 @@ def _ours(report: Report) -> Analysis:
 
 def _kind(text: str) -> str | None:
     """Return the `kind` of the front matter without parsing the rest."""
-    head = text.lstrip("\ufeff").replace("\r\n", "\n")
-    if not head.startswith("---\n"):
-        return None
-    front, end, _ = head[4:].partition("\n---")
-    kind = front_values(front).get("kind") if end else None
+    kind = _front(text).get("kind")
     return str(kind) if kind is not None else None
+
+
+def _front(text: str) -> dict[object, object]:
+    head = text.lstrip("\ufeff").replace("\r\n", "\n")
+    front, end, _ = head[4:].partition("\n---")
+    return front_values(front) if head.startswith("---\n") and end else {}
 
 
 class ListedReport(Frozen):
