@@ -32,6 +32,8 @@ SECTIONS: dict[str, Section] = {
 """Headings, in their order, and the section that a person's note below each belongs to."""
 ACTIONS = "Actions taken"
 NOTHING = "None."
+MOST_LINKED = 5
+"""Maximum findings that the first lines link to for one reason."""
 _WRITTEN = re.compile(r"^written: .*\n", re.MULTILINE)
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
 
@@ -303,7 +305,8 @@ def _remarks(report: Report) -> Iterator[str]:
         items = [item for item in report.recommendations if item.id is None and item.group == group]
         if items:
             said = "; ".join(
-                f"{item.text.rstrip(' .')} ({', '.join(_references(item.evals, report))})" for item in items
+                f"{item.text.rstrip(' .')} ({', '.join(inline.render_references(item.evals, report.entries))})"
+                for item in items
             )
             if first and any(item.id for item in report.recommendations):
                 yield ""
@@ -413,7 +416,8 @@ def _history(entry: ReportEntry) -> str:
 def _body(entry: ReportEntry) -> list[str]:
     """Return error, reasoning and what is missing; an error that the reasoning or a quotation repeats is left out."""
     shown = " ".join((entry.reasoning, *(snippet.text for snippet in entry.snippets)))
-    error = entry.error if _plain(entry.error) not in _plain(shown) else ""
+    silent = entry.error.endswith("the log ends before the reason")  # the recommendation to record it says so once
+    error = "" if silent or _plain(entry.error) in _plain(shown) else entry.error
     lines = [f"Error: {inline.code(error)}"] if error else []
     lines += [entry.reasoning] if entry.reasoning else []
     lines += [f"Missing: {entry.missing}"] if entry.missing else []
@@ -473,7 +477,7 @@ def _patterns(report: Report) -> Iterator[str]:
 
 
 def _pattern(pattern: Pattern, report: Report) -> str:
-    concerns = ", ".join(_references(pattern.evals, report))
+    concerns = ", ".join(inline.render_references(pattern.evals, report.entries))
     return f"**{pattern.name}**{f' ({concerns})' if concerns else ''}: {pattern.text}".rstrip()
 
 
@@ -494,7 +498,7 @@ _OUTCOMES = {"held": "Held", "did not hold": "Did not hold", "not yet seen": "No
 
 
 def _follow_up(one: FollowUp, report: Report) -> str:
-    concerns = ", ".join(_references(one.evals, report))
+    concerns = ", ".join(inline.render_references(one.evals, report.entries))
     unless = _unless(report) if one.outcome == "held" else ""
     folder = re.sub(r"^(?:\.\./)+", "", posixpath.dirname(one.report))
     of_model = f" of {inline.printed_path(folder)}" if folder else ""
@@ -537,8 +541,9 @@ def _references(paths: Sequence[str], report: Report) -> list[str]:
     return [_link(report, int(one)) if one.isdecimal() else one for one in plain]
 
 
-def _links(report: Report, numbers: Iterable[int]) -> str:
-    return _and(_link(report, number) for number in numbers)
+def _links(report: Report, numbers: Sequence[int]) -> str:
+    more = [f"{len(numbers) - MOST_LINKED} more"] if len(numbers) > MOST_LINKED else []
+    return _and([*(_link(report, number) for number in numbers[:MOST_LINKED]), *more])
 
 
 def _link(report: Report, number: int) -> str:
