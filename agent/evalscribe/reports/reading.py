@@ -166,7 +166,7 @@ def _kind(text: str) -> str | None:
 
 
 def _front(text: str) -> dict[object, object]:
-    head = text.lstrip("\ufeff").replace("\r\n", "\n")
+    head = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     front, end, _ = head[4:].partition("\n---")
     return front_values(front) if head.startswith("---\n") and end else {}
 
