@@ -3,18 +3,16 @@
 import pytest
 
 from evalscribe.model.report import Report
-from evalscribe.reports.reading import PageSource, read_page
 from sample.published import DATE, REPORTS, analysed
 from sample.remake import texts
+from support.report_pages import report_at
 
 REPORT = f"example/sample-model-1/smp7q2ka_{DATE}.md"
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    page = REPORTS / REPORT
-    source = PageSource(name=page.name, text=page.read_text("utf-8"), data=page.with_suffix(".json").read_text("utf-8"))
-    return read_page(source).report
+    return report_at(REPORTS / REPORT)
 
 
 def test_reports_are_what_the_command_writes() -> None:

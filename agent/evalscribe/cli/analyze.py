@@ -144,8 +144,9 @@ def _analyzed(done: AnalysisResult, run: str, *, full: bool) -> None:
     for note in done.notes:
         say(f"Note: {note}")
     state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
-    rest = "" if full else f"; `--full` prints all {pluralise(len(done.report.entries), 'finding')}"
-    say(f"Report: {done.path} ({state}{rest})")
+    say(f"Report: {done.path} ({state})")
+    if not full:
+        say(f"Print all {pluralise(len(done.report.entries), 'finding')} with --full.")
     if done.analysis.usage and done.analysis.usage.stages:
         say(f"Spent: {usage_line(done.analysis.usage.stages)}")
     say(_how_to_go_on(done, run))

@@ -18,7 +18,7 @@ from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
-from evalscribe.model.repository import ReportFile
+from evalscribe.model.repository import ReportFile, has_data
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.reports.page import first_lines
@@ -299,7 +299,8 @@ def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFi
     stored = store.get_report(run) if store and run else None
     if stored:
         yield stored.text
-    yield from library.page_texts(file.name)
+    if has_data(file.text):
+        yield from library.page_texts(file.name)
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:

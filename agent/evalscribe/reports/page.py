@@ -334,7 +334,7 @@ def _failures(report: Report) -> Iterator[str]:
     for number, entry in enumerate(report.entries, 1):
         if number == 1 or len(report.entries[number - 2].evals) > 1:  # HTML lasts until a blank line
             yield ""
-        yield from _finding(number, entry)
+        yield from _finding(number, entry, several=len(report.judges) > 1)
 
 
 _HISTORY: dict[RecurrenceKind, str] = {
@@ -358,9 +358,9 @@ def anchor(number: int, entry: ReportEntry) -> str:
     return quote("".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_"), safe="-_")
 
 
-def _finding(number: int, entry: ReportEntry) -> Iterator[str]:
+def _finding(number: int, entry: ReportEntry, *, several: bool) -> Iterator[str]:
     yield f"### {number}. {labels.subject(entry)}"
-    yield label_line(entry)
+    yield label_line(entry, several=several)
     yield from reviewer_lines(entry)
     text = _body(entry)
     if text:
@@ -371,20 +371,25 @@ def _finding(number: int, entry: ReportEntry) -> Iterator[str]:
     yield from _quoted(entry.notes)
 
 
-def label_line(entry: ReportEntry) -> str:
-    """Return the first line under a finding's heading; people correct the bold label."""
+def label_line(entry: ReportEntry, *, several: bool) -> str:
+    """Return the first line under a finding's heading; people correct the bold label.
+
+    With `several` judges in the report it names the one that decided.
+    """
     label = labels.of(entry)
     bold = f"**{label.classification or labels.UNCLASSIFIED}**"
     parts = [f"{bold}{f' ({label.kind})' if label.kind else ''}{', uncertain' if label.uncertain else ''}"]
     if entry.cause:
         parts.append(inline_words(entry.cause))
     judge = entry.judge
+    stage = f" ({judge.stage})" if judge and judge.stage else ""
+    by = f" by {inline.name(judge.id)}{stage}" if judge and several else ""
     if entry.basis != "judged":
         parts.append("proved by replay" if entry.basis == "proved" else "reproduced by replay")
     if judge and judge.classification != entry.classification:
-        parts.append(f"judge said {judge.classification} {judge.confidence:.2f}")
+        parts.append(f"judge said {judge.classification} {judge.confidence:.2f}{by}")
     elif judge:
-        parts.append(f"{judge.confidence:.2f}")
+        parts.append(f"{judge.confidence:.2f}{by}")
     if history := _history(entry):
         parts.append(history)
     return " · ".join(parts)

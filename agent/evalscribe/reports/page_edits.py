@@ -120,6 +120,9 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     """
     plain = normalised(text)
     digest = _front(plain, "written")
+    newer = int(_front(plain, "revision") or 0) > written.revision
+    if page_digest(plain) == digest and newer:
+        return _labels_of_newer_page(plain, written, data)
     if page_digest(plain) == digest:
         lines = tuple(range(1, plain.count("\n") + 2))
         return PageEdits(report=written, written=written, base=plain, rest=plain, rest_lines=lines, page=plain)
@@ -145,6 +148,17 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
         rest_lines=tuple(line for line, _ in rest),
         page=plain,
     )
+
+
+def _labels_of_newer_page(text: str, written: Report, data: str) -> PageEdits:
+    """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
+    page, old = parse_page(text), parse_page(render(written, data))
+    entries = []
+    for number, entry in enumerate(written.entries, 1):
+        edited = _with_edits(number, entry, page, old)
+        entries.append(replaced(edited, notes=entry.notes) if edited is not entry else entry)
+    report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
+    return PageEdits(report=report, written=written, base=text, rest=text, page=text)
 
 
 def normalised(text: str) -> str:

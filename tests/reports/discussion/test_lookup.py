@@ -73,7 +73,7 @@ async def test_nothing_found_says_so(sample: ReportEvidence) -> None:
     assert "R2 " in await said(sample, "help")
 
 
-async def test_a_report_is_discussed_as_it_is_now(
+def test_a_report_is_discussed_as_it_is_now(
     sample: ReportEvidence, sample_data: Path, store: AnalysisStore, tmp_path: Path
 ) -> None:
     """Edited meanwhile it is read again; what cannot be read any more is discussed as it was."""
@@ -90,9 +90,9 @@ async def test_a_report_is_discussed_as_it_is_now(
         sample.text.replace("## Patterns", "<<<<<<< ours"),
     ):
         path.write_text(text)
-        assert (await discussion.ask("7", heard.append)).text.startswith("7. style/002-loop: KNOWN_GAP")
+        assert asyncio.run(discussion.ask("7", heard.append)).text.startswith("7. style/002-loop: KNOWN_GAP")
     path.unlink()
-    assert (await discussion.ask("7", heard.append)).text.startswith("7. style/002-loop: KNOWN_GAP")
+    assert asyncio.run(discussion.ask("7", heard.append)).text.startswith("7. style/002-loop: KNOWN_GAP")
 
 
 async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from evalscribe.reports.edits import find_base
 
 from evalscribe.model.report import Report, ReportEntry, replaced
-from evalscribe.reports.edits import find_base
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.page import parse, render
 from evalscribe.reports.merge import merge_report, reconcile
