@@ -86,8 +86,8 @@ class EvalRef(Frozen):
     path: prose.EvalPath
     """`category/name`, with `#trial` where the source has several trials."""
     url: prose.WebUrl = None
-    trials: int = 1
-    """How many trials the task has in this run."""
+    trials: int = Field(default=1, exclude_if=lambda trials: trials == 1)
+    """How many trials the task has in this run; left out of the ids of stored answers where it is one."""
 
     @property
     def category(self) -> str:
@@ -138,7 +138,7 @@ class ReportEntry(Frozen):
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
-    basis: VerdictBasis = "judged"
+    basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
     why: str = ""
     error: str = ""
