@@ -203,10 +203,10 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
     if changed or edits.report != edits.written:
         what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
-    if edits.base is None:
+    if not edits.base_known:
         yield LineProblem(1, "notice", "written by another version; only labels, reviewers, notes and actions are read")
     generated = set(_generated_lines(edits.page))
-    wrong = [(number, line) for number, line in edits.elsewhere if number in generated]
+    wrong = [(number, line) for number, line in edits.elsewhere if number in generated and edits.base_known]
     for number, line in wrong[:MOST_EDITED]:
         yield LineProblem(number, "error", f"this line is generated from the data and was changed: {line[:80]!r}")
     if len(wrong) > MOST_EDITED:

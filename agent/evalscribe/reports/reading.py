@@ -86,7 +86,13 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
                 written = then
     report = page.parse(text, written)
     return PageEdits(
-        report=report, written=written or _as_judged(report), base=None, rest=text, page=text, mergeable=False
+        report=report,
+        written=written or _as_judged(report),
+        base=text,
+        base_known=False,
+        rest=text,
+        page=text,
+        mergeable=False,
     )
 
 
