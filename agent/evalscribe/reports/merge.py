@@ -11,8 +11,17 @@ from evalscribe.model.report import Report, ReportEntry, ReportNote, replaced
 from evalscribe.model.repository import has_data
 from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
 from evalscribe.reports.page import render
-from evalscribe.reports.page_edits import PageEdits, finding_line, merge_edits, merge_lines, normalised
+from evalscribe.reports.page_edits import (
+    PageEdits,
+    finding_line,
+    merge_edits,
+    merge_lines,
+    normalised,
+    read_edits,
+    unmerged,
+)
 from evalscribe.reports.reading import PageSource, read_page
+from evalscribe.reports.reformatting import NumberedLines, undo_formatting
 from evalscribe.text import prose
 
 T = TypeVar("T")
@@ -46,16 +55,35 @@ def merge_report(new: Report, current: PageSource | None, data: str, bases: Iter
         return MergedReport(report=new, text=render(new, data), changed=True)
     edits = read_page(current, bases)
     report = carry_over(new, edits)
-    text = _page(report, edits, data)
-    if text == normalised(current.text):
+    if _same_page(current.text, _page(report, edits, data)):
         return MergedReport(report=report, text=current.text, changed=False)
     report = replaced(report, revision=edits.written.revision + 1)
     return MergedReport(report=report, text=_page(report, edits, data), changed=True)
 
 
+def _same_page(text: str, other: str) -> bool:
+    """Return whether the pages differ at most in their formatting."""
+    lines = normalised(text).split("\n")
+    return undo_formatting(NumberedLines(lines, [0] * len(lines)), other.split("\n")).text == other
+
+
 def _page(report: Report, edits: PageEdits, data: str) -> str:
+    """Return the new page with the edits made elsewhere on the old one.
+
+    Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as another report.
+    """
     rendered = render(report, data)
-    return merge_edits(edits, rendered) if edits.mergeable else rendered
+    if not edits.mergeable:
+        return rendered
+    text = merge_edits(edits, rendered)
+    if text != rendered:
+        try:
+            same = read_edits(text, report, data, (rendered,)).report == report
+        except UnreadableReport:
+            same = False
+        if not same:
+            raise unmerged(edits, "edited so that the new page would be misread")
+    return text
 
 
 def carry_over(new: Report, edits: PageEdits) -> Report:
@@ -218,8 +246,8 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     report = _united(copies)
     rendered = render(report, (ours if ours_lead else theirs).data_name)
     text = merge_edits(copies.lead, rendered) if copies.lead.mergeable else rendered
-    if copies.other.mergeable and copies.other.base is not None and copies.other.rest != copies.other.base:
-        both = merge_lines(copies.other.rest, copies.other.base, text)
+    if copies.other.mergeable and copies.other.rest != copies.other.base:
+        both = merge_lines(copies.other.rest, copies.other.base, text) if copies.other.base_known else None
         if both is None:
             first = copies.other.elsewhere[0].line
             which = "our copy" if not ours_lead else "the other copy"

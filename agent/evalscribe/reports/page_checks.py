@@ -56,8 +56,13 @@ def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
         if line.startswith("data: ") and line.removeprefix("data: ").strip("'\"") != data:
             yield LineProblem(at, "error", f"the page's data is in {data}, next to it and with the same name")
         if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
-            what = f"the data is of revision {edits.written.revision}: analyze the run again to write the page anew"
-            yield LineProblem(at, "notice", what)
+            newer = int(line.removeprefix("revision: ")) > edits.written.revision
+            what = f"{data} is of revision {edits.written.revision}, "
+            if newer:
+                what += "the page is newer: restore the data that was written with it, for example from git"
+            else:
+                what += "the page is older: analyze the run again to write the page anew"
+            yield LineProblem(at, "error" if newer else "notice", what)
 
 
 def _expected(report: Report) -> str:
@@ -218,10 +223,10 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
     if changed or edits.report != edits.written:
         what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
-    if edits.base is None:
+    if not edits.base_known:
         what = "neither the store nor git has the page as it was written: only labels, reviewers, notes and actions count"
         yield LineProblem(1, "notice", what)
-    wrong = list(_changed_facts(edits))
+    wrong = list(_changed_facts(edits)) if edits.base_known else []
     yield from wrong[:MOST_EDITED]
     if len(wrong) > MOST_EDITED:
         line = wrong[MOST_EDITED].line
@@ -230,7 +235,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
 
 def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
     """Yield the lines that state facts and that people changed, added or removed."""
-    facts, written = _generated_lines(edits.page), _generated_lines(edits.base or "")
+    facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
     for line, before, now in edits.elsewhere:
         if now is not None and line in facts:
             was = f"; it was {_short(before)}" if before else ""

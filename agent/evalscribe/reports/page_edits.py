@@ -1,14 +1,14 @@
 """Find what people edited on a page, and carry it into the page's data or the next version of the page.
 
-Read back are the bold label under a finding's heading, `Reviewer:` lines, added paragraphs and the section `Actions
+Read back are the bold label under a finding's heading, `Reviewer:` lines, added text (notes) and the section `Actions
 taken`. Any other edit stays on the page through a three-way merge of lines.
 """
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -20,26 +20,57 @@ from evalscribe.model.report import Report, ReportEntry, ReportNote, Section, re
 from evalscribe.reports.markdown import blocks, fields, labels, notes
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
 from evalscribe.reports.markdown.labels import PageLabel
-from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, page_digest, render
+from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, page_digest, render
+from evalscribe.reports.reformatting import NumberedLines, changes, undo_formatting
+from evalscribe.text import block as tidy
+from evalscribe.text import one_line
 
 _TITLE = re.compile(r"(\d+)[.)] +(.+)")
-_ROW = re.compile(r"\|\s*\[?(\d+)\]?[^|]*\|(?:.*(?<!\\)\|){3}")
+_GROUP = re.compile(r"\d+ evals")
+_ROW = re.compile(r"\|\s*\[?(\d+)\]?[^|]*\|")
+_BAR = re.compile(r"(?<!\\)\|")
 _MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
+_ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)])(?: +|$)")
+_BOLD = re.compile(r"(?:~~[^~]*~~\s*)?(\*\*|__).+?\1(?:\s*\([\w\s,-]*\))?(?:\s*,\s*uncertain)?", re.IGNORECASE)
+_SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
+_LABELS = re.compile("|".join((*labels.CLASSIFICATIONS, labels.UNCLASSIFIED)))
+_ALIKE = 0.6
+"""Similarity from which a paragraph is a rewording of a generated one and not new; measured on the kinds of edits in
+`tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
+_MOST_PAIRS = 10_000
+"""Pairs of changed paragraphs that are compared; more are those of another page."""
+
+
+class TextPart(Frozen):
+    """A block of the page, or the lines of one that hold no label and no `Reviewer:`; lines count from 1."""
+
+    owner: int | Section
+    """The number of the finding, or the section, that it is in."""
+    kind: str
+    text: str
+    first: int
+    last: int
 
 
 class PageFinding(Frozen):
     """One finding as it stands on the page; line numbers count from 1."""
 
     number: int
+    subject: str
+    """The text of its heading after the number."""
+    members: str = ""
+    """The list of a group's evals."""
     heading: int
-    label: PageLabel | None
-    """None if the label's line is gone."""
+    label: PageLabel | None = None
+    """None if the label's line is gone or cannot be read."""
     label_line: int
     """The label's line, or the heading's if there is none."""
-    reviewer: tuple[str, ...]
-    reviewer_lines: tuple[int, ...]
-    blocks: tuple[PageBlock, ...]
-    """What stands below the heading."""
+    tail: str = ""
+    """What follows the label on its line."""
+    problem: str = ""
+    """Reason why the label's line cannot be read."""
+    reviewer: tuple[str, ...] = ()
+    reviewer_lines: tuple[int, ...] = ()
 
 
 class Page(Frozen):
@@ -49,13 +80,15 @@ class Page(Frozen):
     findings: tuple[PageFinding, ...]
     rows: dict[int, int]
     """Line of each finding's row in the table of failures."""
-    sections: dict[Section, tuple[PageBlock, ...]]
-    """Blocks outside the findings, by section."""
+    parts: tuple[TextPart, ...]
+    """Everything but labels, `Reviewer:` lines and actions."""
+    headings: tuple[str, ...]
+    """Headings of sections and findings, as they stand."""
     actions: str | None
     """Text of `Actions taken`; None if the section is gone."""
     actions_line: int
 
-    @cached_property
+    @property
     def by_number(self) -> dict[int, PageFinding]:
         return {finding.number: finding for finding in self.findings}
 
@@ -78,12 +111,14 @@ class PageEdits(Frozen):
     """The data with labels, reviewers, notes and actions of the page."""
     written: Report
     """The data alone."""
-    base: str | None
-    """The page as evalscribe wrote it; None if nobody has it any more."""
+    base: str
+    """The page as evalscribe wrote it, without what is read back."""
+    base_known: bool
+    """False if nobody has the page as it was written, so that the base is rendered from the data."""
     rest: str
-    """The page without the edits that `report` holds: what still differs from `base` was edited elsewhere."""
-    rest_lines: tuple[int, ...]
-    """The line of the page that each line of `rest` comes from; 0 for lines of the front matter."""
+    """The page without what is read back: what differs from `base` was edited elsewhere."""
+    numbers: tuple[int, ...] = ()
+    """For each line of `rest` its number on the page; empty if it is the page."""
     page: str
     """The page as it is."""
     mergeable: bool = True
@@ -92,17 +127,15 @@ class PageEdits(Frozen):
     @property
     def elsewhere(self) -> tuple["LineEdit", ...]:
         """Edits in other places, by their line on the page."""
-        if self.base is None or self.rest == self.base:
-            return ()
-        return tuple(self._line_edits(self.base.split("\n"), self.rest.split("\n")))
+        return () if self.rest == self.base else tuple(self._line_edits())
 
-    def _line_edits(self, before: list[str], now: list[str]) -> Iterator["LineEdit"]:
+    def _line_edits(self) -> Iterator["LineEdit"]:
+        before, now = self.base.split("\n"), self.rest.split("\n")
+        numbers = self.numbers or tuple(range(1, len(now) + 1))
         for kind, first, last, start, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
             if kind != "equal":
-                old, new = [before[at] for at in range(first, last)], [now[at] for at in range(start, end)]
-                for offset, (was, text) in enumerate(zip_longest(old, new)):
-                    at = min(start + min(offset, len(new)), len(self.rest_lines) - 1)
-                    yield LineEdit(max(1, self.rest_lines[at]), was, text)
+                for at, (was, text) in enumerate(zip_longest(before[first:last], now[start:end]), start):
+                    yield LineEdit(numbers[min(at, end, len(numbers) - 1)], was, text)
 
 
 def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ()) -> PageEdits:
@@ -116,49 +149,38 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
 
     Raises:
         UnreadableReport: A part that is read back cannot be read; the error gives the line.
-        ConflictingEdits: The table and the finding have different labels.
+        ConflictingEdits: A finding has one label in the table or its heading, and another one below the heading.
     """
     plain = normalised(text)
     digest = _front(plain, "written")
     newer = int(_front(plain, "revision") or 0) > written.revision
-    if page_digest(plain) == digest and newer:
-        return _labels_of_newer_page(plain, written, data)
+    if page_digest(plain) == digest and not newer:
+        return PageEdits(report=written, written=written, base=plain, base_known=True, rest=plain, page=plain)
+    rendered = normalised(render(written, _front(plain, "data") or data))
     if page_digest(plain) == digest:
-        lines = tuple(range(1, plain.count("\n") + 2))
-        return PageEdits(report=written, written=written, base=plain, rest=plain, rest_lines=lines, page=plain)
-    rendered = render(written, _front(plain, "data") or data)
+        return _labels_of_newer_page(plain, rendered, written)
     candidates = chain((rendered,), map(normalised, bases))
     base = next((one for one in candidates if page_digest(one) == digest), None)
-    page, old = parse_page(plain), parse_page(base or rendered)
-    findings = tuple(_with_edits(number, entry, page, old) for number, entry in enumerate(written.entries, 1))
-    _refuse_table_edits(page, old, findings)
-    added = [ReportNote(section=name, text=note) for name in page.sections for note in _added(page, old, name)]
-    report = replaced(
-        written,
-        entries=findings,
-        actions_taken=written.actions_taken if page.actions is None else page.actions,
-        notes=(*(note for note in written.notes if _still(note, page)), *added),
+    lines = plain.split("\n")
+    tidied = undo_formatting(
+        NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n")
     )
-    rest = list(_rest(page, old))
-    return PageEdits(
-        report=report,
-        written=written,
-        base=base,
-        rest="\n".join(text for _, text in rest),
-        rest_lines=tuple(line for line, _ in rest),
-        page=plain,
-    )
+    try:
+        return _Reading(plain, tidied, parse_page(tidied.text), parse_page(base or rendered), written, base is not None).edits()
+    except UnreadableReport as error:
+        numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
+        raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
 
 
-def _labels_of_newer_page(text: str, written: Report, data: str) -> PageEdits:
+def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
     """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
-    page, old = parse_page(text), parse_page(render(written, data))
-    entries = []
-    for number, entry in enumerate(written.entries, 1):
-        edited = _with_edits(number, entry, page, old)
-        entries.append(replaced(edited, notes=entry.notes) if edited is not entry else entry)
-    report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
-    return PageEdits(report=report, written=written, base=text, rest=text, page=text)
+    lines = text.split("\n")
+    tidied = NumberedLines(lines, list(range(1, len(lines) + 1)))
+    edits = _Reading(text, tidied, parse_page(text), parse_page(rendered), written, False).edits()
+    pairs = zip(edits.report.entries, written.entries, strict=True)
+    entries = tuple(replaced(entry, notes=old.notes) for entry, old in pairs)
+    report = replaced(edits.report, entries=entries, notes=written.notes)
+    return PageEdits(report=report, written=written, base=text, base_known=True, rest=text, page=text)
 
 
 def normalised(text: str) -> str:
@@ -174,39 +196,50 @@ def _front(text: str, name: str) -> str | None:
 
 def parse_page(text: str) -> Page:
     """Parse the parts of a page that are read back. Raises `UnreadableReport`."""
-    lines = text.split("\n")
-    sections: dict[Section, list[PageBlock]] = {"summary": []}
-    section: Section = "summary"
+    parts: list[TextPart] = []
     findings: list[tuple[PageBlock, list[PageBlock]]] = []
+    rows: dict[int, int] = {}
+    headings: list[str] = []
+    section: Section = "summary"
     actions: PageBlock | None = None
     for block in blocks.read(text):
         _refuse_markers(block)
-        if block.kind == "heading" and block.level == 2:
-            name = block.text.strip().casefold()
-            if name == ACTIONS.casefold():
-                actions = block
-                break
-            section = next((s for title, s in SECTIONS.items() if title.casefold() == name), section)
-            sections.setdefault(section, [])
-        elif section == "findings" and block.kind == "heading" and _TITLE.fullmatch(block.text):
+        name = block.text.strip() if block.kind == "heading" and block.level == 2 else ""
+        if actions is not None or block.kind == "front_matter":
+            continue
+        if name.casefold() == ACTIONS.casefold():
+            actions = block
+            headings.append(ACTIONS)
+            continue
+        if new := next((s for title, s in SECTIONS.items() if title.casefold() == name.casefold()), None):
+            section = new
+            headings.append(name)
+        title = _TITLE.fullmatch(block.text) if block.kind == "heading" and block.level <= 3 else None
+        if section == "findings" and title:
             findings.append((block, []))
-        elif section == "findings" and findings:
+            headings.append(block.text)
+        if section == "findings" and findings and not title and not new:
             findings[-1][1].append(block)
         else:
-            sections[section].append(block)
-    rows = {}
-    for block in (block for block in sections.get("findings", ()) if block.kind == "table"):
-        for row in block.items:
-            if match := _ROW.match(row.source):
-                rows[int(match[1])] = row.line
+            owner: int | Section = int(title[1]) if section == "findings" and title else section
+            parts.append(_part(owner, block))
+        if section == "findings" and block.kind == "table" and not findings and not rows:
+            rows = {int(match[1]): row.line for row in block.items if (match := _ROW.match(row.source))}
+    read = [_finding(title, below, findings) for title, below in findings]
+    lines = text.split("\n")
     return Page(
         lines=tuple(lines),
-        findings=tuple(_findings(findings)),
+        findings=tuple(finding for finding, _ in read),
         rows=rows,
-        sections={name: tuple(part) for name, part in sections.items()},
+        parts=tuple(sorted((*parts, *(part for _, own in read for part in own)), key=lambda part: part.first)),
+        headings=tuple(headings),
         actions=notes.parse_actions(text, actions).strip("\n") if actions else None,
-        actions_line=actions.line if actions else len(lines),
+        actions_line=actions.line if actions else len(lines) + 1,
     )
+
+
+def _part(owner: int | Section, block: PageBlock) -> TextPart:
+    return TextPart(owner=owner, kind=block.kind, text=block.source, first=block.line, last=block.end)
 
 
 def _refuse_markers(block: PageBlock) -> None:
@@ -216,204 +249,474 @@ def _refuse_markers(block: PageBlock) -> None:
                 raise UnreadableReport("this is a conflict marker of git: settle the merge first", block.line + at)
 
 
-def _findings(parts: Iterable[tuple[PageBlock, list[PageBlock]]]) -> Iterator[PageFinding]:
-    lines: dict[int, int] = {}
-    for title, below in parts:
-        match = _TITLE.fullmatch(title.text)
-        assert match, "checked by the caller"
-        number = int(match[1])
-        if lines.setdefault(number, title.line) != title.line:
-            raise UnreadableReport(f"there are two findings {number}", lines[number], title.line)
-        yield _finding(number, title, below)
-
-
-def _finding(number: int, title: PageBlock, below: list[PageBlock]) -> PageFinding:
-    label, at = _label(below)
+def _finding(
+    title: PageBlock, below: list[PageBlock], findings: Sequence[tuple[PageBlock, object]]
+) -> tuple[PageFinding, list[TextPart]]:
+    match = _TITLE.fullmatch(title.text)
+    assert match, "checked by the caller"
+    number = int(match[1])
+    same = [other.line for other, _ in findings if re.match(rf"{number}[.)] ", other.text)]
+    if len(same) > 1:
+        raise UnreadableReport(f"there are two findings {number}", *same[:2])
+    label = _label(below)
     reviewer: list[str] = []
     reviewer_at: list[int] = []
-    for text, line in _texts(below):
-        before, said = fields.split_reviewer(text)
-        if said:
-            reviewer += said
-            reviewer_at += range(line + len(before), line + text.count("\n") + 1)
-    return PageFinding(
-        number=number,
-        heading=title.line,
-        label=label,
-        label_line=at or title.line,
-        reviewer=tuple(reviewer),
-        reviewer_lines=tuple(reviewer_at),
-        blocks=tuple(below),
+    parts: list[TextPart] = []
+    for block in below:
+        lines = _lines(block)
+        said = _reviewers(block, lines)
+        for first, last, statements in said:
+            reviewer += statements
+            reviewer_at += range(first, last + 1)
+        apart = {at for first, last, _ in said for at in range(first, last + 1)}
+        apart |= {label.line} if label and block.line <= label.line <= block.end else set()
+        parts += _without(number, block, lines, apart) if apart else [_part(number, block)]
+    lists = [at for at, block in enumerate(below) if block.kind == "bullet_list"]
+    members = next((at for at in lists if at and below[at - 1].text.startswith("<details><summary>")), None)
+    return (
+        PageFinding(
+            number=number,
+            subject=match[2].strip(),
+            members=below[members].source if members is not None and _GROUP.fullmatch(match[2].strip()) else "",
+            heading=title.line,
+            label=label.label if label else None,
+            label_line=label.line if label else title.line,
+            tail=label.tail if label else "",
+            problem=label.problem if label else "",
+            reviewer=tuple(reviewer),
+            reviewer_lines=tuple(reviewer_at),
+        ),
+        parts,
     )
 
 
-def _texts(below: Iterable[PageBlock]) -> Iterator[tuple[str, int]]:
-    """Yield the text of paragraphs and list items with their lines."""
-    for block in below:
-        if block.kind in ("paragraph", "blockquote"):
-            yield re.sub(r"(?m)^ {0,3}> ?", "", block.source), block.line
-        for item in block.items if block.kind in ("bullet_list", "ordered_list") else ():
-            yield re.sub(r"^ *[-*+] +", "", item.source), item.line
+def _lines(block: PageBlock) -> list[tuple[int, str]]:
+    return list(enumerate(block.source.split("\n"), block.line))
 
 
-def _label(below: Sequence[PageBlock]) -> tuple[PageLabel | None, int | None]:
-    """Return the label and its line. Raises `UnreadableReport` if a bold word in its place is not a label."""
-    first = next((block for block in below if block.kind == "paragraph"), None)
-    line = first.source.split("\n")[0].strip() if first else ""
-    if first is None or not line.startswith(("**", "~~", "__")):
-        return None, None
-    return labels.parse(line.partition("·")[0].strip(), first.line), first.line
+def _reviewers(block: PageBlock, lines: list[tuple[int, str]]) -> list[tuple[int, int, list[str]]]:
+    """Return the `Reviewer:` statements of a block, each with its first and last line."""
+    if block.kind == "heading":
+        _, said = fields.split_reviewer(block.text)
+        return [(block.line, block.end, said)] if said else []
+    if block.kind == "paragraph":
+        before, said = fields.split_reviewer(block.source)
+        return [(block.line + len(before), block.end, said)] if said else []
+    found = []
+    for item in block.items if block.kind in ("bullet_list", "ordered_list") else ():
+        before, said = fields.split_reviewer(_ITEM.sub("", item.source))
+        if said:
+            found.append((item.line + len(before), item.end, said))
+        else:
+            found += [(one.line, one.end, [text]) for one in item.items if (text := _nested(one))]
+    return found
 
 
-def _with_edits(number: int, entry: ReportEntry, page: Page, old: Page) -> ReportEntry:
-    now, then = page.by_number.get(number), old.by_number.get(number)
-    if now is None or then is None:
-        return entry
-    changes: dict[str, object] = {}
-    if now.label is not None and now.label != then.label:
-        kind = labels.kind_in_force(now.label, then.label, entry.judge, entry.cause_kind)
-        changes |= {
-            "classification": now.label.classification,
-            "uncertain": now.label.uncertain and now.label.classification == entry.classification,
-            "cause_kind": kind,
-        }
-        alone = entry.judge and entry.judge.classification == now.label.classification and not now.reviewer
-        if alone and kind != entry.cause_kind:
-            changes["reviewer"] = (
-                f"kind {kind}, not {entry.cause_kind}" if kind else f"not of kind {entry.cause_kind}",
+def _nested(item: PageBlock) -> str:
+    before, said = fields.split_reviewer(_ITEM.sub("", item.source))
+    return " ".join(said) if said and not before else ""
+
+
+def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
+    """Yield the lines of a block that are not apart, those that stand together as one part."""
+    run: list[tuple[int, str]] = []
+    for number, line in (*lines, (0, "")):
+        if number and number not in apart:
+            run.append((number, line))
+        elif run:
+            text = "\n".join(line for _, line in run).strip("\n")
+            if text.strip():
+                yield TextPart(owner=owner, kind=block.kind, text=text, first=run[0][0], last=run[-1][0])
+            run = []
+
+
+class _LabelLine(Frozen):
+    line: int
+    label: PageLabel | None
+    tail: str
+    problem: str = ""
+
+
+def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
+    """Return the first line that is a label; else, if the first line only looks like one, why it is none."""
+    odd: _LabelLine | None = None
+    paragraphs = [block for block in below if block.kind == "paragraph"]
+    for block in paragraphs:
+        for number, line in _lines(block):
+            head, dot, tail = line.strip().partition("·")
+            bold = _BOLD.match(line.strip())
+            shown = head if dot or not bold else bold[0]
+            if block is not paragraphs[0] and not (bold and dot):
+                continue
+            rest = f" {dot}{tail}".rstrip() if dot else line.strip()[len(shown) :]
+            try:
+                label = labels.parse(shown.strip(), number)
+            except UnreadableReport as error:
+                looks = dot or line.strip().startswith(("**", "__", "~~")) or _SHOUTED.match(line.strip())
+                if odd is None and looks and block is below[0] and number == block.line:
+                    odd = _LabelLine(line=number, label=None, tail="", problem=error.reason)
+                continue
+            if not dot and _LABELS.search(rest):
+                return _LabelLine(line=number, label=None, tail="", problem="there are two labels on this line")
+            if dot or bold or not rest.strip():
+                return _LabelLine(line=number, label=label, tail=rest)
+    return odd
+
+
+class _Reading:
+    """Compares a page with the page as it was written, and applies the edits to the report of its data."""
+
+    def __init__(
+        self, plain: str, tidied: NumberedLines, page: Page, then: Page, written: Report, base_known: bool
+    ) -> None:
+        self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
+        self.written, self.base_known = written, base_known
+        self.pairs = _same_findings(page.findings, then.findings)
+        """Finding as it was written, by its number on the page."""
+        self._refuse_hidden()
+        self.added = _Additions(page, then, self.pairs)
+        self.notes = self.added.notes()
+
+    def edits(self) -> PageEdits:
+        numbers = _numbers(self.written, self.then)
+        edits = {numbers[then.number]: now for now, then in self._both() if then.number in numbers}
+        entries = tuple(
+            self._with_edits(entry, edits[number]) if number in edits else entry
+            for number, entry in enumerate(self.written.entries, 1)
+        )
+        self._refuse_table_edits(numbers, entries)
+        actions = self.written.actions_taken if self.page.actions is None else self.page.actions
+        report = replaced(self.written, entries=entries, actions_taken=actions, notes=self._report_notes(numbers))
+        base = list(_base_lines(self.then))
+        lines = list(self._rest_lines())
+        rest = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
+        return PageEdits(
+            report=report,
+            written=self.written,
+            base=normalised("\n".join(base)),
+            base_known=self.base_known,
+            rest=normalised(rest.text),
+            numbers=tuple(self.tidied.numbers[min(n, len(self.tidied.numbers)) - 1] for n in rest.numbers),
+            page=self.plain,
+        )
+
+    def _both(self) -> Iterator[tuple[PageFinding, PageFinding]]:
+        return ((now, self.pairs[now.number]) for now in self.page.findings if now.number in self.pairs)
+
+    def _refuse_hidden(self) -> None:
+        """Refuse a page on which a heading still stands, but not as a heading: what is below would be misread."""
+        for heading in self.then.headings:
+            if heading in self.page.headings:
+                continue
+            for number, line in enumerate(self.page.lines, 1):
+                if line.strip(" \t#>*_") != heading or not line.strip():
+                    continue
+                what = f"the heading {heading!r}"
+                for part in self.page.parts:
+                    if part.first < number <= part.last and part.kind != "paragraph":
+                        raise UnreadableReport(
+                            f"{what} stands inside of what begins here; is its end missing?", part.first, number
+                        )
+                if number >= self.page.actions_line:
+                    raise UnreadableReport(f"{what} stands below {ACTIONS!r}; move that section to the end", number)
+                raise UnreadableReport(f"{what} has lost its `#` or has another level; restore it", number)
+
+    def _with_edits(self, entry: ReportEntry, now: PageFinding) -> ReportEntry:
+        then = self.pairs[now.number]
+        changed: dict[str, object] = {}
+        if now.problem:
+            raise UnreadableReport(now.problem, now.label_line)
+        if now.label is not None and now.label != then.label:
+            changed |= _corrected(entry, now, then)
+        if now.reviewer != then.reviewer:
+            changed["reviewer"] = now.reviewer
+        old = {tidy(note) for note in _quotations(self.then, then.number)}
+        notes = tuple(map(tidy, self.notes.get(now.number, ())))
+        all_notes = (*notes, *(note for note in entry.notes if note not in old and note not in notes))
+        if all_notes != entry.notes:
+            changed["notes"] = all_notes
+        return replaced(entry, **changed) if changed else entry
+
+    def _report_notes(self, numbers: Mapping[int, int]) -> tuple[ReportNote, ...]:
+        known = {note.text: note for note in self.written.notes}
+        old = {tidy(note) for owner in _SECTIONS for note in _quotations(self.then, owner)}
+        here = [
+            known.get(tidy(text), ReportNote(section=owner, text=text))
+            for owner in _SECTIONS
+            for text in self.notes.get(owner, ())
+        ]
+        texts = {note.text for note in here}
+        unseen = [note for note in self.written.notes if note.text not in old and note.text not in texts]
+        return tuple(dict.fromkeys((*here, *unseen, *self._departed(numbers, texts | set(known)))))
+
+    def _departed(self, numbers: Mapping[int, int], known: set[str]) -> Iterator[ReportNote]:
+        """Yield edits of findings that the data, written later than the page, no longer has."""
+        for now, then in self._both():
+            if then.number in numbers:
+                continue
+            notes = [text for text in self.notes.get(now.number, ())]
+            corrected = now.label is not None and now.label != then.label
+            if not (corrected or notes or now.reviewer):
+                continue
+            label = now.label.classification if now.label and now.label.classification else "not classified"
+            said = [*(f"Reviewer: {text}" for text in now.reviewer), *notes]
+            text = "\n\n".join((f"No longer among the failures: {now.subject} ({label}).", *said))
+            if tidy(text) not in known:
+                yield ReportNote(section="findings", text=text)
+
+    def _refuse_table_edits(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
+        """Refuse a label that a person changed in the table or added to a heading, unless it is also the finding's."""
+        for now, then in self._both():
+            number = numbers.get(then.number)
+            if number is None:
+                continue
+            in_force = labels.of(entries[number - 1])
+            row, old_row = self.page.rows.get(now.number), self.then.rows.get(then.number)
+            if row is not None and old_row is not None:
+                cell, old_cell = _label_cell(self.page, row), _label_cell(self.then, old_row)
+                if cell != old_cell and _row_label(cell, row) != in_force:
+                    self._contradiction("the table", cell, in_force, row, now)
+            at_end = re.match(rf"{re.escape(then.subject)}\s*[:–—-]+\s*(\S.*)", now.subject)
+            if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")):
+                if _row_label(at_end[1], now.heading) != in_force:
+                    self._contradiction("the heading", at_end[1], in_force, now.heading, now)
+
+    def _contradiction(self, where: str, said: str, in_force: PageLabel, line: int, now: PageFinding) -> None:
+        raise ConflictingEdits(
+            f"{where} says {said.strip()}, the finding {labels.render(in_force)}; "
+            "correct the bold label under the finding's heading",
+            line,
+            now.label_line,
+        )
+
+    def _rest_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines of the page with the edits that are read back undone, with their numbers."""
+        lines: dict[int, str | None] = {}
+        for part in self.added.parts:
+            lines |= dict.fromkeys(range(part.first, part.last + 1))
+        for now, then in self._both():
+            lines |= dict.fromkeys(now.reviewer_lines)
+            if now.label is not None and then.label is not None:
+                tail = then.tail if _tail_note(now, then) is not None else now.tail
+                old = self.then.lines[then.label_line - 1]
+                lines[now.label_line] = old[: len(old) - len(then.tail)] + tail
+            row, old_row = self.page.rows.get(now.number), self.then.rows.get(then.number)
+            if row is not None and old_row is not None:
+                lines[row] = _with_label(self.page, row, self.then.lines[old_row - 1], _label_column(self.then))
+        front, old_front = _front_end(self.page.lines), _front_end(self.then.lines)
+        generated = [line.partition(":")[0] for line in self.then.lines[: old_front - 1]]
+        own = [
+            (at, line)
+            for at, line in enumerate(self.page.lines[: front - 1], 1)
+            if line.partition(":")[0] not in generated
+        ]
+        yield from ((1, line) for line in self.then.lines[: old_front - 1])
+        yield from own
+        yield front or 1, "---"
+        for number, text in enumerate(self.page.lines[: self.page.actions_line - 1], 1):
+            line = lines.get(number, text)
+            if number > front and line is not None:
+                yield number, line
+        end = len(self.page.lines)
+        yield from ((end, line) for line in self.then.lines[self.then.actions_line - 1 :])
+
+
+_SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
+
+
+def _quotations(page: Page, owner: int | Section) -> Iterator[str]:
+    """Yield the notes of a page as evalscribe wrote it: nothing that it generates is a quotation in markdown."""
+    return (_said(part) for part in page.parts if part.owner == owner and part.kind == "blockquote")
+
+
+def _said(part: TextPart) -> str:
+    return notes.parse(PageBlock(kind=part.kind, line=part.first, source=part.text))
+
+
+def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> dict[int, PageFinding]:
+    """Return the finding that each one of the page was when it was written, by its number on the page."""
+    pairs: dict[int, PageFinding] = {}
+    left = list(then)
+    rules = (
+        lambda a, b: (a.number, a.subject) == (b.number, b.subject),
+        lambda a, b: (a.subject, a.members) == (b.subject, b.members),
+        lambda a, b: a.number == b.number,
+    )
+    for same in rules:
+        by_key = {one.number: one for one in left} if same is not rules[1] else {}
+        for one in now:
+            if one.number in pairs:
+                continue
+            some = [by_key[one.number]] if one.number in by_key else left if not by_key else []
+            match = [other for other in some if same(one, other)]
+            if len(match) == 1:
+                pairs[one.number] = match[0]
+                left.remove(match[0])
+                by_key.pop(match[0].number, None)
+    return pairs
+
+
+def _numbers(written: Report, then: Page) -> dict[int, int]:
+    """Return the number of each finding in the data, by its number on the page as it was written.
+
+    The two differ if a process was killed after it had written newer data and before it wrote the page.
+    """
+    subjects = [labels.subject(entry) for entry in written.entries]
+    keys = {
+        (subject, _member_lines(entry)): number
+        for number, (subject, entry) in enumerate(zip(subjects, written.entries, strict=True), 1)
+    }
+    return {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
+
+
+def _member_lines(entry: ReportEntry) -> str:
+    return "\n".join(member_lists(entry)) if len(entry.evals) > 1 else ""
+
+
+def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[str, object]:
+    label = now.label
+    assert label is not None, "checked by the caller"
+    if label.classification is None and entry.classification is not None:
+        raise UnreadableReport(
+            "a verdict cannot be taken back without another one: write the label that you think right", now.label_line
+        )
+    kind = labels.kind_in_force(label, then.label, entry.judge, entry.cause_kind)
+    was = then.label.uncertain if then.label else False
+    changed: dict[str, object] = {
+        "classification": label.classification,
+        "uncertain": label.uncertain and (label.classification == entry.classification or not was),
+        "cause_kind": kind,
+    }
+    alone = entry.judge and entry.judge.classification == label.classification and not now.reviewer
+    if alone and kind != entry.cause_kind:
+        changed["reviewer"] = (f"kind {kind}, not {entry.cause_kind}" if kind else f"not of kind {entry.cause_kind}",)
+    return changed
+
+
+def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
+    """Return what a person added behind the label or behind its line; None if the line was edited otherwise."""
+    if now.tail == then.tail:
+        return ""
+    if then.tail and now.tail.startswith(then.tail):
+        return now.tail[len(then.tail) :].strip()
+    return now.tail.strip(" -–—:,.·") if "·" not in now.tail else None
+
+
+class _Additions:
+    """Text of people on a page: what was not on it when it was written, and is no rewording of what was."""
+
+    def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
+        self.page, self.then, self.pairs = page, then, pairs
+        written = [part for part in then.parts if part.kind != "blockquote"]
+        texts, mine = [part.text for part in written], [part.text for part in page.parts]
+        still = Counter(texts)
+        self.parts: list[TextPart] = []
+        """The parts, or lines of parts, that people added."""
+        for change in changes(texts, mine):
+            if change.kind in ("equal", "delete"):
+                continue
+            new = list(page.parts[change.first : change.last])
+            old = written[change.first_old : change.last_old]
+            reworded = _rewordings(old, new)
+            for part in new:
+                if part in reworded:
+                    self.parts += _added_lines(reworded[part], part)
+                elif not still[part.text] and part.text != NOTHING and not self._generated_elsewhere(part):
+                    self.parts.append(part)
+
+    def _generated_elsewhere(self, part: TextPart) -> bool:
+        """Return whether a table or finding that only a person can have made stays as it stands on the page."""
+        own = isinstance(part.owner, int) and part.owner not in self.pairs
+        return own or (part.kind == "heading" and isinstance(part.owner, int) and part.text.startswith("#") and bool(
+            _TITLE.fullmatch(part.text.strip("# "))
+        ))
+
+    def notes(self) -> dict[int | Section, list[str]]:
+        """Return the notes by finding or section; what stands together is one note."""
+        found: dict[int | Section, list[str]] = {}
+        last: TextPart | None = None
+        for part in sorted(self.parts, key=lambda part: part.first):
+            together = (
+                last is not None
+                and last.owner == part.owner
+                and "blockquote" not in (last.kind, part.kind)
+                and not any(line.strip() for line in self.page.lines[last.last : part.first - 1])
             )
-    if now.reviewer != then.reviewer:
-        changes["reviewer"] = now.reviewer
-    added = tuple(_added_blocks(now.blocks, then.blocks))
-    kept = tuple(note for note in entry.notes if any(notes.parse(block) == note for block in now.blocks))
-    if added or kept != entry.notes:
-        changes["notes"] = (*kept, *(notes.parse(block) for block in added))
-    return replaced(entry, **changes) if changes else entry
+            some = found.setdefault(part.owner, [])
+            if together and some:
+                apart = "\n" * (part.first - last.last) if last else ""
+                some[-1] += f"{apart}{_said(part)}"
+            else:
+                some.append(_said(part))
+            last = part
+        for now in self.page.findings:
+            then = self.pairs.get(now.number)
+            extra = _tail_note(now, then) if then and now.label and then.label else ""
+            if extra:
+                found.setdefault(now.number, []).insert(0, extra)
+        return found
 
 
-def _added_blocks(now: Sequence[PageBlock], then: Sequence[PageBlock]) -> Iterator[PageBlock]:
-    """Yield paragraphs that a person added; a reworded one is not an addition."""
-    new, old = ([_without_reviewer(block) for block in part] for part in (now, then))
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    for kind, first_old, last_old, first, last in matcher.get_opcodes():
-        extra = (last - first) - (last_old - first_old)
-        if kind == "insert":
-            yield from (now[at] for at in range(first, last) if new[at] and now[at].kind != "heading")
-        elif kind == "replace" and extra > 0:
-            # The most similar ones are rewordings.
-            by_likeness = sorted(range(first, last), key=lambda at: _likeness(new[at], old[first_old:last_old]))
-            yield from (now[at] for at in sorted(by_likeness[:extra]) if new[at])
+def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPart, TextPart]:
+    """Return the generated part of which each edited part is a rewording."""
+    if len(old) * len(new) > _MOST_PAIRS:
+        return {}
+    likeness = sorted(
+        ((_likeness(a, b), -at, -to) for at, a in enumerate(old) for to, b in enumerate(new) if a.kind == b.kind),
+        reverse=True,
+    )
+    pairs: dict[int, int] = {}
+    for like, at, to in likeness:
+        if like >= _ALIKE and -at not in pairs.values() and -to not in pairs:
+            pairs[-to] = -at
+    return {new[to]: old[at] for to, at in pairs.items()}
 
 
-def _likeness(text: str, others: Sequence[str]) -> float:
-    return max(SequenceMatcher(None, text[:500], other[:500]).quick_ratio() for other in others)
+def _likeness(old: TextPart, new: TextPart) -> float:
+    if new.text.startswith(old.text) or new.text.endswith(old.text) or old.kind in ("table", "fence"):
+        return 1.0
+    return SequenceMatcher(None, old.text[:500], new.text[:500]).quick_ratio()
 
 
-def _without_reviewer(block: PageBlock) -> str:
-    """Return the block's source without the label and `Reviewer:` lines, which are read on their own."""
-    if block.kind not in ("paragraph", "bullet_list"):
-        return block.source
-    own, _ = fields.split_reviewer(re.sub(r"(?m)^ *[-*+] +", "", block.source))
-    label = own[:1] and own[0].strip().startswith(("**", "~~", "__"))
-    return "\n".join(own[1:] if label else own)
+def _added_lines(old: TextPart, new: TextPart) -> Iterator[TextPart]:
+    """Yield the lines that a person added to a generated paragraph or list, if no other line of it changed."""
+    if new.kind not in ("paragraph", "bullet_list"):
+        return
+    lines = new.text.split("\n")
+    found = list(changes(old.text.split("\n"), lines))
+    if any(change.kind not in ("equal", "insert") for change in found):
+        return
+    for change in found:
+        if change.kind == "insert":
+            text = "\n".join(lines[change.first : change.last])
+            first = new.first + change.first
+            last = new.first + change.last - 1
+            yield TextPart(owner=new.owner, kind=new.kind, text=text, first=first, last=last)
 
 
-def _added(page: Page, old: Page, section: Section) -> Iterator[str]:
-    for block in _added_blocks(page.sections[section], old.sections.get(section, ())):
-        if block.kind not in ("table",) and block.text != NOTHING:
-            yield notes.parse(block)
+def _label_column(page: Page) -> int:
+    """Return the position of the label among the cells of the table's rows."""
+    first = min(page.rows.values(), default=0)
+    head = _BAR.split(page.lines[first - 3]) if first > 2 else []
+    return next((at for at, cell in enumerate(head) if re.search(r"\bLabel\b", cell)), 4)
 
 
-def _still(note: ReportNote, page: Page) -> bool:
-    """Return whether the page still has a note of the data."""
-    here = [notes.parse(block) for block in page.sections.get(_place(note.section), ())]
-    return note.text in here
+def _label_cell(page: Page, line: int) -> str:
+    cells = _BAR.split(page.lines[line - 1])
+    at = _label_column(page)
+    return cells[at].strip() if at < len(cells) else ""
 
 
-def _place(section: Section) -> Section:
-    return "findings" if section == "classification" else "summary" if section == "steps" else section
+def _row_label(cell: str, line: int) -> PageLabel:
+    return labels.parse(cell.replace(", proved)", ")").replace("(proved)", "").strip(), line)
 
 
-def _refuse_table_edits(page: Page, old: Page, entries: Sequence[ReportEntry]) -> None:
-    for number, line in page.rows.items():
-        before = old.rows.get(number)
-        if before is None or number > len(entries) or page.lines[line - 1] == old.lines[before - 1]:
-            continue
-        now, then = _row_label(page.lines[line - 1], line), _row_label(old.lines[before - 1], before)
-        if now != then and now is not None and now != labels.of(entries[number - 1]):
-            at = page.by_number[number].label_line if number in page.by_number else line
-            raise ConflictingEdits(
-                f"the table says {labels.render(now)}, the finding {labels.render(labels.of(entries[number - 1]))}; "
-                "correct the label under the finding's heading",
-                line,
-                at,
-            )
-
-
-def _row_label(row: str, line: int) -> PageLabel | None:
-    """Return the first cell that is a label."""
-    for cell in re.split(r"(?<!\\)\|", row):
-        try:
-            return labels.parse(cell.replace(", proved)", ")").replace("(proved)", "").strip(), line)
-        except UnreadableReport:
-            continue
-    return None
-
-
-def _rest(page: Page, old: Page) -> Iterator[tuple[int, str]]:
-    """Yield the lines of the page, with their numbers, and with the edits that are read back undone."""
-    undone: dict[int, list[str]] = {}
-    for finding in page.findings:
-        then = old.by_number.get(finding.number)
-        if then is None:
-            continue
-        _undo_finding(finding, page, then, old, undone)
-    for number, line in page.rows.items():
-        if number in old.rows and _row_label(page.lines[line - 1], line) is not None:
-            undone[line] = [_with_label(page.lines[line - 1], old.lines[old.rows[number] - 1])]
-    for name, part in page.sections.items():
-        for block in _added_blocks(part, old.sections.get(name, ())):
-            _drop(block, undone)
-    front, old_front = _front_end(page.lines), _front_end(old.lines)
-    yield from ((0, text) for text in old.lines[:old_front])
-    for number, text in enumerate(page.lines[: page.actions_line - 1], 1):
-        if number > front:
-            yield from ((number, line) for line in undone.get(number, [text]))
-    yield from ((page.actions_line, text) for text in old.lines[old.actions_line - 1 :])
-
-
-def _undo_finding(
-    now: PageFinding, page: Page, then: PageFinding, old: Page, undone: dict[int, list[str]]
-) -> None:
-    for line in now.reviewer_lines:
-        undone[line] = []
-    if now.label is not None and then.label is not None:
-        label = _with_old_label(page.lines[now.label_line - 1], old.lines[then.label_line - 1])
-        undone[now.label_line] = [label, *(old.lines[line - 1] for line in then.reviewer_lines)]
-    for block in _added_blocks(now.blocks, then.blocks):
-        _drop(block, undone)
-
-
-def _with_old_label(line: str, old: str) -> str:
-    """Return a finding's first line with the label of the old one, so that only edits behind it differ."""
-    label, dot, own = old.partition("·")
-    rest = line.partition("·")[2]
-    return f"{label}{dot}{rest if rest.strip() else own}"
-
-
-def _drop(block: PageBlock, undone: dict[int, list[str]]) -> None:
-    """Drop a paragraph and the blank line before it."""
-    for line in range(block.line, block.end + 1):
-        undone[line] = []
-    undone.setdefault(block.line - 1, [])
-
-
-def _with_label(row: str, old: str) -> str:
+def _with_label(page: Page, line: int, old: str, column: int) -> str:
     """Return the table row with the label of the old one, so that only other edits differ."""
-    parts, before = (re.split(r"(?<!\\)\|", text) for text in (row, old))
-    for at, cell in enumerate(parts):
-        if len(parts) == len(before) and _row_label(f"|{cell}|", 1) is not None:
-            parts[at] = before[at]
+    parts, before = _BAR.split(page.lines[line - 1]), _BAR.split(old)
+    at = _label_column(page)
+    if at < len(parts) and column < len(before):
+        parts[at] = before[column]
     return "|".join(parts)
 
 
@@ -422,6 +725,16 @@ def _front_end(lines: Sequence[str]) -> int:
     if not lines or lines[0] != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
+
+
+def _base_lines(then: Page) -> Iterator[str]:
+    """Yield the lines of the page as it was written, without people's notes and `Reviewer:` lines."""
+    gone = {line for finding in then.findings for line in finding.reviewer_lines}
+    for part in then.parts:
+        if part.kind == "blockquote":
+            gone |= set(range(part.first, part.last + 1))
+            gone |= {part.first - 1} if part.first > 1 and not then.lines[part.first - 2] else set()
+    return (line for number, line in enumerate(then.lines, 1) if number not in gone)
 
 
 def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
@@ -435,19 +748,29 @@ class UnmergedEdits(DataError):
     """Edits outside the places that are read back could not be merged; the error names the lines."""
 
 
+_NAMED = 5
+"""Lines that an error about unmerged edits names."""
+
+
+def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
+    """Return the error with the lines that were edited."""
+    numbers = list(dict.fromkeys(edit.line for edit in edits.elsewhere))
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return UnmergedEdits(f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}")
+
+
 def merge_edits(edits: PageEdits, rendered: str) -> str:
     """Return the newly rendered page with the edits that people made elsewhere on the old one.
 
     Raises `UnmergedEdits` if they touch lines that changed, or if the page as it was written is unknown.
     """
-    if edits.base is None:
-        raise UnmergedEdits("neither the store nor git has the page as it was written")
     if edits.rest == edits.base:
         return rendered
+    if not edits.base_known:
+        raise unmerged(edits, "edited, and neither the store nor git has the page as it was written")
     merged = merge_lines(edits.rest, edits.base, rendered)
     if merged is None:
-        lines = ", ".join(str(edit.line) for edit in edits.elsewhere[:5])
-        raise UnmergedEdits(f"edited lines and new text overlap (lines {lines})")
+        raise unmerged(edits, "edited where the new page has another text")
     return merged
 
 

@@ -70,19 +70,13 @@ def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
 
 
 def _data(source: PageSource) -> Analysis:
-    """Return a page's data. Raises `DataError` if it is missing, broken, of another run, or older than the page."""
+    """Return a page's data. Raises `DataError` if it is missing, broken, or of another run."""
     if source.data is None:
         raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
     data = read_data(source.data, source.data_name)
     front = _front(source.text)
-    run, revision = front.get("run"), front.get("revision")
-    if run is not None and str(run) != data.run.id:
+    if (run := front.get("run")) is not None and str(run) != data.run.id:
         raise DataError(f"{source.data_name} is the data of run {data.run.id}, the page is about run {run}")
-    if isinstance(revision, int) and revision > (data.revision or 1):
-        raise DataError(
-            f"{source.data_name} is of revision {data.revision or 1}, the page of revision {revision}: "
-            "restore the data that was written with the page, for example from git"
-        )
     return data
 
 
@@ -98,7 +92,13 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
                 break  # later versions of this revision in git have people's edits
     report = page.parse(text, written)
     return PageEdits(
-        report=report, written=written or _as_judged(report), base=None, rest=text, rest_lines=(), page=text, mergeable=False
+        report=report,
+        written=written or _as_judged(report),
+        base=text,
+        base_known=False,
+        rest=text,
+        page=text,
+        mergeable=False,
     )
 
 
