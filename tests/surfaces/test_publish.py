@@ -332,10 +332,11 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     free.write_text("# Why did it fail\n\nNobody knows.\n")
     said = desk.workspace.run("publish", str(free), code=65).err
     assert "free.md is a report that people wrote; evalscribe publishes its own.\nCommit it with git" in said
-    free.write_text(desk.report.read_text().replace("## Findings", ""))
+    free.write_text(desk.report.read_text())
     assert "is not a report of evalscribe's that can be read" in desk.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(desk.report.read_text())
+    outside.with_suffix(".json").write_text(desk.report.with_suffix(".json").read_text())
     said = desk.workspace.run("publish", str(outside), code=64).err
     assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\nWork in a clone")
     desk.workspace.run("publish", "nothing-like-it", code=66)
@@ -347,7 +348,7 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
 def test_a_new_analysis_is_published_on_top(desk: Desk, tmp_path: Path) -> None:
     """With edits that people made on the branch before, and that the local file never saw."""
     desk.publish()
-    desk.edited(tmp_path / "grace", BRANCH, "\n- Judge: ", "\n- Reviewer: I looked\n- Judge: ")
+    desk.edited(tmp_path / "grace", BRANCH, "\n\nError: ", "\nReviewer: I looked\n\nError: ")
     desk.workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
     desk.publish()
     assert "Reviewer: I looked" in desk.published

@@ -130,7 +130,7 @@ def _pages(text: str, line: str) -> Iterator[str]:
 def _stands(page: str, line: str, before: Page) -> bool:
     """Return True if the line is a visible item and the rest of the report is unchanged."""
     after = parse_page(normalised(page))
-    if (after.findings, after.sections) != (before.findings, before.sections):
+    if (after.findings, after.parts) != (before.findings, before.parts):
         return False
     return any(item.source == line for block in blocks.read(page) for item in block.items)
 

@@ -243,6 +243,10 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
         raise UnreadableReport("the two copies are reports of different runs", 1, 1)
     ours_lead = mine.written.revision >= other.written.revision
     copies = ReportCopies(mine, other, True) if ours_lead else ReportCopies(other, mine, False)
+    if ours.data == theirs.data and has_data(ours.text):
+        for copy, edits, same in ((theirs, other, mine), (ours, mine, other)):
+            if same.base_known and same.page == same.base:  # only one copy was edited: its data follows later
+                return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
     report = _united(copies)
     rendered = render(report, (ours if ours_lead else theirs).data_name)
     text = merge_edits(copies.lead, rendered) if copies.lead.mergeable else rendered
@@ -267,28 +271,29 @@ def _read(copy: PageSource, bases: Sequence[str], which: str) -> PageEdits:
 
 
 def _united(copies: ReportCopies) -> Report:
-    lead, other, base = copies.lead.report, copies.other.report, copies.lead.written
+    lead, other = copies.lead.report, copies.other.report
+    base, others_base = copies.lead.written, copies.other.written
     entries = tuple(_entries(copies))
-    notes = (*_of_both(lead.notes, other.notes, base.notes), *departed(other, entries))
+    notes = (*_of_both(lead.notes, other.notes, base.notes, others_base.notes), *departed(other, entries))
     return replaced(
         lead,
         date=min(lead.date, other.date),
         entries=entries,
         notes=tuple(dict.fromkeys(notes)),
-        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken),
+        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken),
     )
 
 
-def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T]) -> tuple[T, ...]:
-    """Return everything in either copy, except what one person removed."""
-    kept = [item for item in lead if item in other or item not in base]
+def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
+    """Return everything in either copy, except what a person removed from what its own data has."""
+    kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
 
-def _actions(lead: str, other: str, base: str) -> str:
-    if lead == other or other == base:
+def _actions(lead: str, other: str, base: str, others_base: str) -> str:
+    if lead == other or other == others_base:
         return lead
-    if lead == base:
+    if lead == base == others_base:
         return other
     new = [line for line in other.split("\n") if line not in lead.split("\n")]
     return "\n".join((lead, *new))
@@ -313,13 +318,15 @@ def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Repor
             raise _contradiction(copies, lead, other)
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
     of_base = base or replaced(lead, reviewer=(), notes=())
+    of_others_base = others_base or replaced(other, reviewer=(), notes=())
+    others_words = (*other.reviewer, *_newer_judge_agrees(lead, other))
     return replaced(
         lead,
         classification=labelled.classification,
         uncertain=labelled.uncertain,
         cause_kind=labelled.cause_kind,
-        reviewer=_of_both(lead.reviewer, (*other.reviewer, *_newer_judge_agrees(lead, other)), of_base.reviewer),
-        notes=_of_both(lead.notes, other.notes, of_base.notes),
+        reviewer=_of_both(lead.reviewer, others_words, of_base.reviewer, of_others_base.reviewer),
+        notes=_of_both(lead.notes, other.notes, of_base.notes, of_others_base.notes),
     )
 
 

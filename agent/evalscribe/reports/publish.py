@@ -159,6 +159,8 @@ class Publication(Frozen):
     """A publication, or the plan of a dry run."""
 
     report: Path
+    data: Path | None = None
+    """The file with the report's data."""
     remote: str
     branch: str
     base: str
@@ -277,6 +279,7 @@ def _told(
     )
     return Publication(
         report=file.path,
+        data=file.path.with_name(ours.source.data_name) if plan.data is not None else None,
         remote=ours.remote,
         branch=ours.branch,
         base=plan.base,

@@ -73,7 +73,6 @@ def test_every_page_that_is_written_agrees_with_its_data(report: Report) -> None
         ("| Result |", "| Owner | Ada |\n| Result |", "| Owner |"),
         ("| As run | 31/35 | 88.6 % |\n", "", "| Without"),
         ("### 3. 3 evals", "### 3. 9 evals", "### 3."),
-        ("### 3. 3 evals\n", "", "**UNCLASSIFIED**"),
         ("def f", "def g", None),
     ],
     ids=lambda value: (value or "")[:24],
@@ -83,6 +82,10 @@ def test_a_changed_generated_line_is_an_error_at_its_line(page: PageSource, old:
         old, new = "every(\"s\", run=noop)", "every(\"s\", run=nope)"
     broken = edited(page, (old, new))
     assert (line_of(broken, at or new), "error") in problems(broken)
+
+
+def test_a_removed_heading_is_an_error(page: PageSource) -> None:
+    assert "error" in [level for _, level in problems(edited(page, ("### 3. 3 evals\n", "")))]
 
 
 def test_the_error_has_the_line_as_it_was(page: PageSource) -> None:
@@ -119,7 +122,7 @@ def test_a_label_in_the_table_alone_is_refused_with_both_lines(page: PageSource)
     broken = edited(page, ("| MODEL_FAULT | repeat", "| KNOWN_GAP | repeat"))
     (one,) = check_page(broken, NAME, anywhere).problems
     assert (one.line, one.level) == (line_of(broken, "| [1]"), "error")
-    assert "correct the label under the finding's heading" in one.what
+    assert "correct the bold label under the finding's heading" in one.what
 
 
 def test_a_correction_excuses_no_other_number(page: PageSource) -> None:
@@ -180,7 +183,7 @@ def test_an_unreadable_label_is_one_error_at_its_line(page: PageSource) -> None:
         ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "has conflict markers of git"),
         ('{"kind": "other"}', "smp7q2ka_2026-11-02.json"),
         ("run smp7q2kax0d4m81v", "is the data of run another, the page is about run smp7q2kax0d4m81v"),
-        ('"revision": 2', "is of revision 1, the page of revision 2"),
+        ('"revision": 2', "is of revision 1, the page is newer: restore the data"),
         ('"revision": 3', ""),
     ],
 )
@@ -193,7 +196,8 @@ def test_missing_broken_and_foreign_data_is_named(page: PageSource, data: str | 
         data = (page.data or "").replace('"revision": 2', '"revision": 3')
     (one,) = check_page(replaced(page, data=data), NAME, anywhere).problems
     if words:
-        assert (one.line, one.level) == (line_of(page, "data:"), "error")
+        at = "revision:" if "newer" in words else "data:"
+        assert (one.line, one.level) == (line_of(page, at), "error")
         assert words in one.what
     else:  # a write that was killed after the data
         assert (one.line, one.level) == (line_of(page, "revision:"), "notice")

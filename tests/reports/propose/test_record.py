@@ -110,7 +110,7 @@ def test_a_section_that_was_deleted_is_made_again() -> None:
 
 def test_a_report_that_cannot_be_read_is_not_added_to() -> None:
     with pytest.raises(DataError):
-        with_action(TEXT.replace("**OVERLY_STRICT**", "**OVER**", 1), LINE)
+        with_action(TEXT.replace("## Patterns\n", "<<<<<<< HEAD\n## Patterns\n", 1), LINE)
 
 
 @settings(max_examples=15)
