@@ -308,7 +308,7 @@ async def test_two_who_agree_at_once_make_one_commit(
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("Make `PLW2901` a warning", "Leave it as it is"), ("| +1 |\n\n", "| +9 |\n\n"), ("| R3 |", "| R13 |")],
+    [("Make `PLW2901`", "Do not make `PLW2901`"), ("| R3 | lint |", "| R3 | eval |"), ("| R3 |", "| R13 |")],
 )
 async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
     old: str, new: str, analyzed: Workspace, suite: SuiteRepository, report: Path, monkeypatch: pytest.MonkeyPatch
@@ -345,18 +345,18 @@ async def test_what_a_person_writes_while_it_is_committed_stays(
             commit = here.repository.commit
 
             def slowly(*args: Any, **named: Any) -> str:
-                report.write_text(report.read_text().replace("- Seen: new", "- Seen: new\n- Reviewer: meanwhile", 1))
+                report.write_text(report.read_text().replace("\n\nError:", "\nReviewer: meanwhile\n\nError:", 1))
                 return commit(*args, **named)
 
             monkeypatch.setattr(here.repository, "commit", slowly)
             await commit_patch(workspace, here, offer, yes=True)
-    assert told_in(report) == told_in(report, "- Reviewer: meanwhile") == 1
+    assert told_in(report) == told_in(report, "Reviewer: meanwhile") == 1
 
 
 def edit_report(report: Path, old: str, new: str) -> None:
     """Change the line of R3, as a person would."""
     text = report.read_text()
-    edited = re.sub(r"(?m)^- R3 .*$", lambda line: line[0].replace(old, new), text)
+    edited = re.sub(r"(?m)^\| R3 .*$", lambda line: line[0].replace(old, new), text)
     assert edited != text
     report.write_text(edited)
 
