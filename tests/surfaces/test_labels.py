@@ -132,6 +132,20 @@ def test_a_correction_on_a_branch_is_a_label_once_it_is_merged(
     assert "unchanged" in team.workspace.run("review", "sync").out
 
 
+def test_a_page_that_is_written_again_makes_nobody_a_reviewer(team: Team, first: Path) -> None:
+    team.correct(2, "AMBIGUOUS_TASK", "the task does not say it")
+    team.by("Ben")
+    team.workspace.run("analyze", first, "--judge", "rules", "--quiet")
+    assert load(team.report).revision == 2
+    team.by("Cy", "2026-11-03")
+    team.correct(3, "KNOWN_GAP")
+    team.workspace.run("analyze", first, "--judge", "rules", "--quiet")
+    team.by("Dan", "2026-11-04")
+    team.merged()
+    found = team.sync()
+    assert (found["labels"], found["reviewers"]) == (2, ["Ben", "Dan"])
+
+
 def test_the_next_analysis_of_the_model_uses_it(team: Team, later: Path) -> None:
     label = load(team.report).entries[1].classification
     assert label != "AMBIGUOUS_TASK"
@@ -285,9 +299,7 @@ def test_two_people_of_one_name(team: Team) -> None:
 def test_a_report_that_cannot_be_read_keeps_the_labels_it_had(team: Team) -> None:
     team.correct(2, "AMBIGUOUS_TASK")
     team.by("Ben")
-    team.report.write_text(
-        re.sub(r"(?m)^\*\*[A-Z_]+\*\*", "**FEHLER**", team.report.read_text(), count=3)
-    )
+    team.report.write_text(re.sub(r"(?m)^\*\*[A-Z_]+\*\*", "**FEHLER**", team.report.read_text(), count=3))
     team.by("Cy", "2026-11-03")
     team.merged()
     found = team.sync()

@@ -178,9 +178,7 @@ def is_ours(text: str) -> bool:
     return any(KIND.match(line) for line in lines_of(text)[:HEAD])
 
 
-def check_page(
-    source: PageSource, name: str, exists: Callable[[str], bool], bases: Iterable[str] = ()
-) -> PageCheck:
+def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bases: Iterable[str] = ()) -> PageCheck:
     """Check a generated report without its evidence.
 
     Args:
@@ -224,7 +222,9 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
         what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
     if not edits.base_known:
-        what = "neither the store nor git has the page as it was written: only labels, reviewers, notes and actions count"
+        what = (
+            "neither the store nor git has the page as it was written: only labels, reviewers, notes and actions count"
+        )
         yield LineProblem(1, "notice", what)
     wrong = list(_changed_facts(edits)) if edits.base_known else []
     yield from wrong[:MOST_EDITED]
@@ -239,9 +239,13 @@ def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
     for line, before, now in edits.elsewhere:
         if now is not None and line in facts:
             was = f"; it was {_short(before)}" if before else ""
-            yield LineProblem(line, "error", f"this line is generated from the data and was changed: {_short(now)}{was}")
+            yield LineProblem(
+                line, "error", f"this line is generated from the data and was changed: {_short(now)}{was}"
+            )
         elif before is not None and before in written.values():
-            yield LineProblem(line, "error", f"a line that is generated from the data is missing here: {_short(before)}")
+            yield LineProblem(
+                line, "error", f"a line that is generated from the data is missing here: {_short(before)}"
+            )
 
 
 def _short(line: str) -> str:

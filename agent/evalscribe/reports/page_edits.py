@@ -23,7 +23,6 @@ from evalscribe.reports.markdown.labels import PageLabel
 from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, page_digest, render
 from evalscribe.reports.reformatting import NumberedLines, changes, undo_formatting
 from evalscribe.text import block as tidy
-from evalscribe.text import one_line
 
 _TITLE = re.compile(r"(\d+)[.)] +(.+)")
 _GROUP = re.compile(r"\d+ evals")
@@ -162,11 +161,11 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     candidates = chain((rendered,), map(normalised, bases))
     base = next((one for one in candidates if page_digest(one) == digest), None)
     lines = plain.split("\n")
-    tidied = undo_formatting(
-        NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n")
-    )
+    tidied = undo_formatting(NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n"))
     try:
-        return _Reading(plain, tidied, parse_page(tidied.text), parse_page(base or rendered), written, base is not None).edits()
+        return _Reading(
+            plain, tidied, parse_page(tidied.text), parse_page(base or rendered), written, base is not None
+        ).edits()
     except UnreadableReport as error:
         numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
         raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
@@ -627,9 +626,12 @@ class _Additions:
     def _generated_elsewhere(self, part: TextPart) -> bool:
         """Return whether a table or finding that only a person can have made stays as it stands on the page."""
         own = isinstance(part.owner, int) and part.owner not in self.pairs
-        return own or (part.kind == "heading" and isinstance(part.owner, int) and part.text.startswith("#") and bool(
-            _TITLE.fullmatch(part.text.strip("# "))
-        ))
+        return own or (
+            part.kind == "heading"
+            and isinstance(part.owner, int)
+            and part.text.startswith("#")
+            and bool(_TITLE.fullmatch(part.text.strip("# ")))
+        )
 
     def notes(self) -> dict[int | Section, list[str]]:
         """Return the notes by finding or section; what stands together is one note."""
@@ -756,7 +758,9 @@ def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
     """Return the error with the lines that were edited."""
     numbers = list(dict.fromkeys(edit.line for edit in edits.elsewhere))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-    return UnmergedEdits(f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}")
+    return UnmergedEdits(
+        f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}"
+    )
 
 
 def merge_edits(edits: PageEdits, rendered: str) -> str:

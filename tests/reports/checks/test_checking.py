@@ -79,7 +79,7 @@ def test_every_page_that_is_written_agrees_with_its_data(report: Report) -> None
 )
 def test_a_changed_generated_line_is_an_error_at_its_line(page: PageSource, old: str, new: str, at: str | None) -> None:
     if at is None:
-        old, new = "every(\"s\", run=noop)", "every(\"s\", run=nope)"
+        old, new = 'every("s", run=noop)', 'every("s", run=nope)'
     broken = edited(page, (old, new))
     assert (line_of(broken, at or new), "error") in problems(broken)
 
