@@ -223,7 +223,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
     if not edits.base_known:
         what = (
-            "neither the store nor git has the page as it was written: only labels, reviewers, notes and actions count"
+            "neither the store nor git has the page as it was written: changed lines cannot be told"
         )
         yield LineProblem(1, "notice", what)
     wrong = list(_changed_facts(edits)) if edits.base_known else []
