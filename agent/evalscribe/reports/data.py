@@ -88,7 +88,7 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
     seen, across, reviewer = one.recurrence, one.across, one.reviewer
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0
     return ReportEntry(
-        evals=tuple(EvalRef(path=member.eval, url=member.url, trials=member.trials or 1) for member in members),
+        evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
         step=one.step,
         classification=one.classification,
         cause=one.cause,
@@ -101,8 +101,9 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
         reasoning=one.reasoning or one.unclassified or "",
         recurrence=Recurrence(**seen.model_dump()) if seen else Recurrence(),
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
+        trials=one.trials,
         missing=one.missing or "",
-        snippets=snippets(_citations(one.citations)),
+        snippets=snippets(_citations(one.citations), one.error or ""),
         reviewer=tuple(reviewer.note.split("\n")) if reviewer and reviewer.note else (),
         notes=one.notes,
     )

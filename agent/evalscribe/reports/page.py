@@ -13,11 +13,13 @@ from urllib.parse import quote
 
 import yaml
 
+from evalscribe.failures.trials import pass_at_k, pass_hat_k
 from evalscribe.ids import content_id, model_folder
 from evalscribe.model.evidence import CitationStatus
 from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation, RecurrenceKind
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Section, replaced
 from evalscribe.model.repository import LABELS_PAGE
+from evalscribe.model.run import TRIAL
 from evalscribe.reports.markdown import inline, labels, snippets
 from evalscribe.reports.markdown.run_table import render_saving
 from evalscribe.text import dollars, one_line, pluralise
@@ -244,7 +246,8 @@ def _result(report: Report) -> Iterator[str]:
     yield f"{run.passed} passed"
     yield f"{run.failed} failed"
     if run.incomplete:
-        names = f" ({inline.paths(report.incomplete_evals)})" if report.incomplete_evals else ""
+        shown, more = report.incomplete_evals[:MOST_LINKED], len(report.incomplete_evals) - MOST_LINKED
+        names = f" ({inline.paths(shown)}{f' and {more} more' if more > 0 else ''})" if shown else ""
         yield f"{run.incomplete} never completed{names}"
     yield f"{run.total} in all"
 
@@ -328,7 +331,7 @@ def _failures(report: Report) -> Iterator[str]:
         for number, entry in enumerate(report.entries, 1):
             seen = [_HISTORY[entry.recurrence.kind]] if history else []
             link = f"[{number}](#{anchor(number, entry)})"
-            eval_ = inline.link(labels.subject(entry), entry.evals[0].url if len(entry.evals) == 1 else None)
+            eval_ = inline.link(subject(entry), entry.evals[0].url if len(entry.evals) == 1 else None)
             yield inline.row(link, eval_, labels.step_name(entry.step), _label(entry), *seen, entry.why)
     yield from _notes(report, "classification")
     yield from _notes(report, "findings")
@@ -336,6 +339,14 @@ def _failures(report: Report) -> Iterator[str]:
         if number == 1 or len(report.entries[number - 2].evals) > 1:  # HTML lasts until a blank line
             yield ""
         yield from _finding(number, entry, several=len(report.judges) > 1)
+
+
+def subject(entry: ReportEntry) -> str:
+    """Return an eval's path, a task with the number of its failed trials, or how many evals the finding has."""
+    tasks = {TRIAL.sub("", path) for path in entry.paths}
+    if len(entry.evals) > 1 and entry.trials and len(tasks) == 1:
+        return f"{inline.printed_path(*tasks)}, {len(entry.evals)} of {entry.trials.total} trials"
+    return labels.subject(entry)
 
 
 _HISTORY: dict[RecurrenceKind, str] = {
@@ -355,12 +366,12 @@ def _label(entry: ReportEntry) -> str:
 
 def anchor(number: int, entry: ReportEntry) -> str:
     """Return the fragment that GitHub gives to a finding's heading."""
-    heading = f"{number}. {inline.uncode(labels.subject(entry))}".lower()
+    heading = f"{number}. {inline.uncode(subject(entry))}".lower()
     return quote("".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_"), safe="-_")
 
 
 def _finding(number: int, entry: ReportEntry, *, several: bool) -> Iterator[str]:
-    yield f"### {number}. {labels.subject(entry)}"
+    yield f"### {number}. {subject(entry)}"
     yield label_line(entry, several=several)
     yield from reviewer_lines(entry)
     text = _body(entry)
@@ -424,10 +435,24 @@ def _body(entry: ReportEntry) -> list[str]:
     shown = " ".join((entry.reasoning, *(snippet.text for snippet in entry.snippets)))
     silent = entry.error.endswith("the log ends before the reason")  # the recommendation to record it says so once
     error = "" if silent or _plain(entry.error) in _plain(shown) else entry.error
-    lines = [f"Error: {inline.code(error)}"] if error else []
+    lines = [*_trials(entry)]
+    lines += [f"Error: {inline.code(error)}"] if error else []
     lines += [entry.reasoning] if entry.reasoning else []
     lines += [f"Missing: {entry.missing}"] if entry.missing else []
     return [*lines, *_across(entry.across)]
+
+
+def _trials(entry: ReportEntry) -> Iterator[str]:
+    """Say which trials of the task failed in this way, and what that means for the next ones."""
+    count = entry.trials
+    if count is None:
+        return
+    numbers = ", ".join(match[0] for path in entry.paths if (match := TRIAL.search(path)))
+    once, all_of = pass_at_k(count.passed, count.total, 2), pass_hat_k(count.passed, count.total, 2)
+    yield (
+        f"Trials {numbers} failed in this way; {count.passed} of {count.total} passed "
+        f"(pass@1 {count.passed / count.total:.2f}, pass@2 {once:.2f}, pass^2 {all_of:.2f})."
+    )
 
 
 def _plain(text: str) -> str:
@@ -449,7 +474,7 @@ def _models(named: tuple[str, ...], more: int) -> str:
 
 
 def _members(entry: ReportEntry) -> list[str]:
-    if len(entry.evals) == 1:
+    if len(entry.evals) == 1 or subject(entry) != labels.subject(entry):
         return []
     lists = member_lists(entry)
     heading = f"{len(entry.evals)} evals, {pluralise(len(lists), 'category')}"
