@@ -19,6 +19,7 @@ from evalscribe.reports.page_edits import (
     normalised,
     read_edits,
     unmerged,
+    with_front,
 )
 from evalscribe.reports.reading import PageSource, read_page
 from evalscribe.reports.reformatting import NumberedLines, undo_formatting
@@ -253,6 +254,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
             which = "our copy" if not ours_lead else "the other copy"
             raise UnreadableReport(f"this line of {which} was edited, and the same lines changed in the other", first)
         text = both
+    text = with_front(text, [line for line in copies.other.front if line not in copies.lead.front])
     for copy, edits in ((ours, mine), (theirs, other)):
         if normalised(copy.text) == text and has_data(copy.text):
             return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
