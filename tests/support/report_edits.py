@@ -177,7 +177,19 @@ def kind_of(line: str) -> str:
 
 
 def loose(text: str) -> str:
-    return re.sub(r"\n(- [^\n]*)(?=\n- )", r"\n\1\n", text)
+    return outside_fences(lambda prose: re.sub(r"\n(- [^\n]*)(?=\n- )", r"\n\1\n", prose))(text)
+
+
+def outside_fences(change: Callable[[str], str]) -> Callable[[str], str]:
+    """The change, but for quotations, which no formatter touches."""
+    return lambda text: "".join(
+        part if part.startswith("```") else change(part)
+        for part in re.split(r"(?m)^(`{3,}\w*\n(?:.*\n)*?`{3,}$)", text)
+    )
+
+
+def with_bullets(marker: str) -> Operation:
+    return whole(outside_fences(lambda text: re.sub(r"^- ", marker, text, flags=re.MULTILINE)))
 
 
 def wrapped(page: Page, rng: random.Random) -> Edit | None:
@@ -238,7 +250,7 @@ def renumbered(page: Page, rng: random.Random) -> Edit:
 
 def bullet(marker: str, fate: Fate) -> Operation:
     def changed(page: Page, rng: random.Random) -> Edit | None:
-        places = page.starting("- ")
+        places = [at for at in page.starting("- **") if at > page.findings[-1]]
         if not places:
             return None
         at = rng.choice(places)
@@ -614,9 +626,9 @@ KINDS: dict[str, Operation] = {
     "trailing tabs": whole(lambda text: text.replace("\n", "\t\n")),
     "no last line end": whole(lambda text: text.rstrip("\n")),
     "many last line ends": whole(lambda text: text + "\n\n\n"),
-    "all bullets *": whole(lambda text: re.sub(r"^- ", "* ", text, flags=re.MULTILINE)),
-    "all bullets indented": whole(lambda text: re.sub(r"^- ", "  - ", text, flags=re.MULTILINE)),
-    "bullets far from their text": whole(lambda text: re.sub(r"^- ", "-   ", text, flags=re.MULTILINE)),
+    "all bullets *": with_bullets("* "),
+    "all bullets indented": with_bullets("  - "),
+    "bullets far from their text": with_bullets("-   "),
     "tables aligned": whole(aligned),
     "blank lines around blocks": whole(spaced),
     "aligned and spaced (prettier)": whole(lambda text: spaced(aligned(text))),

@@ -212,7 +212,8 @@ def parse_page(text: str) -> Page:
 
 
 def _part(owner: int | Section, block: PageBlock) -> TextPart:
-    return TextPart(owner=owner, kind=block.kind, text=block.source, first=block.line, last=block.end)
+    text = f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.source
+    return TextPart(owner=owner, kind=block.kind, text=text, first=block.line, last=block.end)
 
 
 def _refuse_markers(block: PageBlock) -> None:
