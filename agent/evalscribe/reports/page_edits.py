@@ -146,11 +146,10 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     candidates = chain((rendered,), map(normalised, bases))
     base = next((one for one in candidates if page_digest(one) == digest), None)
     lines = plain.split("\n")
-    tidied = undo_formatting(
-        NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n")
-    )
+    tidied = undo_formatting(NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n"))
+    then = parse_page(base or rendered)
     try:
-        return _Reading(plain, tidied, parse_page(tidied.text), parse_page(base or rendered), written, base is not None).edits()
+        return _Reading(plain, tidied, parse_page(tidied.text), then, written, base is not None).edits()
     except UnreadableReport as error:
         numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
         raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
@@ -238,7 +237,7 @@ def _finding(
     parts: list[TextPart] = []
     for block in below:
         lines = _lines(block)
-        said = _reviewers(block, lines)
+        said = _reviewers(block, lines, label.line if label else 0)
         for first, last, statements in said:
             reviewer += statements
             reviewer_at += range(first, last + 1)
@@ -268,15 +267,20 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
     return list(enumerate(block.source.split("\n"), block.line))
 
 
-def _reviewers(block: PageBlock, lines: list[tuple[int, str]]) -> list[tuple[int, int, list[str]]]:
-    """Return the `Reviewer:` statements of a block, each with its first and last line."""
+def _reviewers(
+    block: PageBlock, lines: list[tuple[int, str]], label_line: int
+) -> list[tuple[int, int, list[str]]]:
+    """Return the `Reviewer:` statements of a block, each with its first and last line; a label ends one."""
     if block.kind == "heading":
         _, said = fields.split_reviewer(block.text)
         return [(block.line, block.end, said)] if said else []
-    if block.kind == "paragraph":
-        before, said = fields.split_reviewer(block.source)
-        return [(block.line + len(before), block.end, said)] if said else []
     found = []
+    if block.kind == "paragraph":
+        at = label_line - block.line
+        for some in ([lines] if not 0 <= at < len(lines) else [lines[:at], lines[at + 1 :]]):
+            before, said = fields.split_reviewer("\n".join(line for _, line in some))
+            if said:
+                found.append((some[len(before)][0], some[-1][0], said))
     for item in block.items if block.kind in ("bullet_list", "ordered_list") else ():
         before, said = fields.split_reviewer(_ITEM.sub("", item.source))
         if said:
@@ -447,6 +451,8 @@ class _Reading:
 
     def _refuse_table_edits(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
         """Refuse a label that a person changed in the table or added to a heading, unless it is also the finding's."""
+        if not self.base_known and _front(self.tidied.text, "revision") != str(self.written.revision):
+            return  # the table has the labels of an earlier analysis
         for now, then in self._both():
             number = numbers.get(then.number)
             if number is None:

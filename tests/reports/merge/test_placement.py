@@ -8,8 +8,9 @@ import pytest
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
-from evalscribe.reports.markdown.page import render
 from evalscribe.reports.placement import ReportPlacement, place_report
+from evalscribe.reports.reading import source_of
+from support.edited_reports import on_disk, page_of
 
 RUN = Run(id="runrunrun1", provider="example", model="example/m-1")
 DATE = "2026-12-01"
