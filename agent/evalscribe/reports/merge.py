@@ -269,30 +269,36 @@ def _read(copy: PageSource, bases: Sequence[str], which: str) -> PageEdits:
 
 
 def _united(copies: ReportCopies) -> Report:
-    lead, other, base = copies.lead.report, copies.other.report, copies.lead.written
+    lead, other = copies.lead.report, copies.other.report
+    base, others_base = copies.lead.written, copies.other.written
     entries = tuple(_entries(copies))
-    notes = (*_of_both(lead.notes, other.notes, base.notes), *departed(other, entries))
+    notes = (*_of_both(lead.notes, other.notes, base.notes, others_base.notes), *departed(other, entries))
     return replaced(
         lead,
         date=min(lead.date, other.date),
         entries=entries,
         notes=tuple(dict.fromkeys(notes)),
-        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken),
+        actions_taken=_actions(
+            lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken
+        ),
     )
 
 
-def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T]) -> tuple[T, ...]:
-    """Return everything in either copy, except what one person removed."""
-    kept = [item for item in lead if item in other or item not in base]
+def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
+    """Return everything in either copy, except what one person removed: what their copy's data has and they have not.
+
+    The two copies may have different data. What only the data of one has, nobody removed in the other.
+    """
+    kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
 
-def _actions(lead: str, other: str, base: str) -> str:
-    if lead == other or other == base:
+def _actions(lead: str, other: str, base: str, others_base: str) -> str:
+    if other in (lead, others_base):
         return lead
-    if lead == base:
+    if lead == base == others_base:
         return other
-    new = [line for line in other.split("\n") if line not in lead.split("\n")]
+    new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *others_base.split("\n"))]
     return "\n".join((lead, *new))
 
 
@@ -309,28 +315,33 @@ def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
 def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ReportEntry:
     path = lead.paths[0]
     base, others_base = by_path(copies.lead.written).get(path), by_path(copies.other.written).get(path)
-    labelled = other if _gave(other, others_base) else lead
-    if labelled is other and _gave(lead, base):
+    labelled = other if _gave(other, others_base, base) else lead
+    if labelled is other and _gave(lead, base, others_base):
         if _contradict(lead, other, base):
             raise _contradiction(copies, lead, other)
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
-    of_base = base or replaced(lead, reviewer=(), notes=())
+    blank = replaced(lead, reviewer=(), notes=())
+    of_lead, of_other = base or blank, others_base or blank
+    said = (*other.reviewer, *_newer_judge_agrees(lead, other))
     return replaced(
         lead,
         classification=labelled.classification,
         uncertain=labelled.uncertain,
         cause_kind=labelled.cause_kind,
-        reviewer=_of_both(lead.reviewer, (*other.reviewer, *_newer_judge_agrees(lead, other)), of_base.reviewer),
-        notes=_of_both(lead.notes, other.notes, of_base.notes),
+        reviewer=_of_both(lead.reviewer, said, of_lead.reviewer, of_other.reviewer),
+        notes=_of_both(lead.notes, other.notes, of_lead.notes, of_other.notes),
     )
 
 
-def _gave(entry: ReportEntry, base: ReportEntry | None) -> bool:
-    """Return whether a person gave or confirmed the label, or the data has a person's label."""
-    if base is None or base.reviewed:
-        return entry.reviewed
-    same = all(getattr(entry, name) == getattr(base, name) for name in ("classification", "cause_kind", "uncertain"))
-    return not (same and set(entry.reviewer) <= set(base.reviewer))
+def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
+    """Return whether a person of this copy gave or confirmed the label: on the page, or in data that only it has."""
+    edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
+    common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
+    return edited or (entry.reviewed and not common)
+
+
+def _same_label(entry: ReportEntry, other: ReportEntry) -> bool:
+    return all(getattr(entry, name) == getattr(other, name) for name in ("classification", "cause_kind", "uncertain"))
 
 
 def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> bool:

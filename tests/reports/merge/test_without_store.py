@@ -3,6 +3,7 @@
 import pytest
 
 from evalscribe.model.report import Report, replaced
+from evalscribe.reports.page import page_digest
 from evalscribe.reports.page_edits import UnmergedEdits
 from support.edited_reports import corrected, entry_of, page_of, rewrite
 
@@ -51,8 +52,6 @@ def test_an_edit_elsewhere_is_named_with_its_line(before: str, after: str, repor
 
 def test_git_has_what_people_began_with(report: Report) -> None:
     text = page_of(report).replace("| As run |", "| As it ran |")
-    from evalscribe.reports.page import page_digest
-
     digest = next(line for line in text.split("\n") if line.startswith("written: "))
     text = text.replace(digest, f"written: {page_digest(text)}")
     edited = text.replace("Reasoning about b/2.", "It is the zebra.")
@@ -65,10 +64,11 @@ def test_a_failure_that_a_person_added_is_kept(report: Report) -> None:
     text = page_of(report)
     finding = "### 6. my/eval\n**KNOWN_GAP** · mine\n\nThe zebra.\n\n"
     edited = text.replace("## Patterns", f"{finding}## Patterns")
-    merged = rewrite(replaced(report, patterns=()), edited.replace("\r", ""), report)
+    new = replaced(report, recommendations=())
+    merged = rewrite(new, edited, report)
     assert finding.strip() in merged.text
     assert len(merged.report.entries) == 5
-    assert not rewrite(replaced(report, patterns=()), merged.text, merged.report).changed
+    assert not rewrite(new, merged.text, merged.report).changed
 
 
 @pytest.mark.parametrize("line", ["- Reviewers: we agree", "- Reviewer @ada: we agree", "- Reviewer Ada L: we agree"])
