@@ -12,7 +12,7 @@ from support import generated_reports
 DATA = "x_2026-01-01.json"
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(generated_reports.reports)
 def test_any_report_comes_back_from_its_data(report: Report) -> None:
     text = write_data(analysis_from_report(report))
@@ -23,7 +23,7 @@ def test_any_report_comes_back_from_its_data(report: Report) -> None:
     assert write_data(analysis_from_report(back)) == text
 
 
-@settings(max_examples=100)
+@settings(max_examples=25)
 @given(generated_reports.reports)
 def test_any_page_is_read_without_an_edit(report: Report) -> None:
     page = render(report, DATA)
@@ -33,7 +33,7 @@ def test_any_page_is_read_without_an_edit(report: Report) -> None:
     assert render(report, DATA) == page
 
 
-@settings(max_examples=100)
+@settings(max_examples=25)
 @given(generated_reports.reports)
 def test_any_page_is_read_part_by_part(report: Report) -> None:
     """As if somebody had edited it: nothing that is generated is taken for an edit."""

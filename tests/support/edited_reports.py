@@ -42,4 +42,6 @@ def judged(report: Report, path: str, label: Classification, kind: CauseKind) ->
 
 def corrected(text: str, number: int, label: str) -> str:
     """The page with another bold label under a finding's heading."""
-    return re.sub(rf"(\n### {number}\. .*\n)\*\*[A-Z_]+\*\*(?: \(\w+\))?(?:, uncertain)?", rf"\1**{label}**", text, count=1)
+    return re.sub(
+        rf"(\n### {number}\. .*\n)\*\*[A-Z_]+\*\*(?: \(\w+\))?(?:, uncertain)?", rf"\1**{label}**", text, count=1
+    )

@@ -506,7 +506,10 @@ def own_finding(page: Page, rng: random.Random) -> Edit:
     """A failure that a person found, with its row."""
     said = word(rng).replace("|", "")
     number = len(page.rows) + 1
-    at, row = page.end(page.sections[[page.lines[n] for n in page.sections].index("## Failures")], ("## ",)), page.rows[-1]
+    at, row = (
+        page.end(page.sections[[page.lines[n] for n in page.sections].index("## Failures")], ("## ",)),
+        page.rows[-1],
+    )
     finding = ["", f"### {number}. my/eval", "**KNOWN_GAP** · mine", "", f"It fails here: {said}.", ""]
     lines = [*page.lines[:at], *finding, *page.lines[at:]]
     lines.insert(row + 1, f"| {number} | my/eval | tests | KNOWN_GAP | {said} |")
@@ -787,7 +790,13 @@ def judged_anew(report: Report) -> Report:
             continue
         label = order[order.index(entry.judge.classification) + 1]
         opinion = replaced(entry.judge, classification=label, confidence=0.33)
-        fields = {"classification": label, "judge": opinion, "why": "so", "reasoning": "Another thought.", "cause": "new"}
+        fields = {
+            "classification": label,
+            "judge": opinion,
+            "why": "so",
+            "reasoning": "Another thought.",
+            "cause": "new",
+        }
         entries.append(replaced(entry, **fields, notes=(), reviewer=(), uncertain=False))
     return replaced(report, entries=tuple(entries), notes=(), actions_taken="")
 

@@ -278,9 +278,7 @@ def _united(copies: ReportCopies) -> Report:
         date=min(lead.date, other.date),
         entries=entries,
         notes=tuple(dict.fromkeys(notes)),
-        actions_taken=_actions(
-            lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken
-        ),
+        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken),
     )
 
 

@@ -267,9 +267,7 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
     return list(enumerate(block.source.split("\n"), block.line))
 
 
-def _reviewers(
-    block: PageBlock, lines: list[tuple[int, str]], label_line: int
-) -> list[tuple[int, int, list[str]]]:
+def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
     """Return the `Reviewer:` statements of a block, each with its first and last line; a label ends one."""
     if block.kind == "heading":
         _, said = fields.split_reviewer(block.text)
@@ -277,7 +275,7 @@ def _reviewers(
     found = []
     if block.kind == "paragraph":
         at = label_line - block.line
-        for some in ([lines] if not 0 <= at < len(lines) else [lines[:at], lines[at + 1 :]]):
+        for some in [lines] if not 0 <= at < len(lines) else [lines[:at], lines[at + 1 :]]:
             before, said = fields.split_reviewer("\n".join(line for _, line in some))
             if said:
                 found.append((some[len(before)][0], some[-1][0], said))
@@ -622,7 +620,10 @@ class _Additions:
         ]
         """Notes that stand where they stood."""
         self.gone = [
-            part for change in edited for part in then.parts[change.first_old : change.last_old] if part.kind == "blockquote"
+            part
+            for change in edited
+            for part in then.parts[change.first_old : change.last_old]
+            if part.kind == "blockquote"
         ]
         """Notes that no longer stand where they stood."""
         for change in edited:
@@ -764,7 +765,9 @@ def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
     """Return the error with the lines that were edited."""
     numbers = list(dict.fromkeys(number for number, _ in edits.elsewhere))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-    return UnmergedEdits(f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}")
+    return UnmergedEdits(
+        f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}"
+    )
 
 
 def merge_edits(edits: PageEdits, rendered: str) -> str:
