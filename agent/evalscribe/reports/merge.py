@@ -19,6 +19,7 @@ from evalscribe.reports.page_edits import (
     normalised,
     read_edits,
     unmerged,
+    with_front,
 )
 from evalscribe.reports.reading import PageSource, read_page
 from evalscribe.reports.reformatting import NumberedLines, undo_formatting
@@ -257,6 +258,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
             which = "our copy" if not ours_lead else "the other copy"
             raise UnreadableReport(f"this line of {which} was edited, and the same lines changed in the other", first)
         text = both
+    text = with_front(text, [line for line in copies.other.front if line not in copies.lead.front])
     for copy, edits in ((ours, mine), (theirs, other)):
         if normalised(copy.text) == text and has_data(copy.text):
             return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
@@ -285,17 +287,20 @@ def _united(copies: ReportCopies) -> Report:
 
 
 def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
-    """Return everything in either copy, except what a person removed from what its own data has."""
+    """Return everything in either copy, except what one person removed: what their copy's data has and they have not.
+
+    The two copies may have different data. What only the data of one has, nobody removed in the other.
+    """
     kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
 
 def _actions(lead: str, other: str, base: str, others_base: str) -> str:
-    if lead == other or other == others_base:
+    if other in (lead, others_base):
         return lead
     if lead == base == others_base:
         return other
-    new = [line for line in other.split("\n") if line not in lead.split("\n")]
+    new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *others_base.split("\n"))]
     return "\n".join((lead, *new))
 
 
@@ -312,30 +317,33 @@ def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
 def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ReportEntry:
     path = lead.paths[0]
     base, others_base = by_path(copies.lead.written).get(path), by_path(copies.other.written).get(path)
-    labelled = other if _gave(other, others_base) else lead
-    if labelled is other and _gave(lead, base):
+    labelled = other if _gave(other, others_base, base) else lead
+    if labelled is other and _gave(lead, base, others_base):
         if _contradict(lead, other, base):
             raise _contradiction(copies, lead, other)
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
-    of_base = base or replaced(lead, reviewer=(), notes=())
-    of_others_base = others_base or replaced(other, reviewer=(), notes=())
-    others_words = (*other.reviewer, *_newer_judge_agrees(lead, other))
+    blank = replaced(lead, reviewer=(), notes=())
+    of_lead, of_other = base or blank, others_base or blank
+    said = (*other.reviewer, *_newer_judge_agrees(lead, other))
     return replaced(
         lead,
         classification=labelled.classification,
         uncertain=labelled.uncertain,
         cause_kind=labelled.cause_kind,
-        reviewer=_of_both(lead.reviewer, others_words, of_base.reviewer, of_others_base.reviewer),
-        notes=_of_both(lead.notes, other.notes, of_base.notes, of_others_base.notes),
+        reviewer=_of_both(lead.reviewer, said, of_lead.reviewer, of_other.reviewer),
+        notes=_of_both(lead.notes, other.notes, of_lead.notes, of_other.notes),
     )
 
 
-def _gave(entry: ReportEntry, base: ReportEntry | None) -> bool:
-    """Return whether a person gave or confirmed the label, or the data has a person's label."""
-    if base is None or base.reviewed:
-        return entry.reviewed
-    same = all(getattr(entry, name) == getattr(base, name) for name in ("classification", "cause_kind", "uncertain"))
-    return not (same and set(entry.reviewer) <= set(base.reviewer))
+def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
+    """Return whether a person of this copy gave or confirmed the label: on the page, or in data that only it has."""
+    edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
+    common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
+    return edited or (entry.reviewed and not common)
+
+
+def _same_label(entry: ReportEntry, other: ReportEntry) -> bool:
+    return all(getattr(entry, name) == getattr(other, name) for name in ("classification", "cause_kind", "uncertain"))
 
 
 def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> bool:

@@ -56,7 +56,8 @@ def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
         if line.startswith("data: ") and line.removeprefix("data: ").strip("'\"") != data:
             yield LineProblem(at, "error", f"the page's data is in {data}, next to it and with the same name")
         if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
-            newer = int(line.removeprefix("revision: ")) > edits.written.revision
+            revision = line.removeprefix("revision: ")
+            newer = not revision.isdecimal() or int(revision) > edits.written.revision
             what = f"{data} is of revision {edits.written.revision}, "
             if newer:
                 what += "the page is newer: restore the data that was written with it, for example from git"

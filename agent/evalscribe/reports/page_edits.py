@@ -21,7 +21,7 @@ from evalscribe.reports.markdown import blocks, fields, labels, notes
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
 from evalscribe.reports.markdown.labels import PageLabel
 from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, page_digest, render
-from evalscribe.reports.reformatting import NumberedLines, changes, undo_formatting
+from evalscribe.reports.reformatting import LineChange, NumberedLines, changes, undo_formatting
 from evalscribe.text import block as tidy
 
 _TITLE = re.compile(r"(\d+)[.)] +(.+)")
@@ -116,6 +116,8 @@ class PageEdits(Frozen):
     """False if nobody has the page as it was written, so that the base is rendered from the data."""
     rest: str
     """The page without what is read back: what differs from `base` was edited elsewhere."""
+    front: tuple[str, ...] = ()
+    """Lines that a person added to the front matter."""
     numbers: tuple[int, ...] = ()
     """For each line of `rest` its number on the page; empty if it is the page."""
     page: str
@@ -152,7 +154,8 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     """
     plain = normalised(text)
     digest = _front(plain, "written")
-    newer = int(_front(plain, "revision") or 0) > written.revision
+    revision = _front(plain, "revision") or ""
+    newer = revision.isdecimal() and int(revision) > written.revision
     if page_digest(plain) == digest and not newer:
         return PageEdits(report=written, written=written, base=plain, base_known=True, rest=plain, page=plain)
     rendered = normalised(render(written, _front(plain, "data") or data))
@@ -162,10 +165,9 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     base = next((one for one in candidates if page_digest(one) == digest), None)
     lines = plain.split("\n")
     tidied = undo_formatting(NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n"))
+    then = parse_page(base or rendered)
     try:
-        return _Reading(
-            plain, tidied, parse_page(tidied.text), parse_page(base or rendered), written, base is not None
-        ).edits()
+        return _Reading(plain, tidied, parse_page(tidied.text), then, written, base is not None).edits()
     except UnreadableReport as error:
         numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
         raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
@@ -238,7 +240,8 @@ def parse_page(text: str) -> Page:
 
 
 def _part(owner: int | Section, block: PageBlock) -> TextPart:
-    return TextPart(owner=owner, kind=block.kind, text=block.source, first=block.line, last=block.end)
+    text = f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.source
+    return TextPart(owner=owner, kind=block.kind, text=text, first=block.line, last=block.end)
 
 
 def _refuse_markers(block: PageBlock) -> None:
@@ -263,7 +266,7 @@ def _finding(
     parts: list[TextPart] = []
     for block in below:
         lines = _lines(block)
-        said = _reviewers(block, lines)
+        said = _reviewers(block, lines, label.line if label else 0)
         for first, last, statements in said:
             reviewer += statements
             reviewer_at += range(first, last + 1)
@@ -293,15 +296,18 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
     return list(enumerate(block.source.split("\n"), block.line))
 
 
-def _reviewers(block: PageBlock, lines: list[tuple[int, str]]) -> list[tuple[int, int, list[str]]]:
-    """Return the `Reviewer:` statements of a block, each with its first and last line."""
+def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
+    """Return the `Reviewer:` statements of a block, each with its first and last line; a label ends one."""
     if block.kind == "heading":
         _, said = fields.split_reviewer(block.text)
         return [(block.line, block.end, said)] if said else []
-    if block.kind == "paragraph":
-        before, said = fields.split_reviewer(block.source)
-        return [(block.line + len(before), block.end, said)] if said else []
     found = []
+    if block.kind == "paragraph":
+        at = label_line - block.line
+        for some in [lines] if not 0 <= at < len(lines) else [lines[:at], lines[at + 1 :]]:
+            before, said = fields.split_reviewer("\n".join(line for _, line in some))
+            if said:
+                found.append((some[len(before)][0], some[-1][0], said))
     for item in block.items if block.kind in ("bullet_list", "ordered_list") else ():
         before, said = fields.split_reviewer(_ITEM.sub("", item.source))
         if said:
@@ -386,7 +392,7 @@ class _Reading:
         self._refuse_table_edits(numbers, entries)
         actions = self.written.actions_taken if self.page.actions is None else self.page.actions
         report = replaced(self.written, entries=entries, actions_taken=actions, notes=self._report_notes(numbers))
-        base = list(_base_lines(self.then))
+        base = list(self._base_lines())
         lines = list(self._rest_lines())
         rest = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
         return PageEdits(
@@ -396,6 +402,7 @@ class _Reading:
             base_known=self.base_known,
             rest=normalised(rest.text),
             numbers=tuple(self.tidied.numbers[min(n, len(self.tidied.numbers)) - 1] for n in rest.numbers),
+            front=self._own_front(),
             page=self.plain,
         )
 
@@ -418,6 +425,12 @@ class _Reading:
                         )
                 if number >= self.page.actions_line:
                     raise UnreadableReport(f"{what} stands below {ACTIONS!r}; move that section to the end", number)
+                if re.match(r"#{2,3} ", line):
+                    above = (at for at in range(number, 0, -1) if self.page.lines[at - 1].startswith("## "))
+                    raise UnreadableReport(
+                        f"{what} is not in its section, whose heading is gone or reworded; restore it",
+                        *dict.fromkeys((next(above, number), number)),
+                    )
                 raise UnreadableReport(f"{what} has lost its `#` or has another level; restore it", number)
 
     def _with_edits(self, entry: ReportEntry, now: PageFinding) -> ReportEntry:
@@ -465,19 +478,22 @@ class _Reading:
 
     def _refuse_table_edits(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
         """Refuse a label that a person changed in the table or added to a heading, unless it is also the finding's."""
+        if not self.base_known and _front(self.tidied.text, "revision") != str(self.written.revision):
+            return  # the table has the labels of an earlier analysis
         for now, then in self._both():
             number = numbers.get(then.number)
             if number is None:
                 continue
-            in_force = labels.of(entries[number - 1])
+            entry = entries[number - 1]
+            in_force = labels.of(entry)
             row, old_row = self.page.rows.get(now.number), self.then.rows.get(then.number)
             if row is not None and old_row is not None:
                 cell, old_cell = _label_cell(self.page, row), _label_cell(self.then, old_row)
-                if cell != old_cell and _row_label(cell, row) != in_force:
+                if cell != old_cell and not _agrees(_row_label(cell, row), entry):
                     self._contradiction("the table", cell, in_force, row, now)
             at_end = re.match(rf"{re.escape(then.subject)}\s*[:–—-]+\s*(\S.*)", now.subject)
             if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")):
-                if _row_label(at_end[1], now.heading) != in_force:
+                if not _agrees(_row_label(at_end[1], now.heading), entry):
                     self._contradiction("the heading", at_end[1], in_force, now.heading, now)
 
     def _contradiction(self, where: str, said: str, in_force: PageLabel, line: int, now: PageFinding) -> None:
@@ -488,13 +504,34 @@ class _Reading:
             now.label_line,
         )
 
+    def _base_lines(self) -> Iterator[str]:
+        """Yield the lines of the page as it was written, without the notes and `Reviewer:` lines that are edited."""
+        here = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
+        edited = (finding for finding in self.then.findings if not here.get(finding.number, True))
+        gone = {at for finding in edited for at in finding.reviewer_lines}
+        for part in (part for part in self.added.gone if isinstance(part.owner, str) or part.owner in here):
+            gone |= set(range(part.first, part.last + 1))
+            gone |= {part.first - 1} if part.first > 1 and not self.then.lines[part.first - 2] else set()
+        return (line for number, line in enumerate(self.then.lines, 1) if number not in gone)
+
+    def _own_front(self) -> tuple[str, ...]:
+        """Return the lines of the front matter that are a person's."""
+        generated = {line.partition(":")[0] for line in self.then.lines[: _front_end(self.then.lines)]}
+        lines = self.page.lines[: _front_end(self.page.lines)]
+        return tuple(line for line in lines if line.strip() and line.partition(":")[0] not in generated)
+
+    def _same_reviewers(self, now: PageFinding, then: PageFinding) -> bool:
+        mine = [self.page.lines[at - 1] for at in now.reviewer_lines]
+        return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
+
     def _rest_lines(self) -> Iterator[tuple[int, str]]:
         """Yield the lines of the page with the edits that are read back undone, with their numbers."""
         lines: dict[int, str | None] = {}
         for part in self.added.parts:
             lines |= dict.fromkeys(range(part.first, part.last + 1))
         for now, then in self._both():
-            lines |= dict.fromkeys(now.reviewer_lines)
+            if not self._same_reviewers(now, then):
+                lines |= dict.fromkeys(now.reviewer_lines)
             if now.label is not None and then.label is not None:
                 tail = then.tail if _tail_note(now, then) is not None else now.tail
                 old = self.then.lines[then.label_line - 1]
@@ -502,16 +539,8 @@ class _Reading:
             row, old_row = self.page.rows.get(now.number), self.then.rows.get(then.number)
             if row is not None and old_row is not None:
                 lines[row] = _with_label(self.page, row, self.then.lines[old_row - 1], _label_column(self.then))
-        front, old_front = _front_end(self.page.lines), _front_end(self.then.lines)
-        generated = [line.partition(":")[0] for line in self.then.lines[: old_front - 1]]
-        own = [
-            (at, line)
-            for at, line in enumerate(self.page.lines[: front - 1], 1)
-            if line.partition(":")[0] not in generated
-        ]
-        yield from ((1, line) for line in self.then.lines[: old_front - 1])
-        yield from own
-        yield front or 1, "---"
+        front = _front_end(self.page.lines)
+        yield from ((1, line) for line in self.then.lines[: _front_end(self.then.lines)])
         for number, text in enumerate(self.page.lines[: self.page.actions_line - 1], 1):
             line = lines.get(number, text)
             if number > front and line is not None:
@@ -606,38 +635,51 @@ class _Additions:
 
     def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
-        written = [part for part in then.parts if part.kind != "blockquote"]
-        texts, mine = [part.text for part in written], [part.text for part in page.parts]
-        still = Counter(texts)
+        found = list(changes([part.text for part in then.parts], [part.text for part in page.parts]))
+        edited = [change for change in found if change.kind != "equal"]
+        moved = Counter(part.text for change in edited for part in self._written(change))
         self.parts: list[TextPart] = []
         """The parts, or lines of parts, that people added."""
-        for change in changes(texts, mine):
-            if change.kind in ("equal", "delete"):
-                continue
+        self.unchanged = [
+            part
+            for change in found
+            if change.kind == "equal"
+            for part in page.parts[change.first : change.last]
+            if part.kind == "blockquote"
+        ]
+        """Notes that stand where they stood."""
+        self.gone = [
+            part
+            for change in edited
+            for part in then.parts[change.first_old : change.last_old]
+            if part.kind == "blockquote"
+        ]
+        """Notes that no longer stand where they stood."""
+        for change in edited:
             new = list(page.parts[change.first : change.last])
-            old = written[change.first_old : change.last_old]
-            reworded = _rewordings(old, new)
+            reworded = _rewordings(self._written(change), new)
             for part in new:
                 if part in reworded:
                     self.parts += _added_lines(reworded[part], part)
-                elif not still[part.text] and part.text != NOTHING and not self._generated_elsewhere(part):
+                elif moved[part.text]:
+                    moved[part.text] -= 1
+                elif part.text != NOTHING and not self._of_own_finding(part):
                     self.parts.append(part)
 
-    def _generated_elsewhere(self, part: TextPart) -> bool:
-        """Return whether a table or finding that only a person can have made stays as it stands on the page."""
-        own = isinstance(part.owner, int) and part.owner not in self.pairs
-        return own or (
-            part.kind == "heading"
-            and isinstance(part.owner, int)
-            and part.text.startswith("#")
-            and bool(_TITLE.fullmatch(part.text.strip("# ")))
-        )
+    def _written(self, change: LineChange) -> list[TextPart]:
+        """Return the generated parts of a region as it was written."""
+        return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
+
+    def _of_own_finding(self, part: TextPart) -> bool:
+        """Return whether the part is the heading of a finding, or in a finding that a person added: it stays there."""
+        title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
+        return isinstance(part.owner, int) and (title or part.owner not in self.pairs)
 
     def notes(self) -> dict[int | Section, list[str]]:
         """Return the notes by finding or section; what stands together is one note."""
         found: dict[int | Section, list[str]] = {}
         last: TextPart | None = None
-        for part in sorted(self.parts, key=lambda part: part.first):
+        for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
             together = (
                 last is not None
                 and last.owner == part.owner
@@ -713,6 +755,10 @@ def _row_label(cell: str, line: int) -> PageLabel:
     return labels.parse(cell.replace(", proved)", ")").replace("(proved)", "").strip(), line)
 
 
+def _agrees(label: PageLabel, entry: ReportEntry) -> bool:
+    return label.classification == entry.classification and label.kind in (None, entry.cause_kind)
+
+
 def _with_label(page: Page, line: int, old: str, column: int) -> str:
     """Return the table row with the label of the old one, so that only other edits differ."""
     parts, before = _BAR.split(page.lines[line - 1]), _BAR.split(old)
@@ -727,16 +773,6 @@ def _front_end(lines: Sequence[str]) -> int:
     if not lines or lines[0] != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
-
-
-def _base_lines(then: Page) -> Iterator[str]:
-    """Yield the lines of the page as it was written, without people's notes and `Reviewer:` lines."""
-    gone = {line for finding in then.findings for line in finding.reviewer_lines}
-    for part in then.parts:
-        if part.kind == "blockquote":
-            gone |= set(range(part.first, part.last + 1))
-            gone |= {part.first - 1} if part.first > 1 and not then.lines[part.first - 2] else set()
-    return (line for number, line in enumerate(then.lines, 1) if number not in gone)
 
 
 def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
@@ -769,13 +805,19 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
     Raises `UnmergedEdits` if they touch lines that changed, or if the page as it was written is unknown.
     """
     if edits.rest == edits.base:
-        return rendered
+        return with_front(rendered, edits.front)
     if not edits.base_known:
         raise unmerged(edits, "edited, and neither the store nor git has the page as it was written")
     merged = merge_lines(edits.rest, edits.base, rendered)
     if merged is None:
         raise unmerged(edits, "edited where the new page has another text")
-    return merged
+    return with_front(merged, edits.front)
+
+
+def with_front(page: str, lines: Sequence[str]) -> str:
+    """Return the page with further lines at the end of its front matter."""
+    own = "".join(f"{line}\n" for line in dict.fromkeys(lines))
+    return page.replace("\n---\n", f"\n{own}---\n", 1)
 
 
 def merge_lines(mine: str, base: str, theirs: str) -> str | None:

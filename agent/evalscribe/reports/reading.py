@@ -16,9 +16,9 @@ from evalscribe.reports.data import read_data, report_from_analysis, updated_ana
 from evalscribe.reports.freeform.blocks import split_blocks
 from evalscribe.reports.freeform.read import front_values, iso_date, read_freeform
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.markdown import page
+from evalscribe.reports.markdown import inline, page
 from evalscribe.reports.markdown.blocks import UnreadableReport
-from evalscribe.reports.page_edits import PageEdits, read_edits
+from evalscribe.reports.page_edits import PageEdits, normalised, parse_page, read_edits
 from evalscribe.text import name as printed
 
 OURS = "evalscribe-report/"
@@ -151,7 +151,26 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
         report = page.parse(text)
         return ParsedReport(_ours(report), report.date, (report.run.id,), ())
     analysis, header = read_freeform(split_blocks(text))
+    if has_data(text):
+        analysis = _with_labels(analysis, text)
     return ParsedReport(analysis, header.date or iso_date(name), header.run_ids, header.other_experiments)
+
+
+def _with_labels(analysis: Analysis, text: str) -> Analysis:
+    """Return what a page says whose data is missing or broken, with the labels under its headings."""
+    try:
+        findings = parse_page(normalised(text)).findings
+    except UnreadableReport:
+        return analysis
+    known = {inline.uncode(one.subject): one.label for one in findings if one.label}
+    return analysis.model_copy(
+        update={
+            "findings": tuple(
+                one.model_copy(update={"classification": known[one.eval].classification}) if one.eval in known else one
+                for one in analysis.findings
+            )
+        }
+    )
 
 
 def _ours(report: Report) -> Analysis:
