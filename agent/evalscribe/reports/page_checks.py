@@ -223,9 +223,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
         what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
     if not edits.base_known:
-        what = (
-            "neither the store nor git has the page as it was written: changed lines cannot be told"
-        )
+        what = "neither the store nor git has the page as it was written: changed lines cannot be told"
         yield LineProblem(1, "notice", what)
     wrong = list(_changed_facts(edits)) if edits.base_known else []
     yield from wrong[:MOST_EDITED]
