@@ -16,9 +16,9 @@ from evalscribe import workspace as opened
 from evalscribe.cli.apply import ask_consent
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
 from evalscribe.reports.apply import PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
-from evalscribe.reports.markdown.page import parse
 from support.command import CompletedCommand, Workspace
 from support.messages_server import Answer, Call, MessagesServer, failure, says, use
+from support.report_labels import load
 from support.suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
 from support.terminal import TerminalCommand
 
@@ -166,7 +166,7 @@ def test_killed_at_the_question_then_a_no_then_a_yes(analyzed: Workspace, suite:
     assert diff_in(again.shown) == diff_in(refused.shown) == diff_in(killed.shown)
     assert "\x1b[32m+select" in again.shown, "a diff has colours"
     assert suite.branches == [BRANCH, "main"]
-    assert "R3, make `PLW2901` a warning" in parse(report.read_text()).actions_taken
+    assert "R3, make `PLW2901` a warning" in load(report).actions_taken
 
 
 def diff_in(shown: str) -> str:
@@ -308,7 +308,7 @@ async def test_two_who_agree_at_once_make_one_commit(
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("make `PLW2901` a warning", "leave it as it is"), ("(7, would pass)", "(7, 8)"), ("R3 (", "R13 (")],
+    [("Make `PLW2901`", "Do not make `PLW2901`"), ("| R3 | lint |", "| R3 | eval |"), ("| R3 |", "| R13 |")],
 )
 async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
     old: str, new: str, analyzed: Workspace, suite: SuiteRepository, report: Path, monkeypatch: pytest.MonkeyPatch
@@ -345,18 +345,18 @@ async def test_what_a_person_writes_while_it_is_committed_stays(
             commit = here.repository.commit
 
             def slowly(*args: Any, **named: Any) -> str:
-                report.write_text(report.read_text().replace("- Seen: new", "- Seen: new\n- Reviewer: meanwhile", 1))
+                report.write_text(report.read_text().replace("\n\nError:", "\nReviewer: meanwhile\n\nError:", 1))
                 return commit(*args, **named)
 
             monkeypatch.setattr(here.repository, "commit", slowly)
             await commit_patch(workspace, here, offer, yes=True)
-    assert told_in(report) == told_in(report, "- Reviewer: meanwhile") == 1
+    assert told_in(report) == told_in(report, "Reviewer: meanwhile") == 1
 
 
 def edit_report(report: Path, old: str, new: str) -> None:
     """Change the line of R3, as a person would."""
     text = report.read_text()
-    edited = re.sub(r"(?m)^- R3 .*$", lambda line: line[0].replace(old, new), text)
+    edited = re.sub(r"(?m)^\| R3 .*$", lambda line: line[0].replace(old, new), text)
     assert edited != text
     report.write_text(edited)
 

@@ -157,13 +157,8 @@ def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
     where = place_report(run, date, files, stored.text if stored else None)
     path = next((file.path for file in files if file.name == where.name), workspace.reports.root / where.name)
     last_written = stored.text if stored and stored.path == where.name else None
-    versions = partial(_versions, workspace.reports, where.name)
+    versions = partial(workspace.reports.page_texts, where.name)
     return ReportTarget(where=where, files=tuple(files), path=path, last_written=last_written, versions=versions)
-
-
-def _versions(folder: ReportsFolder, name: str) -> Iterator[str]:
-    with suppress(EvalscribeError):  # no repository, or one that cannot be read
-        yield from (version.text for version in folder.versions(name, "HEAD") if version.text)
 
 
 def write_report(

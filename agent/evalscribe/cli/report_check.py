@@ -73,9 +73,9 @@ def check(
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Check that reports can be read, agree with themselves, link to what is there, and quote what the evidence says.
+    """Check that reports can be read, agree with their data, have no dead links, and quote the evidence as it is.
 
-    Exit code 65 for errors; warnings and notices are only told.
+    Exit code 65 for errors; warnings and notices do not change it.
     """
     given = options.workspace_options(locals())
     return print_check(given, report or (), output=output, evidence=evidence or (), fetch=fetch, comments=comment)

@@ -58,7 +58,10 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The JSONL file to wr
 def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
-    """Correct or confirm a label: the finding's heading, its row and one `Reviewer:` line change, nothing else."""
+    """Correct or confirm a label: the bold label under the finding's heading changes, and a `Reviewer:` line is added.
+
+    Table, counts and data of the report follow when it is written again.
+    """
     folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None

@@ -185,12 +185,17 @@ class ReportsFolder:
 
         Raises `DataError`, `AccessError`, `UnavailableError`.
         """
-        for own in OWN_FILES:
+        for own, text in self.own_files().items():
             if not os.path.lexists(self.root / own):
-                labels = shipped_folder("docs") / LABELS_PAGE
-                self.write(own, labels.read_text("utf-8") if own == LABELS_PAGE else _ATTRIBUTES)
+                self.write(own, text)
         self.write(data_name(name), data)
         return self.write(name, page)
+
+    def own_files(self) -> dict[str, str]:
+        """Return the texts of the folder's own files, as they are or as they would be written, by name."""
+        labels = shipped_folder("docs") / LABELS_PAGE
+        new = {LABELS_PAGE: labels.read_text("utf-8"), ".gitattributes": _ATTRIBUTES}
+        return {name: self._text(self.root / name) or new[name] for name in OWN_FILES}
 
     def commit(self, path: Path, message: str, beside: Sequence[Path] = ()) -> str:
         """Commit only this file, and those of `beside` that exist, on the current branch; return the commit's id.
@@ -213,6 +218,11 @@ class ReportsFolder:
             if self._history is None or self._history.tip != tip:
                 self._history = history.GitHistory(repo, tip)
             return iter(list(self._history.versions(repo, history.path_in_repository(repo, self.root) + name)))
+
+    def page_texts(self, name: str) -> Iterator[str]:
+        """Yield the texts that a report had in commits of HEAD, oldest first; none outside git."""
+        with suppress(EvalscribeError):
+            yield from (version.text for version in self.versions(name, "HEAD") if version.text)
 
     def merged(self, ref: str | None = None) -> MergedReports:
         """Return the reports merged into `ref`. Raises `UsageError`, `DataError`."""

@@ -137,7 +137,8 @@ class ReportEntry(Frozen):
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
-    basis: VerdictBasis = "judged"
+    # Paid proposals are stored under ids of entries: fields that were added later are left out of them by default.
+    basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
     why: str = ""
     error: str = ""
@@ -145,7 +146,7 @@ class ReportEntry(Frozen):
     """The reasoning, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
-    trials: TrialCount | None = None
+    trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
     """How the trials of the task ended, if the finding concerns a task with several."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has: `the model's output is no longer stored`."""

@@ -22,7 +22,7 @@ def is_report(path: str) -> bool:
     return path != LABELS_PAGE and path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
 
 
-_WITH_DATA = re.compile(r"\ufeff?---\r?\nkind:[ \t]*evalscribe-report/2\b")
+_WITH_DATA = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)kind:[ \t]*evalscribe-report/2\b")
 
 
 def has_data(text: str) -> bool:

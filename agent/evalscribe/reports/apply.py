@@ -130,7 +130,7 @@ def _pages(text: str, line: str) -> Iterator[str]:
 def _stands(page: str, line: str, before: Page) -> bool:
     """Return True if the line is a visible item and the rest of the report is unchanged."""
     after = parse_page(normalised(page))
-    if (after.findings, after.sections) != (before.findings, before.sections):
+    if (after.findings, after.parts) != (before.findings, before.parts):
         return False
     return any(item.source == line for block in blocks.read(page) for item in block.items)
 
@@ -191,12 +191,17 @@ def find_recommendation(library: ReportsFolder, name: str, id: str) -> ReportRec
     file = find_report(library, name)
     below, text = name_of(library, file), text_of(file)
     try:
-        report = read_page(PageSource(name=below, text=text, data=file.data)).report
+        edits = read_page(PageSource(name=below, text=text, data=file.data))
     except DataError as error:
         raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
-    return ReportRecommendation(
-        file=below, text=text, report=report, recommendation=_called(report, id.strip().upper())
-    )
+    recommendation = _called(edits.report, id.strip().upper())
+    row = f"| {recommendation.id} |"
+    if reworded := next((one.line for one in edits.elsewhere if (one.before or "").startswith(row)), None):
+        raise UsageError(
+            f"{recommendation.id} was edited in {below} (line {reworded}), and what a person wrote there is no "
+            "recommendation of the report's data. Restore the line, or make the change yourself"
+        )
+    return ReportRecommendation(file=below, text=text, report=edits.report, recommendation=recommendation)
 
 
 def _called(report: Report, id: str) -> Recommendation:

@@ -18,7 +18,7 @@ from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
-from evalscribe.model.repository import ReportFile
+from evalscribe.model.repository import ReportFile, has_data
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.reports.page import first_lines
@@ -235,7 +235,8 @@ async def check_reports(
         problems: list[Problem] = []
         runs: dict[str, str] = {}
         for file in sorted(files, key=lambda file: file.name):
-            report, said = await _check(file, proofs, _shown(file.path, shown_from))
+            bases = _bases(library, proofs.store, file)
+            report, said = await _check(file, proofs, _shown(file.path, shown_from), bases)
             reports.append(report)
             problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
     order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
@@ -252,10 +253,12 @@ def _named(library: ReportsFolder, name: str) -> ReportFile:
     return file.model_copy(update={"name": below})
 
 
-async def _check(file: ReportFile, proofs: EvidenceFinder, shown: str) -> tuple[CheckedReport, list[LineProblem]]:
+async def _check(
+    file: ReportFile, proofs: EvidenceFinder, shown: str, bases: Iterable[str]
+) -> tuple[CheckedReport, list[LineProblem]]:
     if not is_ours(file.text):
         return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
-    page = check_page(source_of(file), file.name, _exists(file), _written(proofs.store, file.text))
+    page = check_page(source_of(file), file.name, _exists(file), bases)
     checked = CheckedReport(file=shown, name=file.name, ours=True)
     if page.report is None:
         return checked, list(page.problems)
@@ -290,11 +293,14 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     return there
 
 
-def _written(store: "AnalysisStore | None", text: str) -> str | None:
-    """Return the page as evalscribe last wrote it, if the store has it."""
-    run = run_of(text) if store else None
+def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFile) -> Iterator[str]:
+    """Yield texts that may be the page as evalscribe wrote it: from the store, and from git."""
+    run = run_of(file.text) if store else None
     stored = store.get_report(run) if store and run else None
-    return stored.text if stored else None
+    if stored:
+        yield stored.text
+    if has_data(file.text):
+        yield from library.page_texts(file.name)
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:

@@ -248,13 +248,15 @@ def write_label(
     new = PageLabel(classification=label, kind=_kind(entry, label, kind))
     page = _PageLines(source.text)
     old = page[place.label_line]
+    label_line = place.label_line
     if place.label is None:
         page.insert_after(place.heading, bold(new), apart=True)
+        label_line += 1
     elif new != labels_of(entry):
         page[place.label_line] = LABEL_ON_LINE.sub(lambda _: bold(new), old, count=1)
     said = _said(entry, new, one_line(redact(note or "")))
     if said and said not in place.reviewer:
-        after = max((place.label_line, *(line for line in place.reviewer_lines if line < place.label_line + 20)))
+        after = max((label_line, *(line for line in place.reviewer_lines if line < label_line + 20)))
         page.insert_after(after, f"Reviewer: {said}", apart=True)
     return page.text
 

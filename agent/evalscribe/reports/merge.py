@@ -11,8 +11,18 @@ from evalscribe.model.report import Report, ReportEntry, ReportNote, replaced
 from evalscribe.model.repository import has_data
 from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
 from evalscribe.reports.page import render
-from evalscribe.reports.page_edits import PageEdits, finding_line, merge_edits, merge_lines, normalised
+from evalscribe.reports.page_edits import (
+    PageEdits,
+    finding_line,
+    merge_edits,
+    merge_lines,
+    normalised,
+    read_edits,
+    unmerged,
+    with_front,
+)
 from evalscribe.reports.reading import PageSource, read_page
+from evalscribe.reports.reformatting import NumberedLines, undo_formatting
 from evalscribe.text import prose
 
 T = TypeVar("T")
@@ -46,16 +56,35 @@ def merge_report(new: Report, current: PageSource | None, data: str, bases: Iter
         return MergedReport(report=new, text=render(new, data), changed=True)
     edits = read_page(current, bases)
     report = carry_over(new, edits)
-    text = _page(report, edits, data)
-    if text == normalised(current.text):
+    if _same_page(current.text, _page(report, edits, data)):
         return MergedReport(report=report, text=current.text, changed=False)
     report = replaced(report, revision=edits.written.revision + 1)
     return MergedReport(report=report, text=_page(report, edits, data), changed=True)
 
 
+def _same_page(text: str, other: str) -> bool:
+    """Return whether the pages differ at most in their formatting."""
+    lines = normalised(text).split("\n")
+    return undo_formatting(NumberedLines(lines, [0] * len(lines)), other.split("\n")).text == other
+
+
 def _page(report: Report, edits: PageEdits, data: str) -> str:
+    """Return the new page with the edits made elsewhere on the old one.
+
+    Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as another report.
+    """
     rendered = render(report, data)
-    return merge_edits(edits, rendered) if edits.mergeable else rendered
+    if not edits.mergeable:
+        return rendered
+    text = merge_edits(edits, rendered)
+    if text != rendered:
+        try:
+            same = read_edits(text, report, data, (rendered,)).report == report
+        except UnreadableReport:
+            same = False
+        if not same:
+            raise unmerged(edits, "edited so that the new page would be misread")
+    return text
 
 
 def carry_over(new: Report, edits: PageEdits) -> Report:
@@ -215,16 +244,21 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
         raise UnreadableReport("the two copies are reports of different runs", 1, 1)
     ours_lead = mine.written.revision >= other.written.revision
     copies = ReportCopies(mine, other, True) if ours_lead else ReportCopies(other, mine, False)
+    if ours.data == theirs.data and has_data(ours.text):
+        for copy, edits, same in ((theirs, other, mine), (ours, mine, other)):
+            if same.base_known and same.page == same.base:  # only one copy was edited: its data follows later
+                return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
     report = _united(copies)
     rendered = render(report, (ours if ours_lead else theirs).data_name)
     text = merge_edits(copies.lead, rendered) if copies.lead.mergeable else rendered
-    if copies.other.mergeable and copies.other.base is not None and copies.other.rest != copies.other.base:
-        both = merge_lines(copies.other.rest, copies.other.base, text)
+    if copies.other.mergeable and copies.other.rest != copies.other.base:
+        both = merge_lines(copies.other.rest, copies.other.base, text) if copies.other.base_known else None
         if both is None:
-            first = copies.other.elsewhere[0][0]
+            first = copies.other.elsewhere[0].line
             which = "our copy" if not ours_lead else "the other copy"
             raise UnreadableReport(f"this line of {which} was edited, and the same lines changed in the other", first)
         text = both
+    text = with_front(text, [line for line in copies.other.front if line not in copies.lead.front])
     for copy, edits in ((ours, mine), (theirs, other)):
         if normalised(copy.text) == text and has_data(copy.text):
             return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
@@ -239,30 +273,34 @@ def _read(copy: PageSource, bases: Sequence[str], which: str) -> PageEdits:
 
 
 def _united(copies: ReportCopies) -> Report:
-    lead, other, base = copies.lead.report, copies.other.report, copies.lead.written
+    lead, other = copies.lead.report, copies.other.report
+    base, others_base = copies.lead.written, copies.other.written
     entries = tuple(_entries(copies))
-    notes = (*_of_both(lead.notes, other.notes, base.notes), *departed(other, entries))
+    notes = (*_of_both(lead.notes, other.notes, base.notes, others_base.notes), *departed(other, entries))
     return replaced(
         lead,
         date=min(lead.date, other.date),
         entries=entries,
         notes=tuple(dict.fromkeys(notes)),
-        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken),
+        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken),
     )
 
 
-def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T]) -> tuple[T, ...]:
-    """Return everything in either copy, except what one person removed."""
-    kept = [item for item in lead if item in other or item not in base]
+def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
+    """Return everything in either copy, except what one person removed: what their copy's data has and they have not.
+
+    The two copies may have different data. What only the data of one has, nobody removed in the other.
+    """
+    kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
 
-def _actions(lead: str, other: str, base: str) -> str:
-    if lead == other or other == base:
+def _actions(lead: str, other: str, base: str, others_base: str) -> str:
+    if other in (lead, others_base):
         return lead
-    if lead == base:
+    if lead == base == others_base:
         return other
-    new = [line for line in other.split("\n") if line not in lead.split("\n")]
+    new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *others_base.split("\n"))]
     return "\n".join((lead, *new))
 
 
@@ -279,28 +317,33 @@ def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
 def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ReportEntry:
     path = lead.paths[0]
     base, others_base = by_path(copies.lead.written).get(path), by_path(copies.other.written).get(path)
-    labelled = other if _gave(other, others_base) else lead
-    if labelled is other and _gave(lead, base):
+    labelled = other if _gave(other, others_base, base) else lead
+    if labelled is other and _gave(lead, base, others_base):
         if _contradict(lead, other, base):
             raise _contradiction(copies, lead, other)
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
-    of_base = base or replaced(lead, reviewer=(), notes=())
+    blank = replaced(lead, reviewer=(), notes=())
+    of_lead, of_other = base or blank, others_base or blank
+    said = (*other.reviewer, *_newer_judge_agrees(lead, other))
     return replaced(
         lead,
         classification=labelled.classification,
         uncertain=labelled.uncertain,
         cause_kind=labelled.cause_kind,
-        reviewer=_of_both(lead.reviewer, (*other.reviewer, *_newer_judge_agrees(lead, other)), of_base.reviewer),
-        notes=_of_both(lead.notes, other.notes, of_base.notes),
+        reviewer=_of_both(lead.reviewer, said, of_lead.reviewer, of_other.reviewer),
+        notes=_of_both(lead.notes, other.notes, of_lead.notes, of_other.notes),
     )
 
 
-def _gave(entry: ReportEntry, base: ReportEntry | None) -> bool:
-    """Return whether a person gave or confirmed the label, or the data has a person's label."""
-    if base is None or base.reviewed:
-        return entry.reviewed
-    same = all(getattr(entry, name) == getattr(base, name) for name in ("classification", "cause_kind", "uncertain"))
-    return not (same and set(entry.reviewer) <= set(base.reviewer))
+def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
+    """Return whether a person of this copy gave or confirmed the label: on the page, or in data that only it has."""
+    edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
+    common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
+    return edited or (entry.reviewed and not common)
+
+
+def _same_label(entry: ReportEntry, other: ReportEntry) -> bool:
+    return all(getattr(entry, name) == getattr(other, name) for name in ("classification", "cause_kind", "uncertain"))
 
 
 def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> bool:

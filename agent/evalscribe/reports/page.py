@@ -99,6 +99,7 @@ def _first_lines(report: Report) -> Iterator[str]:
     if odd := _odd_quotations(report):
         yield odd
     yield from _notes(report, "summary")
+    yield from _notes(report, "steps")
 
 
 def headline(report: Report) -> str:
@@ -482,10 +483,15 @@ def _models(named: tuple[str, ...], more: int) -> str:
 def _members(entry: ReportEntry) -> list[str]:
     if len(entry.evals) == 1 or subject(entry) != labels.subject(entry):
         return []
-    categories = [(category, list(refs)) for category, refs in groupby(entry.evals, lambda ref: ref.category)]
-    heading = f"{len(entry.evals)} evals, {pluralise(len(categories), 'category')}"
-    lists = [f"- {inline.name(c) if c else '(no category)'}: {', '.join(map(_member, refs))}" for c, refs in categories]
+    lists = member_lists(entry)
+    heading = f"{len(entry.evals)} evals, {pluralise(len(lists), 'category')}"
     return ["", f"<details><summary>{heading}</summary>", "", *lists, "", "</details>"]
+
+
+def member_lists(entry: ReportEntry) -> list[str]:
+    """Return the list of a group's evals, one line for each category."""
+    categories = groupby(entry.evals, lambda ref: ref.category)
+    return [f"- {inline.name(c) if c else '(no category)'}: {', '.join(map(_member, refs))}" for c, refs in categories]
 
 
 def _member(ref: EvalRef) -> str:

@@ -1,7 +1,7 @@
 """Check one page: readability, consistency, name, links, and quotations."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import NamedTuple
@@ -12,17 +12,20 @@ from evalscribe.ids import folder_fit, model_folder, report_stems, run_id_prefix
 from evalscribe.judging.quotations import fold_line
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import SNIPPET_LINES, ProblemLevel, Report, Snippet
+from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.reports.markdown import snippets
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
 from evalscribe.reports.page_edits import PageEdits
 from evalscribe.reports.problems import LineProblem
 from evalscribe.reports.reading import PageSource, read_page
-from evalscribe.text import mask_code, pluralise
+from evalscribe.text import cut, mask_code, pluralise
 
 NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
 EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 FINDING = re.compile(r"###\s+(\d+)[.)]\s")
+FACTS = ("|", "# ", "### ", "**")
+"""Beginnings of lines outside fences that state facts."""
 MOST_EDITED = 10
 """Maximum changed lines that are listed one by one."""
 
@@ -44,9 +47,23 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
         yield LineProblem(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: nobody finds it there")
 
 
-def front_matter(report: Report) -> Iterator[LineProblem]:
-    if report.evidence and not EVIDENCE.fullmatch(report.evidence):
-        yield LineProblem(1, "warning", f"evidence {report.evidence!r} in the data is no `sha256:` and 8 digits")
+def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
+    """Check what the front matter says about the data."""
+    evidence = edits.report.evidence
+    if evidence and not EVIDENCE.fullmatch(evidence):
+        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is no `sha256:` and 8 digits")
+    for at, line in enumerate(lines_of(edits.page)[:HEAD] if edits.mergeable else (), 1):
+        if line.startswith("data: ") and line.removeprefix("data: ").strip("'\"") != data:
+            yield LineProblem(at, "error", f"the page's data is in {data}, next to it and with the same name")
+        if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
+            revision = line.removeprefix("revision: ")
+            newer = not revision.isdecimal() or int(revision) > edits.written.revision
+            what = f"{data} is of revision {edits.written.revision}, "
+            if newer:
+                what += "the page is newer: restore the data that was written with it, for example from git"
+            else:
+                what += "the page is older: analyze the run again to write the page anew"
+            yield LineProblem(at, "error" if newer else "notice", what)
 
 
 def _expected(report: Report) -> str:
@@ -94,6 +111,8 @@ def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], 
             if what := _odd_address(target):
                 yield LineProblem(number, "error" if report else "notice", what)
         elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
+            if path.endswith(f"../{LABELS_PAGE}") and "/" not in name:
+                continue  # a copy outside the folder of reports
             level: ProblemLevel = "error" if path in own else "warning" if report else "notice"
             yield from _of_file(number, path, level, name, exists)
 
@@ -160,28 +179,28 @@ def is_ours(text: str) -> bool:
     return any(KIND.match(line) for line in lines_of(text)[:HEAD])
 
 
-def check_page(source: PageSource, name: str, exists: Callable[[str], bool], written: str | None = None) -> PageCheck:
+def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bases: Iterable[str] = ()) -> PageCheck:
     """Check a generated report without its evidence.
 
     Args:
         source: The page and its data.
         name: As in `links`.
         exists: As in `links`.
-        written: The page as evalscribe last wrote it, if known.
+        bases: Texts that may be the page as evalscribe wrote it.
     """
     text = source.text
     found = tuple(markers(text))
     if found:
         return PageCheck(None, (), found)
     try:
-        edits = read_page(source, [written] if written is not None else [])
+        edits = read_page(source, bases)
     except UnreadableReport as error:
         return PageCheck(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
     except DataError as error:
         return PageCheck(None, (), (LineProblem(_data_line(text), "error", str(error)),))
     problems = (
         *naming(edits.report, name),
-        *front_matter(edits.report),
+        *front_matter(edits, source.data_name),
         *_edited(edits),
         *links(text, edits.report, name, exists),
     )
@@ -203,25 +222,40 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
     if changed or edits.report != edits.written:
         what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
         yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
-    if edits.base is None:
-        yield LineProblem(1, "notice", "written by another version; only labels, reviewers, notes and actions are read")
-    generated = set(_generated_lines(edits.page))
-    wrong = [(number, line) for number, line in edits.elsewhere if number in generated]
-    for number, line in wrong[:MOST_EDITED]:
-        yield LineProblem(number, "error", f"this line is generated from the data and was changed: {line[:80]!r}")
+    if not edits.base_known:
+        what = "neither the store nor git has the page as it was written: changed lines cannot be told"
+        yield LineProblem(1, "notice", what)
+    wrong = list(_changed_facts(edits)) if edits.base_known else []
+    yield from wrong[:MOST_EDITED]
     if len(wrong) > MOST_EDITED:
-        yield LineProblem(
-            wrong[MOST_EDITED][0], "error", f"{len(wrong) - MOST_EDITED} more generated lines were changed"
-        )
+        line = wrong[MOST_EDITED].line
+        yield LineProblem(line, "error", f"{len(wrong) - MOST_EDITED} more generated lines were changed")
 
 
-def _generated_lines(page: str) -> Iterator[int]:
-    """Yield the lines that state facts: front matter, headings, tables and quotations."""
+def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
+    """Yield the lines that state facts and that people changed, added or removed."""
+    facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
+    for line, before, now in edits.elsewhere:
+        if now is not None and line in facts:
+            was = f"; it was {_short(before)}" if before else ""
+            yield LineProblem(
+                line, "error", f"this line is generated from the data and was changed: {_short(now)}{was}"
+            )
+        elif before is not None and before in written.values():
+            yield LineProblem(
+                line, "error", f"a line that is generated from the data is missing here: {_short(before)}"
+            )
+
+
+def _short(line: str) -> str:
+    return repr(cut(line, 80))
+
+
+def _generated_lines(page: str) -> dict[int, str]:
+    """Return the lines that state facts, by number: headings, labels, tables and quotations."""
     outside = dict(outside_fences(page))
-    for number, _ in enumerate(lines_of(page), 1):
-        line = outside.get(number)
-        if line is None or line.startswith(("|", "# ", "### ", "**")):
-            yield number
+    lines = enumerate(lines_of(page), 1)
+    return {at: text for at, text in lines if text and (at not in outside or text.startswith(FACTS))}
 
 
 def _findings(text: str, report: Report) -> tuple[PagePart, ...]:

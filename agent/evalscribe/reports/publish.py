@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile, d
 from evalscribe.reports import pull_request_text
 from evalscribe.reports.data import read_data, updated_analysis, write_data
 from evalscribe.reports.markdown.blocks import ConflictingEdits
+from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.reports.merge import reconcile
 from evalscribe.reports.page import first_lines
 from evalscribe.reports.page_checks import is_ours, linked_reports
@@ -38,8 +39,10 @@ class LocalReport:
     """Path in the repository, with `/`."""
     source: PageSource
     report: Report
-    last_written: Callable[[], str | None]
-    """Returns the page that evalscribe last wrote for the run."""
+    bases: Callable[[], Iterable[str]]
+    """Returns texts that may be the page as evalscribe wrote it."""
+    own_files: Mapping[str, str]
+    """Texts of the reports folder's own files, by path in the repository."""
 
     @property
     def data_path(self) -> str:
@@ -63,6 +66,8 @@ class BranchPlan(Frozen):
     report: Report
     there: PageSource | None = None
     """The page and its data on `parent`."""
+    own_files: Mapping[str, str]
+    """Own files of the reports folder that `parent` lacks."""
     merged: bool = False
     """True if the main branch has this text and the run's branch has no other version."""
 
@@ -72,7 +77,8 @@ class BranchPlan(Frozen):
 
     def files(self, ours: LocalReport) -> dict[str, str]:
         """Return the texts of the commit by path."""
-        return {ours.path: self.text, **({ours.data_path: self.data} if self.data is not None else {})}
+        data = {ours.data_path: self.data} if self.data is not None else {}
+        return {ours.path: self.text, **data, **self.own_files}
 
 
 def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
@@ -93,6 +99,7 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
     there, on_main = _parse_remote(repository, ours, parent, ours.branch), _parse_remote(repository, ours, newest, base)
     merging = newest if live and _moved_on(repository, ours, parent, newest, on_main) else None
     source, report = _united(ours, {ours.branch: there, **({base: on_main} if merging else {})})
+    known = {*repository.files(parent), *(repository.files(merging) if merging else ())}
     return BranchPlan(
         base=base,
         main=newest,
@@ -103,6 +110,7 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
         data=source.data,
         report=report,
         there=there,
+        own_files={path: text for path, text in ours.own_files.items() if path not in known},
         merged=on_main == source and (not live or merging is not None),
     )
 
@@ -128,12 +136,11 @@ def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, whe
 def _united(ours: LocalReport, theirs: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
     """Merge people's edits in the other versions into the local page and its data."""
     source, report = ours.source, ours.report
-    last = ours.last_written()
     for where, other in theirs.items():
         if other is None or other == source:
             continue
         try:
-            united = reconcile(source, other, [last] if last is not None else [])
+            united = reconcile(source, other, list(ours.bases()))
         except DataError as error:
             raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error
         lead = source if united.ours else other
@@ -152,6 +159,8 @@ class Publication(Frozen):
     """A publication, or the plan of a dry run."""
 
     report: Path
+    data: Path | None = None
+    """The file with the report's data."""
     remote: str
     branch: str
     base: str
@@ -190,16 +199,18 @@ def publish_report(
     file = find_report(workspace.reports, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
     source = PageSource(name=file.name, text=text, data=file.data)
-    report = _read(file, source)
     with closing(repository_of(file.path.resolve().parent)) as repository:
         path = _inside(repository, file)
+        bases = partial(_bases, workspace, file)
+        report = _read(file, source, bases())
         ours = LocalReport(
             remote=repository.remote(remote),
             branch=branch_of(report, path),
             path=path,
             source=source,
             report=report,
-            last_written=partial(_last_written, workspace, report.run.id),
+            bases=bases,
+            own_files=_own_files(workspace.reports, repository, file),
         )
         with closing(open_forge(workspace.settings, repository.remote_url(ours.remote))) as forge:
             plan, pushed = (plan_branch(repository, ours), None) if dry_run else _pushed(repository, ours)
@@ -211,10 +222,22 @@ def publish_report(
             return replaced(done, pull_request=request)
 
 
-def _last_written(workspace: Workspace, run_id: str) -> str | None:
-    """Return the text that evalscribe last wrote for a run, if a store exists; publishing creates none."""
-    stored = workspace.store.analyses.get_report(run_id) if workspace.has_store else None
-    return stored.text if stored else None
+def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
+    """Yield texts that may be the page as evalscribe wrote it, from the store if there is one, and from git."""
+    run = run_of(file.text)
+    stored = workspace.store.analyses.get_report(run) if run and workspace.has_store else None
+    if stored:
+        yield stored.text
+    if has_data(file.text):
+        yield from workspace.reports.page_texts(file.name)
+
+
+def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFile) -> dict[str, str]:
+    """Return the own files of the report's folder by path in the repository; none for a report elsewhere."""
+    root, top = library.root.resolve(), repository.root.resolve()
+    if not file.path.resolve().is_relative_to(root) or not root.is_relative_to(top):
+        return {}
+    return {(root / name).relative_to(top).as_posix(): text for name, text in library.own_files().items()}
 
 
 def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
@@ -256,6 +279,7 @@ def _told(
     )
     return Publication(
         report=file.path,
+        data=file.path.with_name(ours.source.data_name) if plan.data is not None else None,
         remote=ours.remote,
         branch=ours.branch,
         base=plan.base,
@@ -289,9 +313,9 @@ def _ref_part(part: str) -> str:
     return re.sub(r"\.lock$", "-lock", part) or "unnamed"
 
 
-def _read(file: ReportFile, source: PageSource) -> Report:
+def _read(file: ReportFile, source: PageSource, bases: Iterable[str]) -> Report:
     try:
-        return read_page(source).report
+        return read_page(source, bases).report
     except ConflictingEdits as error:
         raise DataError(f"{file.name} is not published: {error}") from error
     except DataError as error:

@@ -16,9 +16,9 @@ from evalscribe.reports.data import read_data, report_from_analysis, updated_ana
 from evalscribe.reports.freeform.blocks import split_blocks
 from evalscribe.reports.freeform.read import front_values, iso_date, read_freeform
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.markdown import page
+from evalscribe.reports.markdown import inline, page
 from evalscribe.reports.markdown.blocks import UnreadableReport
-from evalscribe.reports.page_edits import PageEdits, read_edits
+from evalscribe.reports.page_edits import PageEdits, normalised, parse_page, read_edits
 from evalscribe.text import name as printed
 
 OURS = "evalscribe-report/"
@@ -70,9 +70,14 @@ def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
 
 
 def _data(source: PageSource) -> Analysis:
+    """Return a page's data. Raises `DataError` if it is missing, broken, or of another run."""
     if source.data is None:
         raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
-    return read_data(source.data, source.data_name)
+    data = read_data(source.data, source.data_name)
+    front = _front(source.text)
+    if (run := front.get("run")) is not None and str(run) != data.run.id:
+        raise DataError(f"{source.data_name} is the data of run {data.run.id}, the page is about run {run}")
+    return data
 
 
 def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
@@ -84,9 +89,16 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
             now = page.parse(text, then)
             if (now.run.id, now.revision) == (then.run.id, then.revision):
                 written = then
+                break  # later versions of this revision in git have people's edits
     report = page.parse(text, written)
     return PageEdits(
-        report=report, written=written or _as_judged(report), base=None, rest=text, page=text, mergeable=False
+        report=report,
+        written=written or _as_judged(report),
+        base=text,
+        base_known=False,
+        rest=text,
+        page=text,
+        mergeable=False,
     )
 
 
@@ -139,7 +151,26 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
         report = page.parse(text)
         return ParsedReport(_ours(report), report.date, (report.run.id,), ())
     analysis, header = read_freeform(split_blocks(text))
+    if has_data(text):
+        analysis = _with_labels(analysis, text)
     return ParsedReport(analysis, header.date or iso_date(name), header.run_ids, header.other_experiments)
+
+
+def _with_labels(analysis: Analysis, text: str) -> Analysis:
+    """Return what a page says whose data is missing or broken, with the labels under its headings."""
+    try:
+        findings = parse_page(normalised(text)).findings
+    except UnreadableReport:
+        return analysis
+    known = {inline.uncode(one.subject): one.label for one in findings if one.label}
+    return analysis.model_copy(
+        update={
+            "findings": tuple(
+                one.model_copy(update={"classification": known[one.eval].classification}) if one.eval in known else one
+                for one in analysis.findings
+            )
+        }
+    )
 
 
 def _ours(report: Report) -> Analysis:
@@ -149,12 +180,14 @@ def _ours(report: Report) -> Analysis:
 
 def _kind(text: str) -> str | None:
     """Return the `kind` of the front matter without parsing the rest."""
-    head = text.lstrip("\ufeff").replace("\r\n", "\n")
-    if not head.startswith("---\n"):
-        return None
-    front, end, _ = head[4:].partition("\n---")
-    kind = front_values(front).get("kind") if end else None
+    kind = _front(text).get("kind")
     return str(kind) if kind is not None else None
+
+
+def _front(text: str) -> dict[object, object]:
+    head = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    front, end, _ = head[4:].partition("\n---")
+    return front_values(front) if head.startswith("---\n") and end else {}
 
 
 class ListedReport(Frozen):
