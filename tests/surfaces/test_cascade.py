@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.reports.markdown.page import parse
 from support.command import Workspace, end
 from support.messages_server import Answer, Call, MessagesServer, says, submit
+from support.report_pages import report_at
 from support.waiting import wait_until
 
 HAIKU, OPUS = "claude-haiku-5-5", "claude-opus-5-5"
@@ -72,10 +72,10 @@ def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) 
         again = json.loads(workspace.run("analyze", made, "--cascade", "--json", **access(server)).out)
         assert len(server.calls) == 14, "all is known"
     text = workspace.report.read_text()
-    report = parse(text)
-    assert text.count("- Judge: MODEL_FAULT, 0.90, anthropic/claude-haiku-5-5 (tag)") == 2
-    assert text.count("- Judge: OVERLY_STRICT, 0.90, anthropic/claude-opus-5-5 (judge)") == 4
-    assert text.count("- Judge: OVERLY_STRICT, 0.90, `anthropic/claude-opus-5-5 with unfair-check@1` (judge)") == 2
+    report = report_at(workspace.report)
+    assert text.count("· 0.90 by anthropic/claude-haiku-5-5 (tag)") == 2
+    assert text.count("· 0.90 by anthropic/claude-opus-5-5 (judge)") == 4
+    assert text.count("· 0.90 by `anthropic/claude-opus-5-5 with unfair-check@1` (judge)") == 2
     (row,) = [line for line in text.splitlines() if line.startswith("| Cascade |")]
     assert "anthropic/claude-haiku-5-5 decided 2, " in row
     assert "against asking anthropic/claude-opus-5-5 for all |" in row

@@ -27,7 +27,7 @@ def run(paid: InProcessCommand) -> Callable[..., str]:
 
 
 def reports(folder: Path) -> dict[str, str]:
-    texts = folder.joinpath("reports").rglob("*.md")
+    texts = folder.joinpath("reports").glob("*/**/*.md")
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in texts}
 
 

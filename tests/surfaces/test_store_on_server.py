@@ -40,7 +40,7 @@ def test_a_report_is_the_same_wherever_the_store_is(on_server: Workspace, monkey
     there = {path.name: path.read_text() for path in on_server.reports}
     monkeypatch.delenv("EVALSCRIBE_STORE_URL")
     on_server.run(*ANALYZE, "--quiet", "--reports", "here/reports")
-    here = {path.name: path.read_text() for path in (on_server.folder / "here").rglob("*.md")}
+    here = {path.name: path.read_text() for path in (on_server.folder / "here").glob("reports/*/**/*.md")}
     assert (on_server.folder / "here" / ".evalscribe" / "store.db").is_file()
     assert here == there
 

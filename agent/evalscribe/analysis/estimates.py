@@ -28,7 +28,7 @@ class NothingFailed(Frozen):
     @property
     def analysis(self) -> Analysis:
         """The same document as of any analysis, without a finding."""
-        summary = AnalyzedRun(**{name: getattr(self.run, name) for name in AnalyzedRun.model_fields})
+        summary = AnalyzedRun(**{name: getattr(self.run, name, None) for name in AnalyzedRun.model_fields})
         return Analysis(run=summary, changed=False, usage=CostSummary())
 
 

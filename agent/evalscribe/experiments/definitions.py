@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.judge_target import cascade_parts
 from evalscribe.experiments.lookup import number_of_items
@@ -30,7 +30,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.score import Binding
 from evalscribe.model.target import TargetPrompt, TargetPromptVersion
-from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
+from evalscribe.prompts.files import PromptFile, parse_prompt, read_text
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
 from evalscribe.store.lookup import LATEST, find_dataset_version, find_version, not_found, version_not_found
@@ -119,16 +119,18 @@ def version_options(experiment: Experiment, version: ExperimentVersion) -> NewEx
     )
 
 
-def validate_experiment_name(name: str, option: str = "--name") -> str:
+def validate_experiment_name(name: str) -> str:
     """Check an experiment's name. Raises `UsageError` if it is invalid."""
     if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
-        raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
-    require_no_secret(name, option)
+        raise UsageError(
+            f"`name` must be one line of 1 to {NAME_LIMIT} characters, without spaces around it", fields=("name",)
+        )
+    require_no_secret(name, "`name`", fields=("name",))
     return name
 
 
 def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
-    """Merge the JSON object of `--config` into a config; null resets a key to its default.
+    """Merge the JSON object of `config` into a config; null resets a key to its default.
 
     Raises `UsageError` naming the invalid key and the valid keys.
     """
@@ -352,16 +354,7 @@ class CreatedPrompt(Frozen):
 
 def read_prompt(path: Path) -> PromptFile:
     """Read a prompt file. Raises `NotFoundError` or `DataError`."""
-    try:
-        if not path.is_file():
-            raise NotFoundError(f"file {path} not found")
-        if path.stat().st_size > MAX_PROMPT_BYTES:
-            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
-        return parse_prompt(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    return parse_prompt(read_text(path), str(path))
 
 
 def create_prompt(
@@ -426,5 +419,7 @@ def _model(model: str | None) -> str:
     provider, _, name = (model or "").partition("/")
     if provider not in PROVIDERS or not name:
         asked = f"model {model} is not known" if model else "it names no model"
-        raise UsageError(f"{asked}: set `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+        raise UsageError(
+            f"{asked}: set `model:` in the file or `model` PROVIDER/MODEL, of {', '.join(PROVIDERS)}", fields=("model",)
+        )
     return f"{provider}/{name}"

@@ -15,6 +15,7 @@ from evalscribe.model.finding import (
     RecommendationGroup,
     Recurrence,
     RecurrenceKind,
+    TrialCount,
 )
 from evalscribe.model.report import (
     EvalRef,
@@ -136,8 +137,8 @@ class FindingSummary(Frozen):
     unclassified: str | None = None
     notes: tuple[str, ...] = ()
     """Paragraphs that people added below the finding."""
-    trials: int | None = None
-    """How many trials the task has in this run."""
+    trials: TrialCount | None = None
+    """How the trials of the task ended; null for a task with one."""
 
     @property
     def by_person(self) -> bool:
@@ -305,7 +306,7 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
         citations=tuple(_citation(snippet) for snippet in entry.snippets),
         unclassified=None if entry.classification else entry.reasoning,
         notes=entry.notes,
-        trials=ref.trials if ref.trials > 1 else None,
+        trials=entry.trials,
     )
 
 

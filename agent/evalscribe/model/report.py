@@ -23,6 +23,7 @@ from evalscribe.model.finding import (
     Pattern,
     Recommendation,
     Recurrence,
+    TrialCount,
 )
 from evalscribe.model.run import RunStatus
 
@@ -86,8 +87,6 @@ class EvalRef(Frozen):
     path: prose.EvalPath
     """`category/name`, with `#trial` where the source has several trials."""
     url: prose.WebUrl = None
-    trials: int = 1
-    """How many trials the task has in this run."""
 
     @property
     def category(self) -> str:
@@ -146,6 +145,8 @@ class ReportEntry(Frozen):
     """The reasoning, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
+    trials: TrialCount | None = None
+    """How the trials of the task ended, if the finding concerns a task with several."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has: `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()

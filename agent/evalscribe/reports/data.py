@@ -1,7 +1,6 @@
 """Read and write the data beside a page: the complete report as JSON, in the form of `analyze --json`."""
 
 import json
-from collections.abc import Iterable
 from itertools import groupby
 from pathlib import PurePosixPath
 
@@ -11,12 +10,10 @@ from evalscribe.errors import DataError
 from evalscribe.model.analysis import (
     REPORT_KIND,
     Analysis,
-    CitationSummary,
     FindingSummary,
     analysis_from_report,
     finding_summaries,
 )
-from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import (
     CrossModelFailures,
     FollowUp,
@@ -24,9 +21,8 @@ from evalscribe.model.finding import (
     Recommendation,
     Recurrence,
 )
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
 """Fields that say what a command did, not what the report says."""
@@ -88,7 +84,7 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
     seen, across, reviewer = one.recurrence, one.across, one.reviewer
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0
     return ReportEntry(
-        evals=tuple(EvalRef(path=member.eval, url=member.url, trials=member.trials or 1) for member in members),
+        evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
         step=one.step,
         classification=one.classification,
         cause=one.cause,
@@ -101,9 +97,10 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
         reasoning=one.reasoning or one.unclassified or "",
         recurrence=Recurrence(**seen.model_dump()) if seen else Recurrence(),
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
+        trials=one.trials,
         missing=one.missing or "",
-        snippets=snippets(_citations(one.citations)),
-        reviewer=tuple(reviewer.note.split("\n")) if reviewer and reviewer.note else (),
+        snippets=tuple(Snippet(**citation.model_dump(exclude={"last"})) for citation in one.citations),
+        reviewer=_statements(one),
         notes=one.notes,
     )
 
@@ -121,5 +118,10 @@ def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
     return updated.model_copy(update={**facts, "actions_taken": actions_in(report.actions_taken, updated)})
 
 
-def _citations(citations: Iterable[CitationSummary]) -> list[Citation]:
-    return [Citation(**citation.model_dump()) for citation in citations]
+def _statements(one: FindingSummary) -> tuple[str, ...]:
+    """Return the `Reviewer:` lines; a person who only confirmed the label may have left one empty."""
+    if one.reviewer is None:
+        return ()
+    if one.reviewer.note is not None:
+        return tuple(one.reviewer.note.split("\n"))
+    return ("",) if one.judge and one.judge.classification == one.classification else ()

@@ -13,11 +13,13 @@ from urllib.parse import quote
 
 import yaml
 
+from evalscribe.failures.trials import pass_at_k, pass_hat_k
 from evalscribe.ids import content_id, model_folder
 from evalscribe.model.evidence import CitationStatus
 from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation, RecurrenceKind
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Section, replaced
 from evalscribe.model.repository import LABELS_PAGE
+from evalscribe.model.run import TRIAL
 from evalscribe.reports.markdown import inline, labels, snippets
 from evalscribe.reports.markdown.run_table import render_saving
 from evalscribe.text import dollars, one_line, pluralise
@@ -32,6 +34,8 @@ SECTIONS: dict[str, Section] = {
 """Headings, in their order, and the section that a person's note below each belongs to."""
 ACTIONS = "Actions taken"
 NOTHING = "None."
+MOST_LINKED = 5
+"""Maximum findings that the first lines link to for one reason."""
 _WRITTEN = re.compile(r"^written: .*\n", re.MULTILINE)
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
 
@@ -242,7 +246,8 @@ def _result(report: Report) -> Iterator[str]:
     yield f"{run.passed} passed"
     yield f"{run.failed} failed"
     if run.incomplete:
-        names = f" ({inline.paths(report.incomplete_evals)})" if report.incomplete_evals else ""
+        shown, more = report.incomplete_evals[:MOST_LINKED], len(report.incomplete_evals) - MOST_LINKED
+        names = f" ({inline.paths(shown)}{f' and {more} more' if more > 0 else ''})" if shown else ""
         yield f"{run.incomplete} never completed{names}"
     yield f"{run.total} in all"
 
@@ -304,7 +309,8 @@ def _remarks(report: Report) -> Iterator[str]:
         items = [item for item in report.recommendations if item.id is None and item.group == group]
         if items:
             said = "; ".join(
-                f"{item.text.rstrip(' .')} ({', '.join(_references(item.evals, report))})" for item in items
+                f"{item.text.rstrip(' .')} ({', '.join(inline.render_references(item.evals, report.entries))})"
+                for item in items
             )
             if first and any(item.id for item in report.recommendations):
                 yield ""
@@ -325,14 +331,22 @@ def _failures(report: Report) -> Iterator[str]:
         for number, entry in enumerate(report.entries, 1):
             seen = [_HISTORY[entry.recurrence.kind]] if history else []
             link = f"[{number}](#{anchor(number, entry)})"
-            eval_ = inline.link(labels.subject(entry), entry.evals[0].url if len(entry.evals) == 1 else None)
+            eval_ = inline.link(subject(entry), entry.evals[0].url if len(entry.evals) == 1 else None)
             yield inline.row(link, eval_, labels.step_name(entry.step), _label(entry), *seen, entry.why)
     yield from _notes(report, "classification")
     yield from _notes(report, "findings")
     for number, entry in enumerate(report.entries, 1):
         if number == 1 or len(report.entries[number - 2].evals) > 1:  # HTML lasts until a blank line
             yield ""
-        yield from _finding(number, entry)
+        yield from _finding(number, entry, several=len(report.judges) > 1)
+
+
+def subject(entry: ReportEntry) -> str:
+    """Return an eval's path, a task with the number of its failed trials, or how many evals the finding has."""
+    tasks = {TRIAL.sub("", path) for path in entry.paths}
+    if len(entry.evals) > 1 and entry.trials and len(tasks) == 1:
+        return f"{inline.printed_path(*tasks)}, {len(entry.evals)} of {entry.trials.total} trials"
+    return labels.subject(entry)
 
 
 _HISTORY: dict[RecurrenceKind, str] = {
@@ -352,13 +366,13 @@ def _label(entry: ReportEntry) -> str:
 
 def anchor(number: int, entry: ReportEntry) -> str:
     """Return the fragment that GitHub gives to a finding's heading."""
-    heading = f"{number}. {inline.uncode(labels.subject(entry))}".lower()
+    heading = f"{number}. {inline.uncode(subject(entry))}".lower()
     return quote("".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_"), safe="-_")
 
 
-def _finding(number: int, entry: ReportEntry) -> Iterator[str]:
-    yield f"### {number}. {labels.subject(entry)}"
-    yield label_line(entry)
+def _finding(number: int, entry: ReportEntry, *, several: bool) -> Iterator[str]:
+    yield f"### {number}. {subject(entry)}"
+    yield label_line(entry, several=several)
     yield from reviewer_lines(entry)
     text = _body(entry)
     if text:
@@ -369,23 +383,28 @@ def _finding(number: int, entry: ReportEntry) -> Iterator[str]:
     yield from _quoted(entry.notes)
 
 
-def label_line(entry: ReportEntry) -> str:
-    """Return the first line under a finding's heading; people correct the bold label."""
+def label_line(entry: ReportEntry, *, several: bool) -> str:
+    """Return the first line under a finding's heading; people correct the bold label.
+
+    With `several` judges in the report it names the one that decided.
+    """
     label = labels.of(entry)
     bold = f"**{label.classification or labels.UNCLASSIFIED}**"
     parts = [f"{bold}{f' ({label.kind})' if label.kind else ''}{', uncertain' if label.uncertain else ''}"]
     if entry.cause:
         parts.append(inline_words(entry.cause))
     judge = entry.judge
+    stage = f" ({judge.stage})" if judge and judge.stage else ""
+    by = f" by {inline.name(judge.id)}{stage}" if judge and several else ""
     if entry.basis != "judged":
         parts.append("proved by replay" if entry.basis == "proved" else "reproduced by replay")
     if judge and judge.classification != entry.classification:
-        parts.append(f"judge said {judge.classification} {judge.confidence:.2f}")
+        parts.append(f"judge said {judge.classification} {judge.confidence:.2f}{by}")
     elif judge:
-        parts.append(f"{judge.confidence:.2f}")
+        parts.append(f"{judge.confidence:.2f}{by}")
     if history := _history(entry):
         parts.append(history)
-    return " · ".join(parts)
+    return " · ".join(parts).rstrip()
 
 
 def inline_words(slug: str) -> str:
@@ -414,11 +433,26 @@ def _history(entry: ReportEntry) -> str:
 def _body(entry: ReportEntry) -> list[str]:
     """Return error, reasoning and what is missing; an error that the reasoning or a quotation repeats is left out."""
     shown = " ".join((entry.reasoning, *(snippet.text for snippet in entry.snippets)))
-    error = entry.error if _plain(entry.error) not in _plain(shown) else ""
-    lines = [f"Error: {inline.code(error)}"] if error else []
+    silent = entry.error.endswith("the log ends before the reason")  # the recommendation to record it says so once
+    error = "" if silent or _plain(entry.error) in _plain(shown) else entry.error
+    lines = [*_trials(entry)]
+    lines += [f"Error: {inline.code(error)}"] if error else []
     lines += [entry.reasoning] if entry.reasoning else []
     lines += [f"Missing: {entry.missing}"] if entry.missing else []
     return [*lines, *_across(entry.across)]
+
+
+def _trials(entry: ReportEntry) -> Iterator[str]:
+    """Say which trials of the task failed in this way, and what that means for the next ones."""
+    count = entry.trials
+    if count is None:
+        return
+    numbers = ", ".join(match[0] for path in entry.paths if (match := TRIAL.search(path)))
+    once, all_of = pass_at_k(count.passed, count.total, 2), pass_hat_k(count.passed, count.total, 2)
+    yield (
+        f"Trials {numbers} failed in this way; {count.passed} of {count.total} passed "
+        f"(pass@1 {count.passed / count.total:.2f}, pass@2 {once:.2f}, pass^2 {all_of:.2f})."
+    )
 
 
 def _plain(text: str) -> str:
@@ -440,7 +474,7 @@ def _models(named: tuple[str, ...], more: int) -> str:
 
 
 def _members(entry: ReportEntry) -> list[str]:
-    if len(entry.evals) == 1:
+    if len(entry.evals) == 1 or subject(entry) != labels.subject(entry):
         return []
     lists = member_lists(entry)
     heading = f"{len(entry.evals)} evals, {pluralise(len(lists), 'category')}"
@@ -479,7 +513,7 @@ def _patterns(report: Report) -> Iterator[str]:
 
 
 def _pattern(pattern: Pattern, report: Report) -> str:
-    concerns = ", ".join(_references(pattern.evals, report))
+    concerns = ", ".join(inline.render_references(pattern.evals, report.entries))
     return f"**{pattern.name}**{f' ({concerns})' if concerns else ''}: {pattern.text}".rstrip()
 
 
@@ -500,7 +534,7 @@ _OUTCOMES = {"held": "Held", "did not hold": "Did not hold", "not yet seen": "No
 
 
 def _follow_up(one: FollowUp, report: Report) -> str:
-    concerns = ", ".join(_references(one.evals, report))
+    concerns = ", ".join(inline.render_references(one.evals, report.entries))
     unless = _unless(report) if one.outcome == "held" else ""
     folder = re.sub(r"^(?:\.\./)+", "", posixpath.dirname(one.report))
     of_model = f" of {inline.printed_path(folder)}" if folder else ""
@@ -543,8 +577,9 @@ def _references(paths: Sequence[str], report: Report) -> list[str]:
     return [_link(report, int(one)) if one.isdecimal() else one for one in plain]
 
 
-def _links(report: Report, numbers: Iterable[int]) -> str:
-    return _and(_link(report, number) for number in numbers)
+def _links(report: Report, numbers: Sequence[int]) -> str:
+    more = [f"{len(numbers) - MOST_LINKED} more"] if len(numbers) > MOST_LINKED else []
+    return _and([*(_link(report, number) for number in numbers[:MOST_LINKED]), *more])
 
 
 def _link(report: Report, number: int) -> str:

@@ -22,7 +22,6 @@ from evalscribe.reports.markdown.labels import PageLabel
 from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, page_digest, render
 from evalscribe.reports.reformatting import LineChange, NumberedLines, changes, undo_formatting
 from evalscribe.text import block as tidy
-from evalscribe.text import one_line
 
 _TITLE = re.compile(r"(\d+)[.)] +(.+)")
 _GROUP = re.compile(r"\d+ evals")
@@ -140,6 +139,9 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     """
     plain = normalised(text)
     digest = _front(plain, "written")
+    newer = int(_front(plain, "revision") or 0) > written.revision
+    if page_digest(plain) == digest and newer:
+        return _labels_of_newer_page(plain, written, data)
     if page_digest(plain) == digest:
         return PageEdits(report=written, written=written, base=plain, base_known=True, rest=plain, page=plain)
     rendered = normalised(render(written, _front(plain, "data") or data))
@@ -153,6 +155,17 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
     except UnreadableReport as error:
         numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
         raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
+
+
+def _labels_of_newer_page(text: str, written: Report, data: str) -> PageEdits:
+    """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
+    page, old = parse_page(text), parse_page(render(written, data))
+    entries = []
+    for number, entry in enumerate(written.entries, 1):
+        edited = _with_edits(number, entry, page, old)
+        entries.append(replaced(edited, notes=entry.notes) if edited is not entry else entry)
+    report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
+    return PageEdits(report=report, written=written, base=text, rest=text, page=text)
 
 
 def normalised(text: str) -> str:
@@ -437,7 +450,7 @@ class _Reading:
         for now, then in self._both():
             if then.number in numbers:
                 continue
-            notes = [text for text in self.notes.get(now.number, ())]
+            notes = list(self.notes.get(now.number, ()))
             corrected = now.label is not None and now.label != then.label
             if not (corrected or notes or now.reviewer):
                 continue
@@ -463,9 +476,9 @@ class _Reading:
                 if cell != old_cell and not _agrees(_row_label(cell, row), entry):
                     self._contradiction("the table", cell, in_force, row, now)
             at_end = re.match(rf"{re.escape(then.subject)}\s*[:–—-]+\s*(\S.*)", now.subject)
-            if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")):
-                if not _agrees(_row_label(at_end[1], now.heading), entry):
-                    self._contradiction("the heading", at_end[1], in_force, now.heading, now)
+            said = at_end[1] if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")) else ""
+            if said and not _agrees(_row_label(said, now.heading), entry):
+                self._contradiction("the heading", said, in_force, now.heading, now)
 
     def _contradiction(self, where: str, said: str, in_force: PageLabel, line: int, now: PageFinding) -> None:
         raise ConflictingEdits(

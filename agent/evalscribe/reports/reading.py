@@ -130,9 +130,12 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
 
     text = redact(source.text)
     if has_data(text):
-        with suppress(DataError):
-            redacted = source.model_copy(update={"text": text, "data": redact(source.data) if source.data else None})
+        redacted = source.model_copy(update={"text": text, "data": redact(source.data) if source.data else None})
+        try:
             analysis = _data(redacted)
+        except DataError:
+            pass  # the page alone is history; `reports check` names the problem
+        else:
             report = read_page(redacted).report
             return ParsedReport(updated_analysis(analysis, report), report.date, (report.run.id,), ())
     kind = _kind(text)
@@ -255,7 +258,9 @@ def name_of(library: ReportsFolder, file: ReportFile) -> str:
     own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
     name = next(own, None)
     if name is None:
-        raise UsageError(f"{file.path} is not below the reports folder; say which one with --reports DIR")
+        raise UsageError(
+            f"{file.path} is not below the reports folder; say which one with `reports` DIR", fields=("reports",)
+        )
     return name
 
 

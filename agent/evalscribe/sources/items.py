@@ -20,6 +20,8 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import pluralise
 
 ITEM_FIELDS = tuple(Item.model_fields)
+_SHORT = {"expected": "expected_output"}
+"""Other names of fields."""
 _NAMES = ("key", "split", "cluster")
 _MAY_BE_NULL = ("input", "expected_output")
 _MAY_BE_EMPTY = ("metadata", "events")
@@ -43,8 +45,14 @@ def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
+    for short, field in _SHORT.items():
+        if short in value and field in value:
+            raise DataError(f"`{short}` and `{field}` mean the same; use one of them")
+    value = {_SHORT.get(name) or name: part for name, part in value.items()}
     if unknown := next((name for name in value if name not in ITEM_FIELDS), None):
-        raise DataError(f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; fields: {', '.join(ITEM_FIELDS)}")
+        raise DataError(
+            f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; fields: {', '.join(ITEM_FIELDS)} (or expected)"
+        )
     kept, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
     try:
         item = Item.model_validate({"key": "", "source": dict(source), **kept})
@@ -321,19 +329,19 @@ class CsvColumns(Frozen):
 
     @property
     def asked(self) -> tuple[tuple[str, str], ...]:
-        """Return the option and name of every requested column."""
-        several = [("--input-column", name) for name in self.input]
-        several += [("--metadata-column", name) for name in self.metadata]
+        """Return the field and name of every requested column."""
+        several = [("input_column", name) for name in self.input]
+        several += [("metadata_column", name) for name in self.metadata]
         single = {
-            "--expected-column": self.expected,
-            "--split-column": self.split,
-            "--cluster-column": self.cluster,
-            "--key-column": self.key,
-            "--events-column": self.events,
-            "--tags-column": self.tags,
-            "--source-run-id-column": self.source_run_id,
+            "expected_column": self.expected,
+            "split_column": self.split,
+            "cluster_column": self.cluster,
+            "key_column": self.key,
+            "events_column": self.events,
+            "tags_column": self.tags,
+            "source_run_id_column": self.source_run_id,
         }
-        return (*several, *((option, name) for option, name in single.items() if name is not None))
+        return (*several, *((field, name) for field, name in single.items() if name is not None))
 
 
 _Row = Mapping[str, str]
@@ -391,10 +399,12 @@ class CsvRows(ItemFile):
     def _header(self, first: list[str]) -> list[str]:
         """Return the column names. Raises `UsageError` if a requested column is missing."""
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
-        for option, name in self._columns.asked:
+        for field, name in self._columns.asked:
             if names.count(name) != 1:
                 found = "occurs twice" if name in names else "does not exist"
-                raise UsageError(f"{option} {name!r} {found}; {self._name} has the columns {', '.join(names)}")
+                raise UsageError(
+                    f"`{field}` {name!r} {found}; {self._name} has the columns {', '.join(names)}", fields=(field,)
+                )
         return names
 
     def _item(self, number: int, header: list[str], cells: list[str]) -> Item | None:

@@ -50,6 +50,9 @@ _FAILURES = (
     .where(or_(evals.c.digest.is_(None), evals.c.status.in_(FAILED)))
     .order_by(evals.c.number, evals.c.eval_id)
 )
+_UNFINISHED = (
+    select(evals.c.path).where(_OF_RUN, evals.c.status == "incomplete").order_by(evals.c.number, evals.c.eval_id)
+)
 _PATHS = select(evals.c.path).where(_OF_RUN).order_by(evals.c.number, evals.c.eval_id)
 _COUNTED = select(
     func.coalesce(func.sum(case((evals.c.status == "passed", 1), else_=0)), 0),
@@ -122,6 +125,8 @@ def load_run(connection: Connection, database: Database, run_id: str) -> Run | N
     more: dict[str, Any] = {"failures": evals_in(connection.execute(_FAILURES, {"run_id": run_id}).all())}
     if _complete(row.recorded, run_from_row(database, row)):
         more["evals"] = tuple(connection.scalars(_PATHS, {"run_id": run_id}))
+    if row.recorded and run.incomplete and not run.incomplete_evals:
+        more["incomplete_evals"] = tuple(connection.scalars(_UNFINISHED, {"run_id": run_id}))
     return run.model_copy(update=more)
 
 
@@ -320,8 +325,7 @@ _NAMED = (
     select(tables.runs.c.run_id)
     .join(tables.experiment_runs, tables.experiment_runs.c.id == tables.runs.c.run_id)
     .where(tables.experiment_runs.c.name == bindparam("name"))
-    .order_by(tables.experiment_runs.c.number.desc())
-    .limit(1)
+    .order_by(tables.experiment_runs.c.number)
 )
 _PUT_APPROVAL = upsert(tables.approvals)
 _DROP_APPROVAL = delete(tables.approvals).where(
@@ -368,7 +372,7 @@ class AnalysisStore:
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         """Return the ids of stored runs with this prefix, in order.
 
-        If there is none, return the newest run of an experiment with this name.
+        If there is none, return the runs of experiments with this name, oldest first.
         """
         with self._database.transaction() as connection:
             found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+from evalscribe.reports.proofread import check_generated_lines, page_parts
 from hypothesis import HealthCheck, given, settings
 
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Snippet, replaced
 from evalscribe.reports.markdown.page import parse, render
 from evalscribe.reports.page_checks import check_page, is_ours, quotations
-from evalscribe.reports.proofread import check_generated_lines, page_parts
 from support.generated_reports import reports
 
 NAME = "example/sample-model-1/smp7q2ka_2026-11-02.md"

@@ -1,13 +1,13 @@
 """Quotations against the evidence: what a report prints of a document's lines."""
 
 import pytest
+from evalscribe.reports.proofread import page_parts
 
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import Report, Snippet, replaced
 from evalscribe.model.run import Eval
 from evalscribe.reports.markdown.page import render
 from evalscribe.reports.page_checks import compare_quotation, quotations
-from evalscribe.reports.proofread import page_parts
 
 LINES = [
     "import a",
