@@ -81,7 +81,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
     one = members[0]
-    seen, across, reviewer = one.recurrence, one.across, one.reviewer
+    seen, across = one.recurrence, one.across
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0
     return ReportEntry(
         evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
@@ -124,4 +124,5 @@ def _statements(one: FindingSummary) -> tuple[str, ...]:
         return ()
     if one.reviewer.note is not None:
         return tuple(one.reviewer.note.split("\n"))
-    return ("",) if one.judge and one.judge.classification == one.classification else ()
+    judged = one.judge.classification if one.judge else None
+    return ("",) if judged == one.classification else ()

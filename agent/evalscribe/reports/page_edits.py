@@ -159,13 +159,22 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
 
 def _labels_of_newer_page(text: str, written: Report, data: str) -> PageEdits:
     """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
-    page, old = parse_page(text), parse_page(render(written, data))
-    entries = []
-    for number, entry in enumerate(written.entries, 1):
-        edited = _with_edits(number, entry, page, old)
-        entries.append(replaced(edited, notes=entry.notes) if edited is not entry else entry)
+    page, old = parse_page(text), parse_page(normalised(render(written, data)))
+    pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
+    entries = list(written.entries)
+    for now in page.findings:
+        then = pairs.get(now.number)
+        if then is None or then.number not in numbers:
+            continue
+        entry = entries[numbers[then.number] - 1]
+        changed: dict[str, object] = {}
+        if now.label is not None and now.label.classification and now.label != then.label:
+            changed |= _corrected(entry, now, then)
+        if now.reviewer != then.reviewer:
+            changed["reviewer"] = now.reviewer
+        entries[numbers[then.number] - 1] = replaced(entry, **changed) if changed else entry
     report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
-    return PageEdits(report=report, written=written, base=text, rest=text, page=text)
+    return PageEdits(report=report, written=written, base=text, base_known=True, rest=text, page=text)
 
 
 def normalised(text: str) -> str:
