@@ -14,6 +14,7 @@ from evalscribe.model.analysis import (
     analysis_from_report,
     finding_summaries,
 )
+from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import (
     CrossModelFailures,
     FollowUp,
@@ -21,8 +22,9 @@ from evalscribe.model.finding import (
     Recommendation,
     Recurrence,
 )
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
 from evalscribe.reports.freeform.sections import actions_in
+from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
 """Fields that say what a command did, not what the report says."""
@@ -99,7 +101,7 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
         trials=one.trials,
         missing=one.missing or "",
-        snippets=tuple(Snippet(**citation.model_dump(exclude={"last"})) for citation in one.citations),
+        snippets=snippets([Citation(**citation.model_dump()) for citation in one.citations], one.error or ""),
         reviewer=_statements(one),
         notes=one.notes,
     )
