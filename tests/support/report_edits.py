@@ -754,20 +754,23 @@ def judge(kind: str, seed: str, report: Report, base: Base, *, again: bool) -> O
         text, bases = text.replace(digest(written), "sha256:0123456789abcdef"), ()
     new = report if again else judged_anew(report)
     source = PageSource(name=NAME, text=text, data=write_data(analysis_from_report(report)))
+    outcome: MergedReport | UnreadableReport | UnmergedEdits
     try:
-        merged = merge_report(new, source, DATA, bases)
-    except UnmergedEdits as error:
-        assert edit.fate in ("merged", "either"), f"has to be read: {error}"
-        assert edit.fate == "either" or not again or base == "unknown", f"has to be merged: {error}"
-        assert re.search(r"lines? \d", str(error))
+        outcome = merge_report(new, source, DATA, bases)
+    except (UnreadableReport, UnmergedEdits) as error:
+        outcome = error
+    if isinstance(outcome, UnmergedEdits):
+        assert edit.fate in ("merged", "either"), f"has to be read: {outcome}"
+        assert edit.fate == "either" or not again or base == "unknown", f"has to be merged: {outcome}"
+        assert re.search(r"lines? \d", str(outcome))
         check_report(edit, carry_over(new, read_page(source, bases)))
         return "beside"
-    except UnreadableReport as error:
-        assert edit.fate in ("refused", "either"), f"has to be read: {error}"
-        assert near(edit, error.lines), f"refused far from {edit.near}: {error}"
+    if isinstance(outcome, UnreadableReport):
+        assert edit.fate in ("refused", "either"), f"has to be read: {outcome}"
+        assert near(edit, outcome.lines), f"refused far from {edit.near}: {outcome}"
         return "refused"
-    check_page(edit, new, merged)
-    return "same" if not merged.changed else "read" if edit.fate == "read" else "merged"
+    check_page(edit, new, outcome)
+    return "same" if not outcome.changed else "read" if edit.fate == "read" else "merged"
 
 
 def digest(text: str) -> str:

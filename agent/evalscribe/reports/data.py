@@ -1,7 +1,6 @@
 """Read and write the data beside a page: the complete report as JSON, in the form of `analyze --json`."""
 
 import json
-from collections.abc import Iterable
 from itertools import groupby
 from pathlib import PurePosixPath
 
@@ -11,7 +10,6 @@ from evalscribe.errors import DataError
 from evalscribe.model.analysis import (
     REPORT_KIND,
     Analysis,
-    CitationSummary,
     FindingSummary,
     analysis_from_report,
     finding_summaries,
@@ -85,7 +83,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
     one = members[0]
-    seen, across, reviewer = one.recurrence, one.across, one.reviewer
+    seen, across = one.recurrence, one.across
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0
     return ReportEntry(
         evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
@@ -103,8 +101,8 @@ def _entry(members: list[FindingSummary]) -> ReportEntry:
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
         trials=one.trials,
         missing=one.missing or "",
-        snippets=snippets(_citations(one.citations), one.error or ""),
-        reviewer=tuple(reviewer.note.split("\n")) if reviewer and reviewer.note else (),
+        snippets=snippets([Citation(**citation.model_dump()) for citation in one.citations], one.error or ""),
+        reviewer=_statements(one),
         notes=one.notes,
     )
 
@@ -122,5 +120,11 @@ def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
     return updated.model_copy(update={**facts, "actions_taken": actions_in(report.actions_taken, updated)})
 
 
-def _citations(citations: Iterable[CitationSummary]) -> list[Citation]:
-    return [Citation(**citation.model_dump()) for citation in citations]
+def _statements(one: FindingSummary) -> tuple[str, ...]:
+    """Return the `Reviewer:` lines; a person who only confirmed the label may have left one empty."""
+    if one.reviewer is None:
+        return ()
+    if one.reviewer.note is not None:
+        return tuple(one.reviewer.note.split("\n"))
+    judged = one.judge.classification if one.judge else None
+    return ("",) if judged == one.classification else ()

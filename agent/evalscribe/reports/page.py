@@ -411,7 +411,7 @@ def label_line(entry: ReportEntry, *, several: bool) -> str:
         parts.append(f"{judge.confidence:.2f}{by}")
     if history := _history(entry):
         parts.append(history)
-    return " · ".join(parts)
+    return " · ".join(parts).rstrip()
 
 
 def inline_words(slug: str) -> str:

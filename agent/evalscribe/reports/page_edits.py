@@ -16,6 +16,7 @@ from typing import NamedTuple
 from evalscribe.errors import DataError
 from evalscribe.git.command import Git, require_git
 from evalscribe.ids import Frozen
+from evalscribe.model.finding import CLASSIFICATIONS
 from evalscribe.model.report import Report, ReportEntry, ReportNote, Section, replaced
 from evalscribe.reports.markdown import blocks, fields, labels, notes
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
@@ -32,7 +33,7 @@ _MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
 _ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)])(?: +|$)")
 _BOLD = re.compile(r"(?:~~[^~]*~~\s*)?(\*\*|__).+?\1(?:\s*\([\w\s,-]*\))?(?:\s*,\s*uncertain)?", re.IGNORECASE)
 _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
-_LABELS = re.compile("|".join((*labels.CLASSIFICATIONS, labels.UNCLASSIFIED)))
+_LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
 _ALIKE = 0.6
 """Similarity from which a paragraph is a rewording of a generated one and not new; measured on the kinds of edits in
 `tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
@@ -175,12 +176,21 @@ def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ())
 
 def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
     """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
-    lines = text.split("\n")
-    tidied = NumberedLines(lines, list(range(1, len(lines) + 1)))
-    edits = _Reading(text, tidied, parse_page(text), parse_page(rendered), written, False).edits()
-    pairs = zip(edits.report.entries, written.entries, strict=True)
-    entries = tuple(replaced(entry, notes=old.notes) for entry, old in pairs)
-    report = replaced(edits.report, entries=entries, notes=written.notes)
+    page, old = parse_page(text), parse_page(rendered)
+    pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
+    entries = list(written.entries)
+    for now in page.findings:
+        then = pairs.get(now.number)
+        if then is None or then.number not in numbers:
+            continue
+        entry = entries[numbers[then.number] - 1]
+        changed: dict[str, object] = {}
+        if now.label is not None and now.label.classification and now.label != then.label:
+            changed |= _corrected(entry, now, then)
+        if now.reviewer != then.reviewer:
+            changed["reviewer"] = now.reviewer
+        entries[numbers[then.number] - 1] = replaced(entry, **changed) if changed else entry
+    report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
     return PageEdits(report=report, written=written, base=text, base_known=True, rest=text, page=text)
 
 
@@ -466,7 +476,7 @@ class _Reading:
         for now, then in self._both():
             if then.number in numbers:
                 continue
-            notes = [text for text in self.notes.get(now.number, ())]
+            notes = list(self.notes.get(now.number, ()))
             corrected = now.label is not None and now.label != then.label
             if not (corrected or notes or now.reviewer):
                 continue
@@ -492,9 +502,9 @@ class _Reading:
                 if cell != old_cell and not _agrees(_row_label(cell, row), entry):
                     self._contradiction("the table", cell, in_force, row, now)
             at_end = re.match(rf"{re.escape(then.subject)}\s*[:–—-]+\s*(\S.*)", now.subject)
-            if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")):
-                if not _agrees(_row_label(at_end[1], now.heading), entry):
-                    self._contradiction("the heading", at_end[1], in_force, now.heading, now)
+            said = at_end[1] if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")) else ""
+            if said and not _agrees(_row_label(said, now.heading), entry):
+                self._contradiction("the heading", said, in_force, now.heading, now)
 
     def _contradiction(self, where: str, said: str, in_force: PageLabel, line: int, now: PageFinding) -> None:
         raise ConflictingEdits(
