@@ -16,6 +16,9 @@ CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
+"""Ends the presentation of an analysis in a terminal."""
+NEXT = "Go on: "
+"""Begins the last line of the presentation elsewhere."""
 
 
 @dataclass(frozen=True)

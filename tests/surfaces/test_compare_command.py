@@ -50,7 +50,7 @@ def sides(workspace: Workspace) -> tuple[str, str]:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def says_json(value: Any) -> Answer:

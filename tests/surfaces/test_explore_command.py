@@ -60,7 +60,7 @@ def orders(workspace: Workspace) -> Workspace:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def prompt(call: Call) -> str:

@@ -243,7 +243,11 @@ def test_a_batch_holds_the_questions_of_all_subjects(
 
     command = ("judge", "polite", "runs.jsonl", "--batch")
     with BatchesServer(polite) as server:
-        access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+        access = {
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": server.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
         ended = judging.run(*command, **access)
         assert [len(batch.requests) for batch in server.batches] == [8]
         known = judging.run(*command, **access)
@@ -273,9 +277,9 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
         return says_json({"sure": sure, "answer": {"label": "polite", "because": "It greets [T0B1]."}})
 
     with MessagesServer(script) as server:
-        ended = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--json", **access(server))
+        ended = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--yes", "--json", **access(server))
         assert Counter(call.body["model"] for call in server.calls) == {"claude-haiku-5-5": 8, "claude-opus-5-5": 1}
-        again = judging.run("judge", "polite", "runs.jsonl", "--cascade", **access(server))
+        again = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--yes", **access(server))
         assert len(server.calls) == 9
     results = json.loads(ended.out)
     assert Counter((result["stage"], result["output"]["label"]) for result in results) == {

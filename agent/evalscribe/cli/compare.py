@@ -8,14 +8,13 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
 from evalscribe.collections.comparisons import compare as use_case
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
-from evalscribe.workspace import Workspace
 
 
 def compare(
@@ -41,6 +40,7 @@ def compare(
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -54,14 +54,11 @@ def compare(
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        with Display(quiet=False) as display:
-            async with Workspace(given) as workspace:
-                try:
-                    done = await use_case(
-                        workspace, sides, display, collection=collection, dry_run=dry_run, writes=report
-                    )
-                finally:
-                    print_spent(workspace.models.spent())
+        async with paying_workspace(given) as (workspace, display):
+            try:
+                done = await use_case(workspace, sides, display, collection=collection, dry_run=dry_run, writes=report)
+            finally:
+                print_spent(workspace.models.spent())
         return print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
 
     return run_until_signal(main())

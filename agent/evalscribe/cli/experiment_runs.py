@@ -16,20 +16,20 @@ from evalscribe.cli import options, output
 from evalscribe.cli.experiments import ExperimentArgument, RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
-from evalscribe.cli.terminal import RunDisplay
+from evalscribe.cli.terminal import RunDisplay, paying_user
 from evalscribe.errors import InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.experiments.control import cancel_run, launch_run, plan_run, resume_run, start_run, wait_for_run
 from evalscribe.experiments.control import start_run as start_worker
 from evalscribe.experiments.gate import headline
 from evalscribe.experiments.lookup import experiment_named, require_ended, run_named, run_of_experiment, version_of_run
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
-from evalscribe.experiments.results import failed_trials, report_run
+from evalscribe.experiments.results import failed_trials, models_asked, report_run
 from evalscribe.experiments.run_export import markdown_lines
 from evalscribe.experiments.run_text import gate_lines
 from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, Gate, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
@@ -196,6 +196,7 @@ def run(
         ),
     ] = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -205,7 +206,8 @@ def run(
     """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals(), without="concurrency")) as workspace:
+    given = options.workspace_options(locals(), without="concurrency")
+    with Workspace(given, ask=paying_user()) as workspace:
         plan = plan_run(
             workspace,
             experiment_named(workspace, experiment),
@@ -217,6 +219,7 @@ def run(
             budget_usd=workspace.settings.budget.value,
             config=config,
         )
+        _require_consent(workspace, plan.version)
         started = launch_run(workspace, plan)
         output.print_notes(_own_prompts(workspace, started))
         start_run(workspace, started)
@@ -224,6 +227,14 @@ def run(
         return print_started(
             workspace, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
         )
+
+
+def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
+    """Ask a user at a terminal before the models of an experiment are called; elsewhere its definition is consent."""
+    models = models_asked(version)
+    if models:
+        workspace.consent.name(*models)
+        workspace.consent.require(*models)
 
 
 def print_started(
@@ -302,14 +313,17 @@ def resume(
     timeout: Timeout = None,
     fail_on_gate: FailOnGate = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals())) as workspace:
-        again = resume_run(workspace, run_of_experiment(workspace, run), budget)
+    with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
+        stopped = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, stopped))
+        again = resume_run(workspace, stopped, budget)
         done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
         told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'try')} are done"
@@ -335,6 +349,7 @@ def rescore(
     ] = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -342,8 +357,9 @@ def rescore(
     place."""
     validate_format(form)
     given = options.workspace_options(locals())
-    with Workspace(given) as workspace, RunDisplay() as display:
+    with Workspace(given, ask=paying_user()) as workspace, RunDisplay() as display:
         found = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, found))
         job = rescore_run(
             workspace, found, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
         )
@@ -386,6 +402,7 @@ def regression_dataset(
     fail_on_gate: FailOnGate = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -397,7 +414,10 @@ def regression_dataset(
     if wait and not start_run:
         raise UsageError("--wait waits for a run: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals())) as workspace:
+    with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
+        parent = workspace.store.experiment_runs.run(run)
+        if start_run and parent:
+            _require_consent(workspace, version_of_run(workspace, parent))
         made, started = create_regression_dataset(
             workspace,
             run,

@@ -72,6 +72,7 @@ Model = Annotated[
     str | None,
     typer.Option(metavar="MODEL|PROVIDER/MODEL", help="The run's model, where the source has it wrong or not at all."),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without a question.")]
 Collection = Annotated[
     str | None,
     typer.Option(

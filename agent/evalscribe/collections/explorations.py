@@ -433,9 +433,13 @@ async def explore(
         EvalscribeError: The exploration failed, for example because the judge is unavailable; answers so far are
             stored.
     """
+    if dry_run:
+        workspace.estimate_only()
     name = workspace.settings.judge_name
     if name != RULES:
         workspace.models.open(name, "observe")
+        if not dry_run:
+            workspace.consent.check(name)
     which = choose_collection(workspace, collection)
     question = _question(question)
     every = select_agent_runs(workspace.tables, which.id, where)
@@ -460,6 +464,7 @@ async def explore(
         watcher.say(f"{judge} in about {pluralise(plan.calls, 'call')}: {estimate.summary}, less cached answers")
         if dry_run:
             return ExplorationResult(found=None, estimate=estimate)
+        workspace.consent.require(name, estimate=estimate)
         said = await explore_by_model(judges, plan, members, read, watcher)
     unread = [run for gap in said.gaps for run in gap.agent_runs]
     found = Exploration(

@@ -11,7 +11,7 @@ from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.subjects import PendingSubject, ReachedSubject, SubjectFinder, collection_members
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.judging.builder import JudgeBuilder, open_engine_judge
+from evalscribe.judging.builder import CASCADE, JudgeBuilder, open_engine_judge
 from evalscribe.judging.judges import JudgeOutput, LoadedJudge, LoadedSubject, not_judged
 from evalscribe.judging.result_text import headline
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations
@@ -118,10 +118,17 @@ async def judge(
     Raises:
         EvalscribeError: Judging failed for all subjects; results before that are stored.
     """
+    if dry_run:
+        workspace.estimate_only()
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
         by = rubric_of(workspace, builder, rubric, collection)
         chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
+        models = builder.model_names(by, judge)
+        if judge not in (None, CASCADE):
+            workspace.consent.name(*models)
+        if not dry_run:
+            workspace.consent.check(*models)
         for note in builder.notes:
             watcher.say(note)
         if names:
@@ -144,6 +151,7 @@ async def judge(
         if estimate.input_tokens:
             number = pluralise(len(waiting), "subject")
             watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less cached answers")
+            workspace.consent.require(*models, estimate=estimate)
         knew, at_once = builder.results.knew, concurrency(workspace)
         results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)
         spent = dict(workspace.models.spent())

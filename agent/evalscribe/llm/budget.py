@@ -3,19 +3,18 @@
 import asyncio
 import math
 import re
-import tomllib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
-from importlib.resources import files
 from itertools import count
 from types import MappingProxyType
 from typing import cast
 
-from evalscribe.errors import AccessError, UsageError
+from evalscribe.errors import AccessError, ConsentError, UsageError
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.model.chat import BudgetExceeded, CallFailed, Reply, Request, Usage
-from evalscribe.model.protocols import AskParent, Model, OnText
+from evalscribe.model.protocols import AskParent, Estimate, Model, OnText
+from evalscribe.settings.access import did_you_mean, price_rows
 
 MILLION = 1_000_000
 BATCH_FACTOR = 0.5
@@ -83,10 +82,9 @@ def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | 
 
 @cache
 def _prices() -> dict[str, Price]:
-    table = tomllib.loads(files("evalscribe.llm").joinpath("prices.toml").read_text(encoding="utf-8"))
     rates: dict[str, list[Rate]] = {}
-    for row in table["price"]:
-        rates.setdefault(row.pop("model"), []).append(Rate(**row))
+    for row in price_rows():
+        rates.setdefault(row["model"], []).append(Rate(**{key: row[key] for key in row.keys() - {"model"}}))
     return {model: Price(model=model, rates=tuple(sorted(r, key=lambda x: x.above))) for model, r in rates.items()}
 
 
@@ -105,16 +103,80 @@ Settle = Callable[[Usage], None]
 """Records the usage of a call."""
 
 
-class Budget:
-    """Limit in dollars, tokens or both for all calls of one command."""
+class Consent:
+    """Permission to call models, which costs money.
 
-    def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
-        """Raise `UsageError` for a limit that limits nothing, such as NaN."""
+    A user at a terminal confirms the estimate, once for all calls of a command. Elsewhere a model may be called if the
+    user named it, or agreed beforehand to any. A key is no permission, nor is a model that only a file names.
+    """
+
+    def __init__(
+        self,
+        *,
+        agreed: bool = False,
+        named: Iterable[str] = (),
+        ask: Callable[[str], bool] | None = None,
+        limit: str = "",
+    ) -> None:
+        """Initialise.
+
+        Args:
+            agreed: True if any model may be called.
+            named: Models that the user named.
+            ask: Asks the user a question, and returns True for a yes; None if nobody can be asked.
+            limit: The budget in words, for the question.
+        """
+        self.agreed = agreed
+        self.estimate: Estimate | None = None
+        """The last estimate that `require` received."""
+        self._named = set(named)
+        self._ask = ask
+        self._limit = limit
+
+    def name(self, *models: str) -> None:
+        """Add models that the user named."""
+        self._named.update(models)
+
+    def check(self, *models: str) -> None:
+        """Raise `ConsentError` if these models may not be called, and nobody can be asked."""
+        unnamed = _and(model for model in models if model not in self._named)
+        if unnamed and not self.agreed and self._ask is None:
+            raise ConsentError(
+                f"no consent to call {unnamed}, which costs money. Add --yes, or name the model with --judge. "
+                "Nothing was sent."
+            )
+
+    def require(self, *models: str, estimate: Estimate | None = None) -> None:
+        """Check as `check` does, and ask the user at a terminal who has not agreed yet.
+
+        Raises `ConsentError` without consent.
+        """
+        self.check(*models)
+        if estimate is not None:
+            self.estimate = estimate
+        if self.agreed or self._ask is None or estimate == Estimate():
+            return
+        cost = f" for {estimate.summary}" if estimate else ""
+        if not self._ask(f"Call {_and(models)}{cost}{self._limit}? [y/N] "):
+            raise ConsentError(f"{_and(models)} was not called, because the question was not answered with yes")
+        self.agreed = True
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(names))
+
+
+class Budget:
+    """Limit in dollars, tokens or both for all calls of one command, which needs the user's consent."""
+
+    def __init__(self, usd: float | None = None, tokens: int | None = None, consent: Consent | None = None) -> None:
+        """Raise `UsageError` for a limit that limits nothing, such as NaN. Without `consent`, any call is allowed."""
         for bound in (usd, tokens):
             if bound is not None and not (math.isfinite(bound) and bound >= 0):
                 raise UsageError(f"a budget must be a number of at least 0, not {bound}")
         self.usd = usd
         self.tokens = tokens
+        self.consent = consent or Consent(agreed=True)
         self._by_stage: dict[str, Usage] = {}
         self._held = _Held()
         self._settled = asyncio.Event()
@@ -129,11 +191,13 @@ class Budget:
         return sum(self._by_stage.values(), Usage())
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
+    async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve the worst case of a call while it runs. If it does not fit yet, wait for calls in progress.
 
-        Nothing is reserved while waiting. Raises `CallFailed` once it cannot fit beside what is already spent.
+        Nothing is reserved while waiting. Raises `CallFailed` once it cannot fit beside what is already spent, and
+        `ConsentError` if the model may not be called. Every call of a model passes here.
         """
+        self.consent.require(model)
         while not self._fits(worst, self._held):
             if not self._fits(worst, _Held()):
                 raise BudgetExceeded(f"{self._name()} has no room for another call: {LEFT_UNDONE}")
@@ -189,7 +253,10 @@ class BudgetedModel:
     ) -> None:
         """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
         if price is None and budget.usd is not None and budget.tokens is None:
-            raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
+            raise UsageError(
+                f"{model.id} has no price here{did_you_mean(model.id)}, so a budget in dollars cannot hold: "
+                "give --max-tokens N"
+            )
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model
@@ -205,7 +272,7 @@ class BudgetedModel:
         A reply that was billed before keeps its recorded usage and is not counted again.
         """
         worst = worst_case(request, self._price)
-        async with self._budget.hold(worst, self._stage) as settle:
+        async with self._budget.hold(worst, self._stage, self.id) as settle:
             used = worst
             try:
                 reply = _counted(await self._model.complete(request, on_text), worst)
@@ -267,6 +334,7 @@ class BudgetHold(Frozen):
 
     worst: Usage
     stage: str
+    model: str
 
 
 class BudgetRelease(Frozen):
@@ -292,9 +360,9 @@ class RemoteBudget:
         return {}
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
+    async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve room in the parent's budget. If cancelled while waiting, release the room when it is granted."""
-        asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage)))
+        asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage, model=model)))
         try:
             number = cast(int, await asyncio.shield(asking))
         except asyncio.CancelledError:
@@ -332,7 +400,7 @@ async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskPare
         async def ask(question: object) -> object:
             if isinstance(question, BudgetHold):
                 stack = AsyncExitStack()
-                settle = await stack.enter_async_context(budget.hold(question.worst, question.stage))
+                settle = await stack.enter_async_context(budget.hold(question.worst, question.stage, question.model))
                 number = next(numbers)
                 held[number] = stack, settle, question.worst
                 return number
