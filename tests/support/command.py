@@ -1,6 +1,7 @@
 """The command line as people and programs start it."""
 
 import os
+import re
 import signal
 import time
 from dataclasses import dataclass
@@ -87,6 +88,11 @@ class Workspace:
         """Files of the workspace that hold `word` in any byte."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return [path for path in files if word.encode() in path.read_bytes()]
+
+
+def known(ended: CompletedCommand) -> int:
+    """How many of an analysis's verdicts came from the store, as the last line of its progress says."""
+    return int(re.findall(r"^\d+ of \d+ judged \((\d+) known\), ", ended.err, re.MULTILINE)[-1])
 
 
 def end(process: Process, number: signal.Signals) -> tuple[CompletedCommand, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.command import Workspace
-from support.messages_server import Answer, Call, MessagesServer, failure, says
+from support.messages_server import FAILED_ATTEMPTS, Answer, Call, MessagesServer, failure, says
 from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-ant-test-0000"
@@ -284,3 +284,29 @@ def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Wor
         ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
         assert ended.err.count("(known)") == 2
     assert "- Why (model)" in workspace.report.read_text()
+
+
+@pytest.mark.parametrize("cause", FAILED_ATTEMPTS)
+def test_an_attempt_that_explains_nothing_leaves_the_page(
+    cause: str, workspace: Workspace, sides: tuple[str, str]
+) -> None:
+    script, more, code = FAILED_ATTEMPTS[cause]
+    with MessagesServer(explains) as server:
+        workspace.run("compare", *sides, **access(server))
+    before = workspace.report.read_bytes()
+    with MessagesServer(script) as server:
+        workspace.run("compare", *sides, "--fresh", *more, code=code, **access(server))
+    assert workspace.report.read_bytes() == before
+    with MessagesServer(failure(401, "authentication_error")) as server:
+        assert "(unchanged)" in workspace.run("compare", *sides, **access(server)).out, "stored answers stay too"
+        assert server.calls == []
+
+
+def test_an_attempt_that_explains_less_leaves_the_page(workspace: Workspace, sides: tuple[str, str]) -> None:
+    with MessagesServer(explains) as server:
+        workspace.run("compare", *sides, **access(server))
+    before = workspace.report.read_bytes()
+    with MessagesServer(lambda call: failure(400, "no") if call.number == 1 else explains(call)) as server:
+        ended = workspace.run("compare", *sides, "--fresh", "--concurrency", "1", **access(server))
+    assert "the judge left 1 question unanswered this time" in ended.out
+    assert workspace.report.read_bytes() == before

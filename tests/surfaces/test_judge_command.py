@@ -14,7 +14,7 @@ from evalscribe.llm.batch import BatchPacing
 from support import run_snapshots
 from support.batches_server import BatchesServer, answer
 from support.command import InProcessCommand, Workspace, end
-from support.messages_server import Answer, Call, MessagesServer, failure
+from support.messages_server import FAILED_ATTEMPTS, Answer, Call, MessagesServer, failure
 from support.rubric_runs import KEY, POLITE, RUBRIC, access, run, says_json
 from support.waiting import wait_until
 
@@ -292,3 +292,15 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
     assert again.err.count("(known)") == 8
     assert again.out.count("\n  tag: anthropic/claude-haiku-5-5 with polite@1\n") == 7
     assert again.out.count("\n  judge: anthropic/claude-opus-5-5 with polite@1\n") == 1
+
+
+@pytest.mark.parametrize("cause", FAILED_ATTEMPTS)
+def test_an_attempt_that_judges_nothing_leaves_the_results(cause: str, judging: InProcessCommand) -> None:
+    script, more, code = FAILED_ATTEMPTS[cause]
+    with MessagesServer(says_json(POLITE)) as server:
+        judging.run("judge", "polite", "one.json", **access(server))
+    with MessagesServer(script) as server:
+        judging.run("judge", "polite", "one.json", "--fresh", *more, code=code, **access(server))
+    with MessagesServer(failure(401, "authentication_error")) as server:
+        assert "alone: polite (known)" in judging.run("judge", "polite", "one.json", **access(server)).err
+        assert server.calls == []

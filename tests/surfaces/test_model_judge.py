@@ -11,7 +11,7 @@ import pytest
 
 from evalscribe.reports.markdown.page import parse
 from support import run_snapshots
-from support.command import NEXT, Workspace, end
+from support.command import NEXT, Workspace, end, known
 from support.messages_server import Answer, Call, MessagesServer, failure, submit
 from support.waiting import wait_until
 
@@ -82,7 +82,7 @@ def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace:
         assert len(questions) == MANY
         assert sum(questions.values()) - MANY <= LANES
         assert len(server.calls) - before <= MANY // 2 + LANES
-        assert ended.err.count("(known)") >= MANY // 2 - LANES
+        assert known(ended) >= MANY // 2 - LANES
         calls = len(server.calls)
         document = json.loads(workspace.run("analyze", many, "--json", **access(server)).out)
         assert len(server.calls) == calls, "all is known"
@@ -103,7 +103,7 @@ def test_a_signal_ends_it(number: signal.Signals, code: int, workspace: Workspac
         assert "Traceback" not in ended.err
         assert workspace.reports == []
         again = workspace.run("analyze", made, "--judge", "anthropic/claude-opus-5-5", **access(quick(server)))
-        assert again.err.count("(known)") == 4
+        assert known(again) == 4
 
 
 def held() -> Answer:

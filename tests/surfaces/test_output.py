@@ -75,7 +75,7 @@ def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Worksp
     assert "$" in how
     for part in ("## Classification", "## Findings", "## Patterns", "## Recommendations", "## Net impact"):
         assert part in lines
-    progress = [line for line in ended.err.splitlines() if "/8  " in line]
+    progress = [line for line in ended.err.splitlines() if " of 8 judged, 0:" in line]
     assert len(progress) == 8
     assert "\x1b" not in ended.err
 

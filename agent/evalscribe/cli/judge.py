@@ -37,7 +37,7 @@ def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False)
                 say(f"  {_decider(result)}")
             say()
     print_totals(found, file=sys.stderr if as_json else sys.stdout)
-    return DataError.exit_code if found.results and len(found.failures) == len(found.results) else 0
+    return found.error.exit_code if found.error else 0
 
 
 def _decider(result: Judgement) -> str:

@@ -196,7 +196,7 @@ class Display(Bar):
         """The workspace whose spending is shown."""
         self._task = self._bar.add_task("", total=None, visible=False, money="")
         self._evals: dict[str, Eval] = {}
-        self._tenths = 0
+        self._tenths = self._known = 0
 
     def started(self, run: Run) -> None:
         self._evals = {eval.id: eval for eval in run.failures}
@@ -220,11 +220,13 @@ class Display(Bar):
         )
         if self._console.is_terminal or isinstance(event.verdict, Unclassified):
             self._console.print(self._line(event))
+        self._known += event.cached
         tenths = 10 * event.n // event.total
         if not self._console.is_terminal and tenths > self._tenths:
-            elapsed = f"{timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))}"
-            told = f"{event.n} of {event.total} judged, {elapsed}{f', {money}' if money else ''}"
-            self._console.print(Text(told))
+            known = f" ({self._known} known)" if self._known else ""
+            elapsed = timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))
+            cost = f", {money}" if money else ""
+            self._console.print(Text(f"{event.n} of {event.total} judged{known}, {elapsed}{cost}"))
         self._tenths = tenths
 
     def _money(self) -> str:

@@ -20,16 +20,28 @@ from evalscribe.model.comparison import (
 )
 from evalscribe.reports import documents
 from evalscribe.reports.markdown import inline
+from evalscribe.settings import RULES
 from evalscribe.text import one_line, pluralise, prose
 
 COMPARISON_KIND = "evalscribe-compare/1"
 
 
-def document(base: Sequence[str], candidate: Sequence[str], judge: str | None, lines: Sequence[str]) -> str:
+def document(
+    base: Sequence[str],
+    candidate: Sequence[str],
+    judge: str | None,
+    lines: Sequence[str],
+    pairs: Sequence[EvalPair] = (),
+) -> str:
     """Render the whole file; `base` and `candidate` are run ids."""
-    return documents.document(
-        COMPARISON_KIND, {"base": list(base), "candidate": list(candidate), "judge": judge}, lines
-    )
+    worse = [pair for pair in pairs if pair.change == "regressed"] if judge else []
+    facts = {
+        "base": list(base),
+        "candidate": list(candidate),
+        "judge": judge,
+        documents.NOT_ANSWERED: sum(pair.why is None or pair.why.by == RULES for pair in worse),
+    }
+    return documents.document(COMPARISON_KIND, facts, lines)
 
 
 def same_runs(text: str, other: str) -> bool:
@@ -200,7 +212,7 @@ def comparison_page(found: Comparison) -> str:
         _section("Limits", (f"- {prose(note)}" for note in found.notes)),
     )
     lines += [line for part in parts for line in part]
-    return document(found.base.runs, found.candidate.runs, found.judge, lines)
+    return document(found.base.runs, found.candidate.runs, found.judge, lines, found.pairs)
 
 
 def _section(title: str, lines: Iterator[str]) -> list[str]:
@@ -306,7 +318,7 @@ def within_page(found: WithinRunComparison) -> str:
         lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, found.without))}."]
     if found.notes:
         lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
-    return document(found.side.runs, found.side.runs, found.judge, lines)
+    return document(found.side.runs, found.side.runs, found.judge, lines, found.pairs)
 
 
 def _title_within(found: WithinRunComparison) -> str:

@@ -16,7 +16,7 @@ from evalscribe.judging.judges import JudgeOutput, LoadedJudge, LoadedSubject, n
 from evalscribe.judging.result_text import headline
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations
 from evalscribe.judging.rubrics import DEFAULT_COLLECTION, parse_rubric_name
-from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.verdicts import AnalysisWatcher, main_cause, no_answer_error
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.cascade import Stage
 from evalscribe.model.chat import Usage
@@ -61,6 +61,15 @@ class Judgements(Frozen):
     @property
     def citations(self) -> CitationCounts:
         return sum((one.citations for one in self.results), CitationCounts())
+
+    @property
+    def error(self) -> EvalscribeError | None:
+        """The error if nothing could be judged."""
+        if not self.results or len(self.failures) < len(self.results):
+            return None
+        cause = main_cause(one.failure_cause for one in self.failures)
+        reason = next(one.reason for one in self.failures if one.failure_cause == cause)
+        return no_answer_error(cause, f"nothing could be judged: {reason}; earlier results stay as they are")
 
 
 class JudgedSubjects(Frozen):
