@@ -135,7 +135,7 @@ def test_a_missing_key_ends_it_before_anything_is_read(judging: InProcessCommand
 
 def test_the_budget_holds_over_all_subjects(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
-        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=65, **access(server))
+        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=64, **access(server))
         assert server.calls == []
     assert "0 results, 8 could not be judged" in ended.out
     assert "left undone, run again with more" in ended.out

@@ -20,7 +20,6 @@ from evalscribe.model.comparison import (
 )
 from evalscribe.reports import documents
 from evalscribe.reports.markdown import inline
-from evalscribe.settings import RULES
 from evalscribe.text import one_line, pluralise, prose
 
 COMPARISON_KIND = "evalscribe-compare/1"
@@ -39,7 +38,7 @@ def document(
         "base": list(base),
         "candidate": list(candidate),
         "judge": judge,
-        documents.NOT_ANSWERED: sum(pair.why is None or pair.why.by == RULES for pair in worse),
+        documents.NOT_ANSWERED: sum(pair.why is None or pair.why.result is None for pair in worse),
     }
     return documents.document(COMPARISON_KIND, facts, lines)
 
