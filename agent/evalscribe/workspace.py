@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Self
 from evalscribe.prompts.templates import Prompts
 from evalscribe.settings import Options, Settings, load
 from evalscribe.settings.access import without_key
+from evalscribe.settings.consent import Consent
 
 if TYPE_CHECKING:
     from evalscribe.git.report_folder import ReportsFolder
-    from evalscribe.llm.budget import Budget, Consent
+    from evalscribe.llm.budget import Budget
     from evalscribe.model.protocols import Engine, Models, Tables
     from evalscribe.store.store import Storage
 
@@ -129,10 +130,10 @@ class Workspace:
         return Budget(self.settings.budget.value, self.settings.max_tokens.value, self.consent)
 
     @cached_property
-    def consent(self) -> "Consent":
+    def consent(self) -> Consent:
         """The user's consent to call models, which costs money."""
-        from evalscribe.llm.budget import Consent
-
+        if self._estimates_only:
+            return Consent()
         settings = self.settings
         named = [settings.judge_name] if settings.user_names_judge else []
         limit = f" (at most ${settings.budget.value:g} in all)"
@@ -140,9 +141,7 @@ class Workspace:
 
     def estimate_only(self) -> None:
         """Open models without their keys, for estimates; a call raises `ConsentError`."""
-        from evalscribe.llm.budget import Consent
-
-        self._estimates_only, self.consent = True, Consent()
+        self._estimates_only = True
 
     @cached_property
     def models(self) -> "Models":

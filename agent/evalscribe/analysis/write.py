@@ -29,11 +29,12 @@ from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
 _ADVICE: dict[NoVerdictCause, str] = {
-    "service": "try again later, or name another model with --judge",
-    "budget": "raise --budget or --max-tokens, or let the rules judge: --judge rules",
-    "answer": "name another model with --judge, or let the rules judge: --judge rules",
+    "service": "try again later, or name another model with `judge`",
+    "budget": "raise `budget` or `max_tokens`, or let the rules judge: `judge` rules",
+    "answer": "name another model with `judge`, or let the rules judge: `judge` rules",
     "evidence": "check that the source still has the output of the evals",
 }
+_FIELDS = ("judge", "budget", "max_tokens")
 
 
 def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
@@ -58,7 +59,7 @@ def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError 
         f"no verdict on any of {len(missing)} failures of run {run.id}{cost}: {one_line(reason).rstrip('.')}"
         f"\nnothing was written; {_ADVICE[cause]}"
     )
-    return no_answer_error(cause, message)
+    return no_answer_error(cause, message, fields=_FIELDS)
 
 
 def keep_standing_verdicts(findings: Sequence[Finding], standing: Mapping[str, Verdict]) -> tuple[Finding, ...]:

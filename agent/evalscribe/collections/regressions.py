@@ -320,10 +320,9 @@ async def explain_by_judge(
     await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
     if failed and not answers:
         cause = main_cause(one.failure_cause for one in failed)
-        message = (
-            f"no regressed eval could be judged: {failed[0].reason}\nnothing was written; --judge rules needs no model"
-        )
-        raise no_answer_error(cause, message)
+        message = f"no regressed eval could be judged: {failed[0].reason}"
+        advice = "nothing was written; `judge` rules needs no model"
+        raise no_answer_error(cause, f"{message}\n{advice}", fields=("judge",))
     explained = tuple(
         pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
         for number, pair in enumerate(pairs)

@@ -88,11 +88,10 @@ def main_cause(causes: Iterable[NoVerdictCause]) -> NoVerdictCause:
     return max(_CAUSES, key=lambda cause: (counts[cause], -_CAUSES.index(cause)))
 
 
-def no_answer_error(cause: NoVerdictCause, message: str) -> EvalscribeError:
+def no_answer_error(cause: NoVerdictCause, message: str, fields: tuple[str, ...] = ()) -> EvalscribeError:
     """Return the error of a command that got no answer at all."""
-    if cause == "service":
-        return UnavailableError(message)
-    return UsageError(message) if cause == "budget" else DataError(message)
+    kind = UnavailableError if cause == "service" else UsageError if cause == "budget" else DataError
+    return kind(message, fields=fields)
 
 
 class FailureVerdict(Frozen):

@@ -3,18 +3,19 @@
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
 from itertools import count
 from types import MappingProxyType
 from typing import cast
 
-from evalscribe.errors import AccessError, ConsentError, UsageError
+from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.model.chat import BudgetExceeded, CallFailed, Reply, Request, Usage
-from evalscribe.model.protocols import AskParent, Estimate, Model, OnText
+from evalscribe.model.protocols import AskParent, Model, OnText
 from evalscribe.settings.access import did_you_mean, price_rows
+from evalscribe.settings.consent import Consent
 
 MILLION = 1_000_000
 BATCH_FACTOR = 0.5
@@ -101,69 +102,6 @@ TOKENS_FOR_TOOLS = 1024
 LEFT_UNDONE = "left undone, run again with more"
 Settle = Callable[[Usage], None]
 """Records the usage of a call."""
-
-
-class Consent:
-    """Permission to call models, which costs money.
-
-    A user at a terminal confirms the estimate, once for all calls of a command. Elsewhere a model may be called if the
-    user named it, or agreed beforehand to any. A key is no permission, nor is a model that only a file names.
-    """
-
-    def __init__(
-        self,
-        *,
-        agreed: bool = False,
-        named: Iterable[str] = (),
-        ask: Callable[[str], bool] | None = None,
-        limit: str = "",
-    ) -> None:
-        """Initialise.
-
-        Args:
-            agreed: True if any model may be called.
-            named: Models that the user named.
-            ask: Asks the user a question, and returns True for a yes; None if nobody can be asked.
-            limit: The budget in words, for the question.
-        """
-        self.agreed = agreed
-        self.estimate: Estimate | None = None
-        """The last estimate that `require` received."""
-        self._named = set(named)
-        self._ask = ask
-        self._limit = limit
-
-    def name(self, *models: str) -> None:
-        """Add models that the user named."""
-        self._named.update(models)
-
-    def check(self, *models: str) -> None:
-        """Raise `ConsentError` if these models may not be called, and nobody can be asked."""
-        unnamed = _and(model for model in models if model not in self._named)
-        if unnamed and not self.agreed and self._ask is None:
-            raise ConsentError(
-                f"no consent to call {unnamed}, which costs money. Add --yes, or name the model with --judge. "
-                "Nothing was sent."
-            )
-
-    def require(self, *models: str, estimate: Estimate | None = None) -> None:
-        """Check as `check` does, and ask the user at a terminal who has not agreed yet.
-
-        Raises `ConsentError` without consent.
-        """
-        self.check(*models)
-        if estimate is not None:
-            self.estimate = estimate
-        if self.agreed or self._ask is None or estimate == Estimate():
-            return
-        cost = f" for {estimate.summary}" if estimate else ""
-        if not self._ask(f"Call {_and(models)}{cost}{self._limit}? [y/N] "):
-            raise ConsentError(f"{_and(models)} was not called, because the question was not answered with yes")
-        self.agreed = True
-
-
-def _and(names: Iterable[str]) -> str:
-    return " and ".join(dict.fromkeys(names))
 
 
 class Budget:
@@ -255,7 +193,8 @@ class BudgetedModel:
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(
                 f"{model.id} has no price here{did_you_mean(model.id)}, so a budget in dollars cannot hold: "
-                "give --max-tokens N"
+                "give `max_tokens` N",
+                fields=("max_tokens",),
             )
         self.id = model.id
         self.context_tokens = model.context_tokens

@@ -13,7 +13,7 @@ from pathlib import Path
 from sys import float_info
 from typing import TypeVar
 
-from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.errors import EvalscribeError, UsageError, flag
 from evalscribe.ids import Frozen
 from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.settings import access, database
@@ -157,7 +157,7 @@ class Settings(Frozen):
         try:
             return access.full_model_name(self.judge.value)
         except UsageError as error:
-            raise UsageError(f"--judge {error}, or rules") from None
+            raise UsageError(f"`judge` {error}, or rules", fields=("judge",)) from None
 
     @property
     def user_names_judge(self) -> bool:
@@ -213,7 +213,7 @@ class Settings(Frozen):
         try:
             found = database.store_url(self.places)
         except EvalscribeError as error:
-            return SettingRow(name="store", value=str(error).split("\n")[0], origin="refused")
+            return SettingRow(name="store", value=error.text(flag).split("\n")[0], origin="refused")
         if found is None:
             return SettingRow(name="store", value=str(self.store), origin="beside the reports")
         return SettingRow(name="store", value=database.without_password(found.value), origin=found.origin.where)
@@ -337,7 +337,9 @@ def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingV
     except (OSError, ValueError, RuntimeError):
         raise UsageError(f"reports ({found.origin.where}) cannot be a folder") from None
     if inside and not folder.is_relative_to(root):
-        raise UsageError(f"reports ({found.origin.where}) is outside {root}: set it with --reports")
+        raise UsageError(
+            f"reports ({found.origin.where}) is outside {root}: set it with `reports`", fields=("reports",)
+        )
     return SettingValue(value=folder, origin=found.origin)
 
 
@@ -356,7 +358,7 @@ def _access_rows(vendor: str, read_access: Callable[[], Access | None], key_name
     try:
         found = read_access()
     except EvalscribeError as error:
-        return (SettingRow(name=name, value=str(error).split("\n")[0], origin="missing or refused"),)
+        return (SettingRow(name=name, value=error.text(flag).split("\n")[0], origin="missing or refused"),)
     if found is None:
         return (SettingRow(name=name, value="missing", origin=f"set {key_name}"),)
     host = SettingRow(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)

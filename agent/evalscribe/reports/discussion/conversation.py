@@ -23,7 +23,7 @@ from evalscribe.judging.tool_loop import (
     reply_messages,
     tool_of,
 )
-from evalscribe.llm.budget import Consent, cost_of
+from evalscribe.llm.budget import cost_of
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import CallFailed, Message, Reply, Request, Tool, ToolCall, ToolResult, Usage
 from evalscribe.model.protocols import Estimate, Model, OnText
@@ -42,6 +42,7 @@ from evalscribe.reports.discussion.lookup import LookupDiscussion
 from evalscribe.reports.outline import spent_summary
 from evalscribe.reports.reading import find_report, load_analysis, reload_report
 from evalscribe.settings import RULES
+from evalscribe.settings.consent import Consent
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -446,7 +447,9 @@ def _model(workspace: Workspace) -> Model | None:
     try:
         return workspace.models.open(name, STAGE)
     except AccessError as error:
-        raise AccessError(f"{error}\nor search report and evidence without a model: --judge rules") from None
+        raise AccessError(
+            f"{error}\nor search report and evidence without a model: `judge` rules", fields=(*error.fields, "judge")
+        ) from None
 
 
 def stage_usage(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
