@@ -25,11 +25,6 @@ def in_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def can_ask() -> bool:
-    """Return True if a person can be asked on standard error, even if standard output goes elsewhere."""
-    return sys.stdin.isatty() and sys.stderr.isatty() and not streams.in_ci()
-
-
 def usage_line(stages: "Sequence[StageUsage]") -> str:
     """Format usage: `tag 4 calls $0.01, judge 2 calls $0.20`; in tokens if no model has a price."""
     return ", ".join(f"{one.stage} {one.calls} call{'s' if one.calls != 1 else ''} {_price(one)}" for one in stages)

@@ -23,8 +23,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from evalscribe.cli.output import can_ask, say
-from evalscribe.cli.streams import escaped, unescaped
+from evalscribe.cli.streams import can_ask, escaped, unescaped
 from evalscribe.errors import InterruptError, TerminatedError
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
@@ -75,13 +74,13 @@ def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO
         try:
             answer = input()
         except EOFError:
-            say(file=file)
+            print(file=file)
             return False
         except KeyboardInterrupt:
-            say(file=file)
+            print(file=file)
             raise InterruptError(f"interrupted at the question: {outcome}.") from None
         except TerminatedError:
-            say(file=file)
+            print(file=file)
             raise
     return answer.strip().lower() in ("y", "yes")
 
@@ -186,7 +185,7 @@ class Display(Bar):
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[money]}"),

@@ -206,7 +206,7 @@ class Settings(Frozen):
             why = self.judge.origin.where
         else:
             named = self.judge.origin.where if self.judge.value else f"{key} is set"
-            why = f"{named}; not called without a yes in a terminal, --yes, or --judge {name}"
+            why = f"{named}; not called without consent"
         return SettingValue(value=name, origin=Origin(where=why, trust=self.judge.origin.trust))
 
     def _store_row(self) -> SettingRow:

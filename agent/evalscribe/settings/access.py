@@ -73,7 +73,7 @@ def full_model_name(name: str) -> str:
     if fitting:
         raise UsageError(f"{name} is a model of several providers; use {' or '.join(one + date for one in fitting)}")
     known = ", ".join(PROVIDERS)
-    raise UsageError(f"{name} names no model{did_you_mean(name)}; use PROVIDER/MODEL, where PROVIDER is one of {known}")
+    raise UsageError(f"{name} names no model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
 
 
 def did_you_mean(name: str) -> str:
