@@ -70,7 +70,8 @@ def test_nothing_is_sent_without_consent(named_by: str, filled: InProcessCommand
     for name, words in REFUSED.items():
         ended = filled.run(*words, code=64, **access(anthropic))
         assert NO_CONSENT in ended.err, name
-        assert "Add --yes, or name the model with --judge" in ended.err, name
+        advice = "Name the model with --judge" if name == "apply" else "Add --yes, or name the model with --judge"
+        assert f"which costs money. {advice}." in ended.err, name
     for name, words in RULES_JUDGE.items():
         ended = filled.run(*words, **access(anthropic))
         assert "The rules judge: no consent to call" in ended.err, name

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from evalscribe.model.protocols import Estimate
 
 
+ADVICE = "Add `yes`, or name the model with `judge`"
+
+
 class Consent:
     """Permission to call models, which costs money.
 
@@ -43,13 +46,12 @@ class Consent:
         """Add models that the user named."""
         self._named.update(models)
 
-    def check(self, *models: str) -> None:
-        """Raise `ConsentError` if these models may not be called, and nobody can be asked."""
+    def check(self, *models: str, advice: str = ADVICE) -> None:
+        """Raise `ConsentError` with the advice if these models may not be called, and nobody can be asked."""
         unnamed = _and(model for model in models if model not in self._named)
         if unnamed and not self.agreed and self._ask is None:
             raise ConsentError(
-                f"no consent to call {unnamed}, which costs money. Add `yes`, or name the model with `judge`. "
-                "Nothing was sent.",
+                f"no consent to call {unnamed}, which costs money. {advice}. Nothing was sent.",
                 fields=("yes", "judge"),
             )
 
