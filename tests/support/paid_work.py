@@ -34,7 +34,11 @@ KEY = "sk-ant-test-0000"
 QUESTION = "What do the failures have in common?"
 DATE = ("--date", "2026-11-02")
 """Reports are named by their date."""
-JUDGED = {"model": ("--judge", OPUS), "cascade": ("--cascade",), "interrupted": ("--judge", OPUS, "--concurrency", "1")}
+JUDGED = {
+    "model": ("--judge", OPUS),
+    "cascade": ("--cascade", "--yes"),
+    "interrupted": ("--judge", OPUS, "--concurrency", "1"),
+}
 """Who judges each run of `inputs/runs` that is judged call by call."""
 BATCHED = ("batch", "sent")
 """Runs that are judged through Message Batches."""
@@ -57,7 +61,10 @@ def work(run: Run, url: str, without: Sequence[str] = ()) -> Iterator[tuple[str,
         judged = JUDGED[name]
         yield f"analyze {name}", analyze_runs(run("analyze", f"runs/{name}", *judged, *DATE, "--json", **model))
     yield "judge", judge_collection(run("judge", "polite", "runs.jsonl", "--judge", OPUS, "--json", **model))
-    yield "judge --cascade", judge_collection(run("judge", "polite", "hasty.jsonl", "--cascade", "--json", **model))
+    yield (
+        "judge --cascade",
+        judge_collection(run("judge", "polite", "hasty.jsonl", "--cascade", "--yes", "--json", **model)),
+    )
     yield (
         "explore",
         explore_collection(run("explore", QUESTION, "--collection", "orders", "--judge", OPUS, "--json", **model)),

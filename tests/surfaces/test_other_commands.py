@@ -147,7 +147,7 @@ def test_recurring(workspace: Workspace, library: Path) -> None:
 def test_doctor_with_nothing_set(workspace: Workspace) -> None:
     out = workspace.run("doctor").out
     rows = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert rows["judge"].endswith("(default)")
+    assert rows["judge"].endswith("rules  (ANTHROPIC_API_KEY is not set)")
     assert str(workspace.folder / "reports") in rows["reports"]
     assert "5 USD" in rows["budget"]
     assert "can be written" in out

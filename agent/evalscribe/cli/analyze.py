@@ -14,13 +14,12 @@ from evalscribe.analysis.explain import explain as explain_failure
 from evalscribe.analysis.write import commit_report
 from evalscribe.cli import options, output
 from evalscribe.cli.output import page, print_json, print_notes, say, usage_line
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.runs import eval_named
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.settings import Options
-from evalscribe.workspace import Workspace
 
 
 def analyze(
@@ -36,6 +35,7 @@ def analyze(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -68,19 +68,19 @@ def analyze(
     given = options.workspace_options(locals())
 
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
-        async with Workspace(given) as workspace:
-            with Display(quiet=quiet) as display:
-                outcome = await analyze_run(
-                    workspace,
-                    run,
-                    display,
-                    rubric=rubric,
-                    cascade=cascade,
-                    date=checked_date,
-                    dry_run=dry_run,
-                    provider=provider,
-                    model=model,
-                )
+        async with paying_workspace(given, quiet=quiet) as (workspace, display):
+            outcome = await analyze_run(
+                workspace,
+                run,
+                display,
+                rubric=rubric,
+                cascade=cascade,
+                date=checked_date,
+                dry_run=dry_run,
+                provider=provider,
+                model=model,
+            )
+            display.end()
             try:
                 if commit and isinstance(outcome, AnalysisResult):
                     display.say(f"Committed as {commit_report(workspace.reports, outcome)[:12]}")
@@ -100,18 +100,18 @@ def _a_person_waits() -> bool:
 
 
 def _discussed(done: AnalysisResult, given: Options) -> int:
-    """Start the discussion after the closing question; it shares the budget of the analysis."""
+    """Ask the closing question, and start the discussion; it shares the budget of the analysis."""
     from evalscribe.cli.discuss import run_session  # the discussion takes 0.2 s to load
 
     once = given.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
-    return run_session(once, str(done.path), spent=done.analysis.usage)
+    return run_session(once, str(done.path), spent=done.analysis.usage, opening=CLOSING)
 
 
 CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-"""Closing words of an analysis, as requested by its users."""
+"""Closing words of an analysis, as requested by its users: the prompt of the discussion that follows."""
 
 
 def print_analysis(
@@ -132,7 +132,7 @@ def print_analysis(
 
 
 def _analyzed(done: AnalysisResult, run: str) -> None:
-    """Print the analysis, its location, the next steps, and the closing question."""
+    """Print the analysis, its location, and the next steps."""
     page(done.text)
     say()
     for note in done.notes:
@@ -142,8 +142,6 @@ def _analyzed(done: AnalysisResult, run: str) -> None:
     if done.analysis.usage and done.analysis.usage.stages:
         say(f"Spent: {usage_line(done.analysis.usage.stages)}")
     say(_how_to_go_on(done, run))
-    say()
-    say(CLOSING)
 
 
 def _how_to_go_on(done: AnalysisResult, run: str) -> str:
@@ -179,6 +177,7 @@ def explain(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -195,9 +194,8 @@ def explain(
     given = options.workspace_options(locals())
 
     async def main() -> None:
-        async with Workspace(given) as workspace:
-            with Display(quiet=False) as display:
-                explained = await explain_failure(workspace, run, name, display, rubric=rubric, cascade=cascade)
+        async with paying_workspace(given) as (workspace, display):
+            explained = await explain_failure(workspace, run, name, display, rubric=rubric, cascade=cascade)
         print_explanation(explained, as_json=as_json)
 
     run_until_signal(main())

@@ -9,7 +9,7 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
 from evalscribe.collections.comparisons import compare as use_case
@@ -17,7 +17,6 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
 from evalscribe.text import one_line, pluralise
-from evalscribe.workspace import Workspace
 
 
 def compare(
@@ -43,6 +42,7 @@ def compare(
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -67,20 +67,19 @@ def compare(
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        with Display(quiet=False) as display:
-            async with Workspace(given) as workspace:
-                try:
-                    done = await use_case(
-                        workspace,
-                        sides,
-                        display,
-                        collection=collection,
-                        conditions=asserts or (),
-                        dry_run=dry_run,
-                        writes=report,
-                    )
-                finally:
-                    print_spent(workspace.models.spent())
+        async with paying_workspace(given) as (workspace, display):
+            try:
+                done = await use_case(
+                    workspace,
+                    sides,
+                    display,
+                    collection=collection,
+                    conditions=asserts or (),
+                    dry_run=dry_run,
+                    writes=report,
+                )
+            finally:
+                print_spent(workspace.models.spent())
         code = print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
         return _print_conditions(done.broken, len(asserts or ())) or code
 

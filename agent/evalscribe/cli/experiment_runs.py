@@ -16,7 +16,7 @@ from evalscribe.cli import options, output
 from evalscribe.cli.experiments import RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
-from evalscribe.cli.terminal import RunDisplay
+from evalscribe.cli.terminal import RunDisplay, paying_user
 from evalscribe.errors import InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.experiments.control import (
     cancel_run,
@@ -32,14 +32,14 @@ from evalscribe.experiments.control import start_run as start_worker
 from evalscribe.experiments.gate import headline
 from evalscribe.experiments.lookup import experiment_named, require_ended, run_named, run_of_experiment, version_of_run
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
-from evalscribe.experiments.results import failed_trials, report_run
+from evalscribe.experiments.results import failed_trials, models_asked, report_run
 from evalscribe.experiments.run_export import markdown_lines
 from evalscribe.experiments.run_text import error_lines, gate_lines, result_lines
 from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, Gate, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
@@ -275,6 +275,7 @@ def run(
         ),
     ] = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -292,7 +293,8 @@ def run(
         raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
     if target is not None and deployment_id is not None:
         raise UsageError("--target and --deployment-id both name what to test: give one of them")
-    with Workspace(options.workspace_options(locals(), without="concurrency")) as workspace:
+    given = options.workspace_options(locals(), without="concurrency")
+    with Workspace(given, ask=paying_user()) as workspace:
         ensured = None if spec is None else run_until_signal(ensure_experiment(workspace, spec))
         for line in ensured.created if ensured else ():
             output.say(f"Created {line}", file=sys.stderr)
@@ -307,6 +309,7 @@ def run(
             budget_usd=workspace.settings.budget.value,
             config=config if spec is None or spec.complete else None,
         )
+        _require_consent(workspace, plan.version)
         started = launch_run(workspace, plan)
         output.print_notes([*launch_notes(plan, started), *_own_prompts(workspace, started)])
         start_run(workspace, started)
@@ -322,6 +325,14 @@ def run(
             form=form,
             details=spec is not None,
         )
+
+
+def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
+    """Ask a user at a terminal before the models of an experiment are called; elsewhere its definition is consent."""
+    models = models_asked(version)
+    if models:
+        workspace.consent.name(*models)
+        workspace.consent.require(*models)
 
 
 def _spec(
@@ -416,14 +427,17 @@ def resume(
     timeout: Timeout = None,
     fail_on_gate: FailOnGate = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
     """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals())) as workspace:
-        again = resume_run(workspace, run_of_experiment(workspace, run), budget)
+    with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
+        stopped = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, stopped))
+        again = resume_run(workspace, stopped, budget)
         if (now := changed_build(workspace, again)) is not None:
             output.print_notes(
                 [f"the code in {now.folder} has changed since the run began; the rest runs as it is now"]
@@ -453,6 +467,7 @@ def rescore(
     ] = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -460,8 +475,9 @@ def rescore(
     place."""
     validate_format(form)
     given = options.workspace_options(locals())
-    with Workspace(given) as workspace, RunDisplay() as display:
+    with Workspace(given, ask=paying_user()) as workspace, RunDisplay() as display:
         found = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, found))
         job = rescore_run(
             workspace, found, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
         )
@@ -504,6 +520,7 @@ def regression_dataset(
     fail_on_gate: FailOnGate = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -515,7 +532,10 @@ def regression_dataset(
     if wait and not start_run:
         raise UsageError("--wait waits for a run: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals())) as workspace:
+    with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
+        parent = workspace.store.experiment_runs.run(run)
+        if start_run and parent:
+            _require_consent(workspace, version_of_run(workspace, parent))
         made, started = create_regression_dataset(
             workspace,
             run,

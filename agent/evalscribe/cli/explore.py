@@ -8,12 +8,11 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.explorations import ExplorationResult
 from evalscribe.collections.explorations import explore as use_case
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.protocols import Estimate
-from evalscribe.workspace import Workspace
 
 
 def explore(
@@ -35,6 +34,7 @@ def explore(
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
@@ -42,21 +42,20 @@ def explore(
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        with Display(quiet=False) as display:
-            async with Workspace(given) as workspace:
-                try:
-                    done = await use_case(
-                        workspace,
-                        question,
-                        display,
-                        collection=collection,
-                        where=where,
-                        max_runs=max_runs,
-                        dry_run=dry_run,
-                        writes=report,
-                    )
-                finally:
-                    print_spent(workspace.models.spent())
+        async with paying_workspace(given) as (workspace, display):
+            try:
+                done = await use_case(
+                    workspace,
+                    question,
+                    display,
+                    collection=collection,
+                    where=where,
+                    max_runs=max_runs,
+                    dry_run=dry_run,
+                    writes=report,
+                )
+            finally:
+                print_spent(workspace.models.spent())
         return print_exploration(done, as_json=as_json)
 
     return run_until_signal(main())

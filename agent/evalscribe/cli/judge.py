@@ -9,7 +9,7 @@ from pydantic import RootModel
 
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, say, usage_line
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.judge import Judgement, Judgements
 from evalscribe.collections.judge import judge as use_case
 from evalscribe.collections.judge_eval import JudgeEval
@@ -21,7 +21,6 @@ from evalscribe.judging.result_text import citations_line, render_confusion, ren
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
 from evalscribe.text import one_line, pluralise
-from evalscribe.workspace import Workspace
 
 
 def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
@@ -38,7 +37,7 @@ def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False)
                 say(f"  {_decider(result)}")
             say()
     print_totals(found, file=sys.stderr if as_json else sys.stdout)
-    return DataError.exit_code if found.results and len(found.failures) == len(found.results) else 0
+    return found.error.exit_code if found.error else 0
 
 
 def _decider(result: Judgement) -> str:
@@ -113,6 +112,7 @@ def judge(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -127,17 +127,16 @@ def judge(
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        async with Workspace(given) as workspace:
-            with Display(quiet=False) as display:
-                done = await use_case(
-                    workspace,
-                    chosen_rubric,
-                    subjects,
-                    display,
-                    judge=CASCADE if cascade else judge,
-                    collection=collection,
-                    where=where,
-                )
+        async with paying_workspace(given) as (workspace, display):
+            done = await use_case(
+                workspace,
+                chosen_rubric,
+                subjects,
+                display,
+                judge=CASCADE if cascade else judge,
+                collection=collection,
+                where=where,
+            )
         assert done.judgements is not None, "only a dry run has none"
         return print_judgements(done.judgements, as_json=as_json, cascade=cascade)
 
@@ -183,6 +182,7 @@ def judge_eval(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -194,18 +194,17 @@ def judge_eval(
     given = options.workspace_options(locals(), without="judge")
 
     async def main() -> int:
-        async with Workspace(given) as workspace:
-            with Display(quiet=False) as display:
-                found = await compare_judges(
-                    workspace,
-                    rubric,
-                    dataset,
-                    display,
-                    judges=(judge or "").split(","),
-                    label=label,
-                    collection=collection,
-                    where=where,
-                )
+        async with paying_workspace(given) as (workspace, display):
+            found = await compare_judges(
+                workspace,
+                rubric,
+                dataset,
+                display,
+                judges=(judge or "").split(","),
+                label=label,
+                collection=collection,
+                where=where,
+            )
         print_json(found) if as_json else _show(found)
         return 0 if any(one.judged for one in found.judges) else DataError.exit_code
 

@@ -23,7 +23,7 @@ Judge = Annotated[
     str | None,
     typer.Option(
         metavar="rules|PROVIDER/MODEL",
-        help="Who judges. Default: claude-opus-5-5 when ANTHROPIC_API_KEY is set, else rules.",
+        help="Who judges. Default: rules, or claude-opus-5-5 if ANTHROPIC_API_KEY is set and you consent.",
         show_default=False,
     ),
 ]
@@ -84,6 +84,7 @@ Threshold = Annotated[
     float | None,
     typer.Option(metavar="SCORE", help="Lowest score that passes in a table without `passed`. Default: 1."),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without a question.")]
 Collection = Annotated[
     str | None,
     typer.Option(

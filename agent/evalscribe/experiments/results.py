@@ -109,8 +109,12 @@ def target_line(target: TargetSpec) -> str:
 def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
     """Return the models that the target and the scorers call. The models of components are unknown."""
     target = version.target
-    own = target.version.model if target.type == "prompt" else target.judge if target.type == "judge" else None
-    named = (own, *(binding.spec.model for binding in version.bindings))
+    own: tuple[str, ...] = ()
+    if target.type == "prompt":
+        own = (target.version.model,)
+    elif target.type == "judge":
+        own = (target.cascade.tag, target.cascade.judge) if target.cascade else (target.judge,)
+    named = (*own, *(binding.spec.model for binding in version.bindings))
     return tuple(dict.fromkeys(name for name in named if name not in (None, RULES)))
 
 

@@ -9,7 +9,7 @@ from evalscribe.ids import Frozen
 from evalscribe.llm.budget import Budget, BudgetedModel, Price, RemoteBudget, price_of
 from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
 from evalscribe.model.protocols import Model, OnText
-from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider
+from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider, full_model_name
 
 if TYPE_CHECKING:
     from evalscribe.llm.anthropic import AnthropicModel
@@ -170,6 +170,7 @@ class ModelService:
         Raises `UsageError` for an invalid name, a missing package or a model that the budget cannot limit,
         `AccessError` for a missing key.
         """
+        name = full_model_name(name)
         provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
             raise UsageError(f"`batch` is for models of anthropic, not for {name}: leave it out", fields=("batch",))
@@ -203,9 +204,7 @@ class ModelService:
 
 def parse_model_name(name: str) -> tuple[Provider, str]:
     """Return the provider and its own name of the model, which may contain slashes. Raises `UsageError`."""
-    provider, _, model = name.partition("/")
-    if provider not in PROVIDERS or not model:
-        raise UsageError(f"{name} names no model: give PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+    provider, _, model = full_model_name(name).partition("/")
     return PROVIDERS[provider], model
 
 
