@@ -49,9 +49,7 @@ def analyze(
         bool, typer.Option("--dry-run", help="Say what would be judged, and what it would cost.")
     ] = False,
     as_json: options.Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress and no analysis, only where the report is.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the path of the report.")] = False,
     discuss: Annotated[
         bool | None,
         typer.Option(

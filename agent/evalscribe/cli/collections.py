@@ -28,14 +28,12 @@ from evalscribe.model.run import Run
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 Named = Annotated[
     str | None,
     typer.Argument(metavar="COLLECTION", help="By name or id. Default: as --collection.", show_default=False),
 ]
 
 
-@app.command("list")
 def list_all(as_json: options.Json = False) -> int:
     """List the collections with what they hold."""
     with Workspace() as workspace:
@@ -54,7 +52,6 @@ def list_all(as_json: options.Json = False) -> int:
     return 0
 
 
-@app.command()
 def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
     with Workspace() as workspace:
@@ -69,7 +66,6 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     return 0
 
 
-@app.command()
 def remove(
     run: Annotated[
         list[str] | None,
@@ -93,7 +89,6 @@ def remove(
     return 0
 
 
-@app.command()
 def delete(
     collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
 ) -> int:
@@ -173,10 +168,6 @@ def run_line(run: Run) -> str:
     return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
 
 
-results_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-
-
-@results_app.command("list", short_help="List result sets and how far they are.")
 def list_sets(
     prefix: Annotated[
         str | None, typer.Argument(metavar="PREFIX", help="Only sets below this name.", show_default=False)
@@ -197,7 +188,6 @@ def list_sets(
     return 0
 
 
-@results_app.command("show", short_help="Show the results of a set.")
 def show_results(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The result set's name or id.", show_default=False)],
     incomplete: Annotated[bool, typer.Option("--all", help="Also requests without an answer, and why.")] = False,

@@ -232,12 +232,10 @@ def _secrets(hidden: int) -> str:
     return f" {pluralise(hidden, 'secret')} hidden." if hidden else ""
 
 
-examples_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("key", "split", "cluster", "input", "expected")
 
 
-@examples_app.command("list")
-def list_all(
+def list_examples(
     dataset: Named,
     version: Annotated[
         str | None,
@@ -263,7 +261,6 @@ def list_all(
     return 0
 
 
-@examples_app.command()
 def remove(
     dataset: Named,
     keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of items.", show_default=False)],
@@ -289,10 +286,6 @@ def _whole(one: Item) -> tuple[object, ...]:
     return one.key, one.split, one.cluster, one_line(to_text(one.input)), expected, metadata, len(one.events) or None
 
 
-dedup_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-
-
-@dedup_app.command()
 def preview(dataset: Named, form: Format = "table") -> int:
     """Show which items of the draft ask and expect the same; nothing is changed."""
     with Workspace() as workspace:
@@ -304,7 +297,6 @@ def preview(dataset: Named, form: Format = "table") -> int:
     return 0
 
 
-@dedup_app.command()
 def apply(
     dataset: Named,
     items: Annotated[

@@ -61,10 +61,6 @@ def publish(
     return 0
 
 
-versions_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-
-
-@versions_app.command("list")
 def list_versions(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
     with Workspace() as workspace:
@@ -78,7 +74,6 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
     return 0
 
 
-@versions_app.command()
 def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> int:
     """Show which items were added, removed or changed from one version to another."""
     with Workspace() as workspace:
@@ -88,7 +83,6 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
     return 0
 
 
-@versions_app.command("restore-draft")
 def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
     """Make the draft what a version is. What the draft holds and no version has is gone."""
     tables.validate_format(form)
@@ -104,7 +98,6 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
     return 0
 
 
-@versions_app.command()
 def export(
     dataset: Named,
     version: Version,

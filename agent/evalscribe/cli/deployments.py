@@ -1,4 +1,4 @@
-"""`evalscribe deployments create|list|show`."""
+"""`evalscribe experiments deployments create|list|show`."""
 
 import sys
 from collections.abc import Iterator
@@ -19,12 +19,10 @@ from evalscribe.model.target import Component, Deployment
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 500
 """Maximum characters of a reply to the smoke input."""
 
 
-@app.command(short_help="Record a build of components that work; its id is printed.")
 def create(
     component: Annotated[
         list[str] | None,
@@ -86,18 +84,16 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the deployments.")
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
     with Workspace() as workspace:
         there = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
-    none = "There is no deployment yet: `evalscribe deployments create --component …` makes one."
+    none = "There is no deployment yet: `evalscribe experiments deployments create --component …` makes one."
     print_list(there, heads, _cells, form, none)
     return 0
 
 
-@app.command(short_help="Show a deployment.")
 def show(
     deployment: Annotated[
         str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, by id or name (the newest with that name).")

@@ -1,4 +1,4 @@
-"""`evalscribe experiments run`, `experiments runs cancel|resume|rescore|regression-dataset`, `reports wait|ci`."""
+"""`evalscribe experiments run` and `experiments runs wait|gate|cancel|resume|rescore|regression-dataset`."""
 
 import asyncio
 import os
@@ -92,7 +92,7 @@ def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> 
     """
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
-        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}"
+        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe experiments runs wait {run.id}"
     if run.state != "completed":
         how = "was cancelled" if run.state == "cancelled" else run.state
         return RUN_FAILED, f"run {name} {how}{f': {run.reason}' if run.reason else ''}"
@@ -124,7 +124,7 @@ def print_run_result(
         for clause in gate_lines(report.gate) if clauses and form == "table" else ():
             output.say(clause)
         if code == GATE_FAILED and form == "table":
-            output.say(f"Next: evalscribe reports failures {run.id}", file=sys.stderr)
+            output.say(f"Next: evalscribe experiments runs failures {run.id}", file=sys.stderr)
     return code
 
 
@@ -145,7 +145,7 @@ def await_end(
         with RunDisplay() as display:
             done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
-        again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
+        again = f"`evalscribe experiments runs wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
     return print_run_result(
         workspace, done or run_named(workspace, run_id), fail_on_gate=fail_on_gate, form=form, within=within
@@ -238,7 +238,7 @@ def print_started(
 ) -> int:
     """Print the id of a run whose worker was just started, and with `wait` its result."""
     if not wait:
-        print_id(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
+        print_id(run.id, run, f"{told}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
     if form == "table":
         output.say(told, file=sys.stderr)
@@ -351,7 +351,7 @@ def rescore(
     told = (
         f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "
         f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
-        f"`evalscribe reports ci {done.run.id}` tells its gate.",
+        f"`evalscribe experiments runs gate {done.run.id}` tells its gate.",
     )
     print_document(done, lambda: told, form)
     return 0
@@ -468,7 +468,7 @@ def wait(
         return await_end(workspace, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
-def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
+def gate(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
     """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
     cancelled; 64 while it goes on."""
     validate_format(form)

@@ -37,7 +37,8 @@ TargetType = Annotated[
     ),
 ]
 DeploymentId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="From `evalscribe deployments create`.", show_default=False)
+    str | None,
+    typer.Option(metavar="ID|NAME", help="From `evalscribe experiments deployments create`.", show_default=False),
 ]
 ComponentName = Annotated[
     str | None,
@@ -47,7 +48,8 @@ ComponentType = Annotated[
     str | None, typer.Option(metavar="agent|function|workflow", help="The type that it must have.", show_default=False)
 ]
 PromptId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="From `evalscribe prompts create`.", show_default=False)
+    str | None,
+    typer.Option(metavar="ID|NAME", help="From `evalscribe experiments prompts create`.", show_default=False),
 ]
 PromptVersionId = Annotated[
     str | None, typer.Option(metavar="ID|N", help="Its version. Default: the latest.", show_default=False)
@@ -69,7 +71,9 @@ BuiltinScorer = Annotated[
 ]
 ScorerId = Annotated[
     list[str] | None,
-    typer.Option(metavar="ID|NAME", help="From `evalscribe scorers create`. Repeatable.", show_default=False),
+    typer.Option(
+        metavar="ID|NAME", help="From `evalscribe experiments scorers create`. Repeatable.", show_default=False
+    ),
 ]
 Config = Annotated[
     str | None,

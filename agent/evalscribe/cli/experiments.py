@@ -1,4 +1,4 @@
-"""`evalscribe experiments list|show|archive|runs list|runs show|runs compare`, `reports summary|failures|export`."""
+"""`evalscribe experiments list|show|archive` and `experiments runs list|show|compare|summary|failures|export`."""
 
 import sys
 from collections.abc import Iterator
@@ -246,16 +246,16 @@ def failures(
 
 def export(
     run: RunArgument,
-    artifact_format: Annotated[
+    form: Annotated[
         str,
         typer.Option(
             "-f",
+            "--format",
             "--artifact-format",
             metavar="csv|json|jsonl|junit|md|html",
-            help="What to write.",
-            show_default=False,
+            help="Format of the file. Default: csv.",
         ),
-    ],
+    ] = "csv",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -266,8 +266,8 @@ def export(
     """Write every try of a run of an experiment, with its scores, for other programs or for people."""
     with Workspace() as workspace:
         found = run_named(workspace, run)
-        lines = export_lines(artifact_format, report_run(workspace, found), lambda: export_trials(workspace, found))
-        write_lines(lines, output, json=artifact_format in ("json", "jsonl"))
+        lines = export_lines(form, report_run(workspace, found), lambda: export_trials(workspace, found))
+        write_lines(lines, output, json=form in ("json", "jsonl"))
     if output is not None:
         say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
     return 0

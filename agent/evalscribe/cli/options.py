@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import UsageError
 from evalscribe.settings import Options
 
@@ -88,7 +89,7 @@ Where = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
+Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=OUTPUT)]
 
 
 def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:

@@ -32,7 +32,6 @@ from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Number = Annotated[int, typer.Argument(metavar="N", help="The finding's number in the report.")]
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
 Kind = Annotated[
@@ -54,7 +53,6 @@ Ref = Annotated[
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The JSONL file to write.", show_default=False)]
 
 
-@app.command(short_help="Correct or confirm the label of one finding in the report.")
 def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
@@ -74,7 +72,6 @@ def label(
     return 0
 
 
-@app.command(short_help="Turn corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Read who corrected or confirmed what in merged reports; later analyses use it. Repeating it changes nothing."""
     with _opened(reports) as workspace:
@@ -82,7 +79,6 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
     return 0
 
 
-@app.command(short_help="Show how well judges agree with reviewers.")
 def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
     with _opened(reports) as workspace:
@@ -90,7 +86,6 @@ def stats(reports: options.Reports = None, as_json: options.Json = False) -> int
     return 0
 
 
-@app.command(short_help="Write the labels as a dataset for `judge-eval`.")
 def export(file: File, reports: options.Reports = None) -> int:
     """Write every label in force as a dataset, for testing changes to a prompt, model or rule."""
     with _opened(reports) as workspace:

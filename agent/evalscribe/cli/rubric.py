@@ -1,4 +1,4 @@
-"""`evalscribe rubric create|list|show|validate|diff`."""
+"""`evalscribe rubrics create|list|show|validate|diff`."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -19,12 +19,10 @@ from evalscribe.judging.rubrics import (
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
 Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric, or one version of it.")]
 
 
-@app.command(short_help="Make the next version of a rubric from its file.")
 def create(
     rubric: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A rubric of prompts/rubrics/, or a YAML file.")],
     collection: Collection = "default",
@@ -37,7 +35,6 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the rubrics and their latest versions.")
 def list_all(collection: Collection = "default", as_json: options.Json = False) -> int:
     """List the rubrics: shipped, in the workspace, and stored versions."""
     with Workspace() as workspace:
@@ -46,7 +43,6 @@ def list_all(collection: Collection = "default", as_json: options.Json = False) 
     return 0
 
 
-@app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
     """Show a rubric as YAML: the given version, the latest, or the file if none is stored."""
     with Workspace() as workspace:
@@ -55,7 +51,6 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
     return 0
 
 
-@app.command(short_help="Check that files are rubrics; exit code 65 if not.")
 def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
     """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
     done = validate_rubrics(Workspace().prompts, files)
@@ -66,7 +61,6 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
     return DataError.exit_code if problems else 0
 
 
-@app.command(short_help="Show how two rubrics or versions differ.")
 def diff(
     rubric: Rubric,
     other: Annotated[str | None, typer.Argument(metavar="NAME[@V]|FILE", help="Default: the file.")] = None,
@@ -85,7 +79,7 @@ def _in_short(rubrics: Sequence[ListedRubric]) -> list[str]:
 
 
 def _state(one: ListedRubric) -> str:
-    """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubric create failure` makes
+    """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubrics create failure` makes
     version 3`.
     """
     stored = f"version {one.version}" if one.version else "not stored yet"
@@ -93,5 +87,5 @@ def _state(one: ListedRubric) -> str:
     if one.problem:
         file += f", which is not a rubric: {one.problem}"
     elif one.changed:
-        file += f", which differs: `evalscribe rubric create {one.name}` makes version {(one.version or 0) + 1}"
+        file += f", which differs: `evalscribe rubrics create {one.name}` makes version {(one.version or 0) + 1}"
     return f"{stored}, {file}"

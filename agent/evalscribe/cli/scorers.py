@@ -1,4 +1,4 @@
-"""`evalscribe scorers create|list|show`."""
+"""`evalscribe experiments scorers create|list|show`."""
 
 import json
 from collections.abc import Iterator
@@ -24,12 +24,10 @@ from evalscribe.model.score import Scorer
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
 """Maximum characters of a config in a table."""
 
 
-@app.command(short_help="Make a scorer or its next version; its id is printed.")
 def create(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Default: the name in its decorator.", show_default=False)
@@ -71,7 +69,6 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the scorers that you made, or the built-in ones.")
 def list_all(
     builtin: Annotated[
         bool, typer.Option("--builtin", help="The built-in ones, with the keys of their config.")
@@ -88,12 +85,11 @@ def list_all(
     with Workspace() as workspace:
         rows = workspace.store.experiments.scorers()
     heads = ("id", "name", "version", "made of", "config")
-    none = "There is no scorer yet: `evalscribe scorers create` makes one, `scorers list --builtin` has those built in."
+    none = "There is no scorer yet: `experiments scorers create` makes one, `--builtin` lists the built-in ones."
     print_list(rows, heads, _cells, form, none)
     return 0
 
 
-@app.command(short_help="Show a scorer: what it asks, its config, its version.")
 def show(
     scorer: Annotated[
         str, typer.Argument(metavar="SCORER", help="One that you made, by id or name, or a built-in one.")

@@ -1,4 +1,4 @@
-"""`evalscribe scores list|evidence`."""
+"""`evalscribe experiments scores list|evidence`."""
 
 import json
 from collections.abc import Iterator
@@ -16,11 +16,9 @@ from evalscribe.model.score import Score, ScoreQuery, ScoreStatus
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("id", "item", "try", "scorer", "said", "value", "label", "explanation")
 
 
-@app.command("list")
 def list_all(
     run_id: Annotated[
         str | None, typer.Option(metavar="RUN", help="Of this run, by id or name.", show_default=False)
@@ -69,7 +67,6 @@ def list_all(
     return 0
 
 
-@app.command()
 def evidence(
     score: Annotated[str, typer.Argument(metavar="SCORE", help="Id of a score.", show_default=False)],
     include: Annotated[

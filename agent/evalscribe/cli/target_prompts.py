@@ -1,4 +1,4 @@
-"""`evalscribe prompts create|list|show`."""
+"""`evalscribe experiments prompts create|list|show`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +15,7 @@ from evalscribe.workspace import Workspace
 if TYPE_CHECKING:
     from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
-
-@app.command(short_help="Make a prompt or its next version; its id is printed.")
 def create(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="YAML, JSON, or a text that may begin with front matter.")
@@ -43,17 +40,15 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the prompts with their latest versions.")
 def list_prompts(form: Format = "table") -> int:
     """List the prompts with their latest versions."""
     with Workspace() as workspace:
         there = workspace.store.experiments.prompts()
-    none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
+    none = "There is no prompt yet: `evalscribe experiments prompts create --name N FILE` makes one."
     print_list(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
 
 
-@app.command(short_help="Show a prompt, or one version of it.")
 def show(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT[@V]", help="A prompt, by id or name, or one version of it.")],
     form: Format = "table",

@@ -20,6 +20,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from evalscribe.cli.logs import is_quiet
 from evalscribe.cli.streams import escaped, unescaped
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
@@ -61,9 +62,10 @@ def print_page(markdown: str) -> None:
 
 
 class Bar:
-    """Base of all progress displays; `quiet` prints nothing."""
+    """Base of all progress displays; `quiet` and the option `--quiet` print nothing."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
+        quiet = quiet or is_quiet()
         self._console = console(sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
         self._bar = Progress(
             *columns, console=self._console, disable=quiet or not self._console.is_terminal, transient=True

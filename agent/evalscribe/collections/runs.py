@@ -286,7 +286,9 @@ def experiment_run_name(workspace: Workspace, named: str) -> str | None:
     if run is None:
         return None
     if not run.terminal:  # A part of the run may be archived already.
-        raise UsageError(f"experiment run {named} has not ended; wait for it with `evalscribe reports wait {run.id}`")
+        raise UsageError(
+            f"experiment run {named} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
+        )
     if is_whole(workspace.store.runs, run.id):
         return run.id
     raise UsageError(f"experiment run {named} {run.state} before its first trial: {run.reason or 'no reason'}")

@@ -223,7 +223,7 @@ def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarg
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
         raise UsageError(
-            "a component needs a deployment: `deployment_id` ID (created by `evalscribe deployments create`)",
+            "a component needs a deployment: `deployment_id` (from `evalscribe experiments deployments create`)",
             fields=("deployment_id",),
         )
     deployment = deployments.find_deployment(workspace.store.experiments, named)
@@ -237,7 +237,7 @@ def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | N
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
         raise UsageError(
-            "missing prompt: `prompt_id` ID (created by `evalscribe prompts create`)", fields=("prompt_id",)
+            "missing prompt: `prompt_id` ID (created by `evalscribe experiments prompts create`)", fields=("prompt_id",)
         )
     prompt = prompt_named(workspace.store.experiments, named)
     return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
@@ -394,7 +394,7 @@ def prompt_named(definitions: "ExperimentStore", named: str) -> TargetPrompt:
     if prompt := definitions.prompt(named):
         return prompt
     there = [one.name for one in definitions.prompts()]
-    raise not_found("prompt", named, there, "prompts create --name N FILE")
+    raise not_found("prompt", named, there, "experiments prompts create --name N FILE")
 
 
 def find_prompt_version(prompt: TargetPrompt, named: str) -> TargetPromptVersion:

@@ -128,7 +128,7 @@ def find_deployment(definitions: "ExperimentStore", named: str) -> Deployment:
     if deployment := definitions.deployment(named):
         return deployment
     there = [one.name or one.id for one in definitions.deployments()]
-    raise not_found("deployment", named, there, "deployments create --component …")
+    raise not_found("deployment", named, there, "experiments deployments create --component …")
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:

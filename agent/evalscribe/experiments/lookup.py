@@ -82,7 +82,8 @@ def require_ended(run: ExperimentRun, why: str) -> None:
     """
     if not run.terminal:
         raise UsageError(
-            f"run {run.name or run.id} is {run.state}: {why}.\nWait for it: `evalscribe reports wait {run.id}`."
+            f"run {run.name or run.id} is {run.state}: {why}.\n"
+            f"Wait for it: `evalscribe experiments runs wait {run.id}`."
         )
 
 

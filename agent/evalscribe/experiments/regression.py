@@ -168,7 +168,8 @@ def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> 
     for id in ids:
         if id not in known:
             raise NotFoundError(
-                f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures {run.id}` shows them"
+                f"run {run.name or run.id} has no run item {id!r}; "
+                f"`evalscribe experiments runs failures {run.id}` lists them"
             )
         if known[id].verdict == "passed":
             raise UsageError(

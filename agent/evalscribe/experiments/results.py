@@ -464,7 +464,7 @@ def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
     attempt = workspace.store.experiment_runs.attempt(query.run_item_id or "")
     if attempt is None:
         raise NotFoundError(
-            f"run item {query.run_item_id!r} not found; `evalscribe reports failures RUN` lists failed ones"
+            f"run item {query.run_item_id!r} not found; `evalscribe experiments runs failures RUN` lists failed ones"
         )
     if query.run_id not in (None, attempt.item.run_id):
         raise UsageError(f"run item {query.run_item_id} belongs to run {attempt.item.run_id}, not to {query.run_id}")
@@ -509,7 +509,9 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
         raise UsageError(f"`include` {unknown[0]!r} is unknown; use one of {', '.join(PARTS)}", fields=("include",))
     score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
     if score is None or found is None:
-        raise NotFoundError(f"score {score_id!r} not found; `evalscribe scores list --run-id RUN` lists scores")
+        raise NotFoundError(
+            f"score {score_id!r} not found; `evalscribe experiments scores list --run-id RUN` lists scores"
+        )
     said = found.scorer_output if found.scorer_output is not None else _returned(score)
     shown = {"scorer_input": found.scorer_input, "scorer_output": said, "evidence": found.evidence}
     parts = {part: shown[part] for part in PARTS if part in include}

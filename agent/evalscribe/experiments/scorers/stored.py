@@ -153,10 +153,10 @@ def find_scorer(definitions: "ExperimentStore", named: str) -> Scorer:
         return scorer
     if is_reserved(named):
         raise NotFoundError(
-            f"{named!r} is a built-in scorer, not one created by `evalscribe scorers create`: use --builtin-scorer "
-            f"{named!r}"
+            f"{named!r} is a built-in scorer, not one created by `evalscribe experiments scorers create`: "
+            f"use --builtin-scorer {named!r}"
         )
-    raise not_found("scorer", named, [one.name for one in definitions.scorers()], "scorers create")
+    raise not_found("scorer", named, [one.name for one in definitions.scorers()], "experiments scorers create")
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:
