@@ -115,3 +115,40 @@ def test_a_shell_completes_commands_without_loading_them(workspace: Workspace) -
     out = workspace.apart.run(**asked, COMP_WORDS="evalscribe experiments r").out
     assert out.split() == ["run", "runs"]
     assert "--judge" in workspace.apart.run(**asked, COMP_WORDS="evalscribe analyze --j").out.split()
+
+
+def help_page(name: tuple[str, ...]) -> str:
+    command, context = COMMANDS, None
+    for word in (*name, ""):
+        context = command.make_context(command.name or "evalscribe", [], parent=context, resilient_parsing=True)
+        if word:
+            command = command.commands[word]
+    return command.get_help(context)
+
+
+PYTHON = re.compile(r"INTEGER|FLOAT|BOOLEAN|RANGE|PATH\b|[<>]|\bNone\b|\[required|\[default|\bstr\b|\bbool\b")
+"""Words of the parser, not of its users."""
+
+
+@pytest.mark.parametrize("name", ALL, ids=" ".join)
+def test_help_fits_a_screen_and_shows_no_python(name: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = help_page(name)
+    lines = page.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 80
+    assert PYTHON.findall(page) == []
+    for param in ALL[name].params:
+        is_flag = getattr(param, "is_flag", False)
+        assert param.hidden or is_flag or param.metavar, f"{param.name} would be called after its type"
+
+
+CAPITAL_AND_STOP = re.compile(r"[A-Z`A-Z1-9].*[.…]$", re.S)
+
+
+@pytest.mark.parametrize("name", ALL, ids=" ".join)
+def test_help_is_in_sentences(name: tuple[str, ...]) -> None:
+    parser = ALL[name]
+    assert CAPITAL_AND_STOP.fullmatch(parser.help or "")
+    for param in parser.params:
+        assert CAPITAL_AND_STOP.fullmatch(param.help or ""), f"{param.name}: {param.help}"

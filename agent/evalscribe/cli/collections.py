@@ -30,12 +30,16 @@ from evalscribe.workspace import Workspace
 
 Named = Annotated[
     str | None,
-    typer.Argument(metavar="COLLECTION", help="By name or id. Default: as --collection.", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="Name or id of a collection. Default: the configured or only one.",
+        show_default=False,
+    ),
 ]
 
 
 def list_all(as_json: options.Json = False) -> int:
-    """List the collections with what they hold."""
+    """List the collections and their contents."""
     with Workspace() as workspace:
         collections = workspace.store.collections.collections()
         there = tuple(
@@ -69,12 +73,17 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
 def remove(
     run: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="Ids of runs, or the beginnings of them.", show_default=False),
+        typer.Argument(
+            metavar="RUN...", help="Runs to remove: ids, or the first characters of ids.", show_default=False
+        ),
     ] = None,
     collection: options.Collection = None,
-    every: Annotated[bool, typer.Option("--all", help="All of its runs.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Remove all runs of the collection.")] = False,
 ) -> int:
-    """Take runs out of a collection. Their reports stay, and so do the runs in other collections."""
+    """Take runs out of a collection.
+
+    Reports stay, and so do the runs in other collections.
+    """
     if every == bool(run):
         raise UsageError("name the runs to take out, or give --all")
     with Workspace() as workspace:
@@ -90,7 +99,7 @@ def remove(
 
 
 def delete(
-    collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
 ) -> int:
     """Delete a collection that has no runs, rubrics, label sets or result sets."""
     with Workspace() as workspace:
@@ -102,15 +111,20 @@ def delete(
 
 def export(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN", help="Default: every run.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN", help="Runs to write: ids, or the first characters of ids. Default: all.", show_default=False
+        ),
     ] = None,
     collection: options.Collection = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: standard output. FILE.gz is packed."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write; .gz compresses it. Default: standard output."
+        ),
     ] = None,
 ) -> int:
-    """Write runs of a collection as JSON lines, which `import` reads again."""
+    """Write the runs of a collection as JSON lines, which `import` can read."""
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         number = write_lines(export_run_lines(workspace.store.runs, one, runs or ()), output, json=True)
@@ -120,13 +134,13 @@ def export(
 
 
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; nothing is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Forget imported runs that no collection has, evidence of evals that are gone, and texts that nothing refers to.
+    """Delete data that nothing uses: runs in no collection, evidence of deleted evals, unused texts.
 
-    A run that was analysed, judged or labelled stays, and so do reports, verdicts, results, labels and rubrics. Other
-    commands may work meanwhile.
+    Runs that were analysed, judged or labelled stay, and so do reports, verdicts, results, labels and rubrics. Other
+    commands may run at the same time.
     """
     with Workspace() as workspace:
         done = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
@@ -170,12 +184,13 @@ def run_line(run: Run) -> str:
 
 def list_sets(
     prefix: Annotated[
-        str | None, typer.Argument(metavar="PREFIX", help="Only sets below this name.", show_default=False)
+        str | None,
+        typer.Argument(metavar="PREFIX", help="List only sets whose name starts with this.", show_default=False),
     ] = None,
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
+    """List the result sets of a collection: answered, failed and open requests."""
     with Workspace() as workspace:
         sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
     if as_json:
@@ -189,12 +204,14 @@ def list_sets(
 
 
 def show_results(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The result set's name or id.", show_default=False)],
-    incomplete: Annotated[bool, typer.Option("--all", help="Also requests without an answer, and why.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a result set.", show_default=False)],
+    incomplete: Annotated[
+        bool, typer.Option("--all", help="Include requests without an answer, with the reason.")
+    ] = False,
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show the results of a set: what was answered, and whether what it cites holds."""
+    """Show the results of a set, and whether their citations hold."""
     with Workspace() as workspace:
         made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
         results = complete_results(workspace.store.results, made, include_incomplete=incomplete)

@@ -81,11 +81,11 @@ PROMPTS = GroupEntry(
         "show": CommandEntry("target_prompts", "show", "Show a prompt, or one version of it."),
     },
 )
-WAIT = CommandEntry("experiment_runs", "wait", "Wait for a run; the exit code is its gate's.")
-GATE = CommandEntry("experiment_runs", "gate", "Print the gate of a finished run; the exit code is the gate's.")
+WAIT = CommandEntry("experiment_runs", "wait", "Wait for a run; exit as its gate says.")
+GATE = CommandEntry("experiment_runs", "gate", "Print the gate of a run; exit as it says.")
 FAILURES = CommandEntry("experiments", "failures", "Show which trials of a run did not pass, and why.")
 SUMMARY = CommandEntry("experiments", "summary", "Show pass rate, scorers, cost and gate of a run.")
-EXPORT = CommandEntry("experiments", "export", "Write the trials of a run as CSV, JSON, JUnit, Markdown or HTML.")
+EXPORT = CommandEntry("experiments", "export", "Write a run as CSV, JSON, JUnit, Markdown, HTML.")
 
 COMMANDS: CommandTable = {
     "analyze": CommandEntry("analyze", "analyze", "Find out why evals failed, and whose fault it was.", ANALYSE),
@@ -165,14 +165,10 @@ COMMANDS: CommandTable = {
                     "gate": GATE,
                     "failures": FAILURES,
                     "summary": SUMMARY,
-                    "compare": CommandEntry(
-                        "experiments", "compare", "Compare two runs: verdict, rates, scorers, changed items."
-                    ),
+                    "compare": CommandEntry("experiments", "compare", "Compare two runs: verdict, rates, scorers."),
                     "export": EXPORT,
                     "cancel": CommandEntry("experiment_runs", "cancel", "Cancel a run."),
-                    "resume": CommandEntry(
-                        "experiment_runs", "resume", "Resume a run that failed, was cancelled or lost its worker."
-                    ),
+                    "resume": CommandEntry("experiment_runs", "resume", "Resume a run that failed or was cancelled."),
                     "rescore": CommandEntry("experiment_runs", "rescore", "Score the stored outputs of a run again."),
                     "regression-dataset": CommandEntry(
                         "experiment_runs", "regression_dataset", "Turn the failures of a run into a dataset."

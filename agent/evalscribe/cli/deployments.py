@@ -28,47 +28,56 @@ def create(
         list[str] | None,
         typer.Option(
             metavar="NAME=PLACE",
-            help="python:PKG.MOD:FN, http(s)://…, or cmd:… (no shell). Repeatable.",
+            help="A component: python:PKG.MOD:FN, http(s)://… or cmd:… (no shell). Repeatable.",
             show_default=False,
         ),
     ] = None,
-    type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
+    type: Annotated[
+        Literal["agent", "function", "workflow"],
+        typer.Option(metavar="agent|function|workflow", help="Type of the components. Default: agent."),
+    ] = "agent",
     name: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="A name, usable in place of the id; it stands for the newest deployment with that name.",
+            help="Name to use in place of the id; it means the newest deployment of that name.",
             show_default=False,
         ),
     ] = "",
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where Python imports from and commands run.", show_default=True)
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder to import from and to run commands in. Default: this folder.", show_default=True
+        ),
     ] = Path("."),
     header: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=ENV_VAR",
-            help="A header for addresses; its value is read from the environment and never stored. Repeatable.",
+            help="HTTP header whose value is in an environment variable; never stored. Repeatable.",
             show_default=False,
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="PROVIDER/MODEL",
-            help="Whose reports the runs belong to. Default: component/NAME.",
+            metavar="MODEL",
+            help="Model that reports of the runs belong to. Default: component/NAME.",
             show_default=False,
         ),
     ] = None,
     smoke_input: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Call each component once with this and show the reply.", show_default=False),
+        typer.Option(
+            metavar="JSON", help="Call each component once with this input, and show the reply.", show_default=False
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Record a build of components after checking that each exists: the commit, what differs from it, the folder.
+    """Record a build of components: commit, local changes, folder. Prints its id.
 
-    A function is imported, a program looked up, an address contacted. Recording the same build again gives the same id.
+    Each component is checked first: a function is imported, a command looked up, an address contacted. The same build
+    keeps its id.
     """
     validate_format(form)
     wanted = parse_components(component or (), type, header or (), model)
@@ -96,11 +105,11 @@ def list_deployments(form: Format = "table") -> int:
 
 def show(
     deployment: Annotated[
-        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, by id or name (the newest with that name).")
+        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment: id, first characters of the id, or name.")
     ],
     form: Format = "table",
 ) -> int:
-    """Show a deployment: its components, the build, the folder."""
+    """Show a deployment: components, build, folder."""
     with Workspace() as workspace:
         one = find_deployment(workspace.store.experiments, deployment)
     print_document(one, lambda: _told(one), form)

@@ -34,21 +34,22 @@ from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end, and exit as its gate says.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the run ends; the exit code is its gate's.")]
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Wait at most so long, such as 15m; the run goes on.", show_default=False),
+    typer.Option(metavar="TIME", help="Longest time to wait, such as 15m; the run continues.", show_default=False),
 ]
 FailOnGate = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-gate/--no-fail-on-gate",
-        help="Exit 2 where the gate fails, the default. Also --fail-on-gate=false.",
+        help="Whether a failed gate exits with 2. Default: it does.",
         show_default=False,
     ),
 ]
 Budget = Annotated[
-    float | None, typer.Option(min=0, metavar="USD", help="Spend at most this in all. Default: 5.", show_default=False)
+    float | None,
+    typer.Option(min=0, metavar="USD", help="Most to spend on the run, in US dollars. Default: 5.", show_default=False),
 ]
 EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
@@ -159,14 +160,19 @@ def run(
     fail_on_gate: FailOnGate = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A label such as pr-1234; usable as the run's id.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the run, such as pr-1234; commands take it in place of the id.",
+            show_default=False,
+        ),
     ] = None,
     deployment_id: Annotated[
         str | None,
-        typer.Option(metavar="ID|NAME", help="A candidate build of the same component.", show_default=False),
+        typer.Option(metavar="ID|NAME", help="Deployment to run instead: id or name.", show_default=False),
     ] = None,
     experiment_version_id: Annotated[
-        str | None, typer.Option(metavar="ID|N", help="Run this version. Default: the latest.", show_default=False)
+        str | None,
+        typer.Option(metavar="ID|N", help="Version of the experiment to run. Default: the latest.", show_default=False),
     ] = None,
     repetitions: Annotated[
         int | None,
@@ -174,7 +180,7 @@ def run(
             min=1,
             max=100,
             metavar="N",
-            help="Try each item so often. Default: its config's, else 1.",
+            help="Trials of each item. Default: the experiment's, else 1.",
             show_default=False,
         ),
     ] = None,
@@ -184,7 +190,7 @@ def run(
             min=1,
             max=256,
             metavar="N",
-            help="So many tries at a time. Default: its config's, else 4.",
+            help="Trials at the same time. Default: the experiment's, else 4.",
             show_default=False,
         ),
     ] = None,
@@ -192,7 +198,7 @@ def run(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help="Keys of the config that are others here; makes a version.", show_default=False
+            metavar="JSON", help="Config keys to change for this run; saved as a new version.", show_default=False
         ),
     ] = None,
     max_tokens: MaxTokens = None,
@@ -283,7 +289,7 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
-    """Cancel a run: what is under way is ended, what was done is kept."""
+    """Cancel a run: stop running trials, keep finished ones."""
     validate_format(form)
     with Workspace() as workspace:
         done = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
@@ -305,7 +311,7 @@ def resume(
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
+    """Resume a run that failed, was cancelled or lost its worker. Finished trials are kept."""
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace(options.workspace_options(locals())) as workspace:
@@ -322,15 +328,15 @@ def rescore(
     run: RunOfExperiment,
     scorer: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this scorer. Repeatable. Default: all.", show_default=False),
+        typer.Option(metavar="NAME", help="Score only with this scorer. Repeatable. Default: all.", show_default=False),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why; stands beside the new scores.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="Reason to store with the new scores.", show_default=False)
     ] = None,
     experiment_version_id: Annotated[
         str | None,
         typer.Option(
-            metavar="ID|N", help="By the scorers of this version. Default: those of the run's.", show_default=False
+            metavar="ID|N", help="Use the scorers of this version. Default: those of the run.", show_default=False
         ),
     ] = None,
     budget: Budget = None,
@@ -338,8 +344,10 @@ def rescore(
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
-    place."""
+    """Score the stored outputs of a run again, without running the target.
+
+    The new scores count; the old ones are kept.
+    """
     validate_format(form)
     given = options.workspace_options(locals())
     with Workspace(given) as workspace, RunDisplay() as display:
@@ -360,28 +368,30 @@ def rescore(
 def regression_dataset(
     run: RunArgument,
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the dataset and of its experiment.", show_default=False)
+        str, typer.Option(metavar="NAME", help="Name of the new dataset and experiment.", show_default=False)
     ],
     run_item_id: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Take these, in place of all that failed; repeatable.", show_default=False),
+        typer.Option(
+            metavar="ID", help="Take only this run item. Repeatable. Default: all that failed.", show_default=False
+        ),
     ] = None,
     classification: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL_FAULT[,…]",
-            help="Only failures that the run's report classifies so; a person's label beats a judge's.",
+            help="Take only failures with these labels in the run's report.",
             show_default=False,
         ),
     ] = None,
     reviewed_only: Annotated[
-        bool, typer.Option("--reviewed-only", help="Only those whose classification a person gave or confirmed.")
+        bool, typer.Option("--reviewed-only", help="Take only failures whose label a person gave or confirmed.")
     ] = False,
-    start_run: Annotated[bool, typer.Option("--start-run", help="Start the first run of it.")] = False,
+    start_run: Annotated[bool, typer.Option("--start-run", help="Start the first run of the new experiment.")] = False,
     wait: Wait = False,
     timeout: Timeout = None,
     deployment_id: Annotated[
-        str | None, typer.Option(metavar="ID|NAME", help="The build that is to be run.", show_default=False)
+        str | None, typer.Option(metavar="ID|NAME", help="Deployment to run: id or name.", show_default=False)
     ] = None,
     fail_on_gate: FailOnGate = None,
     budget: Budget = None,
@@ -389,9 +399,9 @@ def regression_dataset(
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Make a dataset of a run's failures, published, with an experiment in which every item has to pass.
+    """Turn the failures of a run into a published dataset and an experiment that every item must pass.
 
-    RUN may also be a run that was imported or analysed: then a dataset is all that is made.
+    Of a run that was imported or analysed, only the dataset is created.
     """
     validate_format(form)
     if wait and not start_run:
@@ -459,8 +469,10 @@ def wait(
     fail_on_gate: FailOnGate = None,
     form: Format = "table",
 ) -> int:
-    """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
-    timed out."""
+    """Wait until a run ends.
+
+    Exit codes: 0 gate passed, 2 gate failed, 3 run failed or was cancelled, 4 timed out.
+    """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace() as workspace:
@@ -469,8 +481,10 @@ def wait(
 
 
 def gate(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
-    """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
-    cancelled; 64 while it goes on."""
+    """Print the gate of a finished run, clause by clause.
+
+    Exit codes: 0 gate passed, 2 gate failed, 3 run failed or was cancelled, 64 not finished.
+    """
     validate_format(form)
     with Workspace() as workspace:
         found = run_named(workspace, run)

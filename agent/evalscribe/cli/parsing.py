@@ -107,24 +107,42 @@ class CommandParser(TyperCommand):
 
 def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
     """Write arguments and options, those of one panel together; `apart`: those that every command has."""
-    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     last = []
-    for param in params:
-        if param.hidden:
-            continue
-        if _is_argument(param):
-            sections["Arguments"].append((_label(param), _help(param)))
-        elif "--help" in param.opts:
-            last.append((_label(param), "Show this help."))
+    for param in sorted((param for param in params if not param.hidden), key=_rank):
+        row = (_label(param), _help(param))
+        if _rank(param):
+            last.append(row)
         else:
-            sections.setdefault(param.rich_help_panel or "Options", []).append((_label(param), _help(param)))
-    # Options that every command has come last.
-    last = [*sections.pop(OUTPUT, []), *last]
-    sections |= {OUTPUT: last} if apart and sections["Options"] else {"Options": [*sections["Options"], *last]}
-    for title, rows in sections.items():
+            panels.setdefault("Arguments" if _is_argument(param) else param.rich_help_panel or "Options", []).append(
+                row
+            )
+    for title in [title for title, rows in panels.items() if title != "Arguments" and len(rows) == 1]:
+        panels["Options"] = [*panels["Options"], *panels.pop(title)] if title != "Options" else panels["Options"]
+    if apart and panels["Options"]:
+        panels[OUTPUT] = last
+    else:
+        panels["Options"] += last
+    for title, rows in panels.items():
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+LAST = ("--format", "--json", "--quiet", "--verbose", "--help")
+"""Options that come last, in this order, if they are about the output of the command."""
+REWORDED = {
+    "--help": "Show this help.",
+    "--install-completion": "Set up completion of commands in this shell.",
+    "--show-completion": "Print the script that completes commands.",
+}
+
+
+def _rank(param: Any) -> int:
+    """Return the place among the options that come last; 0 for any other parameter."""
+    names = () if _is_argument(param) else param.opts
+    is_last = "--help" in names or getattr(param, "rich_help_panel", None) == OUTPUT
+    return next((number for number, name in enumerate(LAST, 1) if is_last and name in names), 0)
 
 
 def _is_argument(param: Any) -> bool:
@@ -151,7 +169,7 @@ def _label(param: Any) -> str:
 
 def _help(param: Any) -> str:
     """Return the help text, with the default if it is to be shown."""
-    text = param.help or ""
+    text = next((REWORDED[name] for name in param.opts if name in REWORDED), param.help or "")
     default = None if callable(param.default) else param.default
     is_told = "default:" in text.lower() or _is_argument(param) or param.is_flag or not param.show_default
     if default not in (None, "", [], ()) and not is_told:

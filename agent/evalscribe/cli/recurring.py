@@ -25,15 +25,15 @@ from evalscribe.workspace import Workspace
 
 def recurring(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only these models. Default: all.")
+        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Models to include. Default: all.")
     ] = None,
     across_models: Annotated[
         bool,
-        typer.Option("--across-models", help="Evals that several models fail in the same way, over the stored runs."),
+        typer.Option("--across-models", help="List evals that several models fail in the same way."),
     ] = False,
     least: Annotated[
         int | None,
-        typer.Option("--min", min=2, metavar="N", help="With --across-models: at least this many models. Default: 2."),
+        typer.Option("--min", min=2, metavar="N", help="Fewest models, with --across-models. Default: 2."),
     ] = None,
     reports: options.Reports = None,
     as_json: options.Json = False,

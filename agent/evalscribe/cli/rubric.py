@@ -19,15 +19,15 @@ from evalscribe.judging.rubrics import (
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
-Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric, or one version of it.")]
+Collection = Annotated[str, typer.Option(metavar="ID", help="Collection of the rubric. Default: default.")]
+Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric: name, name@version, or a YAML file.")]
 
 
 def create(
-    rubric: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A rubric of prompts/rubrics/, or a YAML file.")],
+    rubric: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A rubric in prompts/rubrics/, or a YAML file.")],
     collection: Collection = "default",
 ) -> int:
-    """Make the next version of a rubric from its file; nothing where the latest version says the same."""
+    """Create the next version of a rubric from its file, unless nothing changed."""
     with Workspace() as workspace:
         done = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
@@ -36,7 +36,7 @@ def create(
 
 
 def list_all(collection: Collection = "default", as_json: options.Json = False) -> int:
-    """List the rubrics: shipped, in the workspace, and stored versions."""
+    """List the rubrics: built in, in this folder, and stored versions."""
     with Workspace() as workspace:
         listing = list_rubrics(workspace.store.collections, workspace.prompts, collection)
     output.print_json(listing) if as_json else output.say("\n".join(_in_short(listing.rubrics)))
@@ -44,15 +44,17 @@ def list_all(collection: Collection = "default", as_json: options.Json = False) 
 
 
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
-    """Show a rubric as YAML: the given version, the latest, or the file if none is stored."""
+    """Show a rubric as YAML. Default: its latest version, else its file."""
     with Workspace() as workspace:
         shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     output.print_json(shown) if as_json else output.say(to_yaml(shown).rstrip("\n"))
     return 0
 
 
-def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
-    """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names of rubrics.")],
+) -> int:
+    """Check that files are valid rubrics. Exit code 65 if one is not."""
     done = validate_rubrics(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
@@ -63,10 +65,15 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
 
 def diff(
     rubric: Rubric,
-    other: Annotated[str | None, typer.Argument(metavar="NAME[@V]|FILE", help="Default: the file.")] = None,
+    other: Annotated[
+        str | None, typer.Argument(metavar="NAME[@V]|FILE", help="What to compare with. Default: the rubric's file.")
+    ] = None,
     collection: Collection = "default",
 ) -> int:
-    """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
+    """Show how two rubrics or versions differ.
+
+    Default: the latest version and the file.
+    """
     with Workspace() as workspace:
         lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)
     output.say(lines.rstrip("\n") or "no difference")

@@ -30,30 +30,35 @@ SHOWN_KEYS = 60
 
 def create(
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the name in its decorator.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the scorer. Default: the one in its decorator.", show_default=False),
     ] = None,
     function: Annotated[
         str | None,
-        typer.Option(metavar="python:PKG.MOD:FN", help="A function with @evalscribe.scorer.", show_default=False),
+        typer.Option(
+            metavar="python:PKG.MOD:FN", help="A function decorated with @evalscribe.scorer.", show_default=False
+        ),
     ] = None,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the function is imported from.", show_default=True)
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder to import the function from. Default: this folder.", show_default=True
+        ),
     ] = Path("."),
     builtin: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A built-in scorer, made under --name.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="A built-in scorer to configure under --name.", show_default=False),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Its settings, as an object.", show_default=False)
+        str | None, typer.Option(metavar="JSON", help="Settings of the scorer, as a JSON object.", show_default=False)
     ] = None,
     description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Default: the description in its decorator.", show_default=False)
+        str | None,
+        typer.Option(metavar="TEXT", help="Description. Default: the one in its decorator.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Make a scorer from your own function, or from a built-in one with a config, unless it already exists.
-
-    A function is imported once, so that only something that can run gets an id.
-    """
+    """Create a scorer from your own function, or from a built-in one and a config. Prints its id."""
     validate_format(form)
     if (function is None) == (builtin is None):
         raise UsageError("a scorer needs either --function python:package.module:function or --builtin NAME")
@@ -70,12 +75,10 @@ def create(
 
 
 def list_all(
-    builtin: Annotated[
-        bool, typer.Option("--builtin", help="The built-in ones, with the keys of their config.")
-    ] = False,
+    builtin: Annotated[bool, typer.Option("--builtin", help="List built-in scorers, with their config keys.")] = False,
     form: Format = "table",
 ) -> int:
-    """List the scorers that you made, or with --builtin the built-in ones."""
+    """List your scorers, or with --builtin the built-in ones."""
     if builtin:
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
@@ -92,11 +95,11 @@ def list_all(
 
 def show(
     scorer: Annotated[
-        str, typer.Argument(metavar="SCORER", help="One that you made, by id or name, or a built-in one.")
+        str, typer.Argument(metavar="SCORER", help="A scorer: id, first characters of the id, name, or a built-in one.")
     ],
     form: Format = "table",
 ) -> int:
-    """Show a scorer that you made, or what a built-in one asks and what its config may contain."""
+    """Show one of your scorers, or a built-in one with the schema of its config."""
     there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
         print_document(there, lambda: _of_listed(there), form)
