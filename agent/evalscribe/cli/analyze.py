@@ -70,6 +70,8 @@ def analyze(
 
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
         async with Workspace(given) as workspace:
+            if commit:
+                workspace.reports.require_repository()
             with Display(quiet=quiet) as display:
                 outcome = await analyze_run(
                     workspace,

@@ -121,15 +121,16 @@ async def judge(
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
         by = rubric_of(workspace, builder, rubric, collection)
-        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
-        for note in builder.notes:
-            watcher.say(note)
+        # A wrong name is reported before a missing key.
         if names:
             there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
                 names
             )
         else:
             there = tuple(collection_members(workspace, collection, where).values())
+        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
+        for note in builder.notes:
+            watcher.say(note)
         waiting = there[:most]
         outcome = JudgeOutcome(
             rubric=f"{by.id}@{by.version}",

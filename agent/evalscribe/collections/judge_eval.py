@@ -431,14 +431,15 @@ async def judge_eval(
         by = rubric_of(workspace, builder, rubric, collection)
         key = label_key(by, label)
         names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
-        asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
-        for note in builder.notes:
-            watcher.say(note)
+        # A wrong name or line is reported before a missing key.
         source = open_labelled(workspace, dataset, key)
         labels = tuple(schema_labels(by.output_schema, key))
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
         members = partial(collection_members, workspace, collection, where)
         examples = await LabelledSubjects(source, labels, members).examples(finder)
+        asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
+        for note in builder.notes:
+            watcher.say(note)
         calibrated = [await _calibrated(workspace, builder, one, examples, key, labels, watcher) for one in asked]
         return JudgeEval(
             rubric=f"{by.id}@{by.version}",

@@ -33,7 +33,7 @@ from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
-from evalscribe.store.lookup import LATEST, find_dataset_version, find_version, not_found, version_not_found
+from evalscribe.store.lookup import LATEST, find_dataset_version, find_stored, find_version, version_not_found
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import NAME_LIMIT, one_line
 from evalscribe.workspace import Workspace
@@ -390,11 +390,9 @@ def find_prompt(definitions: "ExperimentStore", named: str) -> tuple[TargetPromp
 
 
 def prompt_named(definitions: "ExperimentStore", named: str) -> TargetPrompt:
-    """Find a prompt by id or name. Raises `NotFoundError` listing the known ones."""
-    if prompt := definitions.prompt(named):
-        return prompt
-    there = [one.name for one in definitions.prompts()]
-    raise not_found("prompt", named, there, "experiments prompts create --name N FILE")
+    """Find a prompt as in `find_stored`."""
+    maker = "experiments prompts create --name N FILE"
+    return find_stored("prompt", named, definitions.prompt(named), definitions.prompts, maker)
 
 
 def find_prompt_version(prompt: TargetPrompt, named: str) -> TargetPromptVersion:
