@@ -170,7 +170,7 @@ class ReportsFolder:
         command.require_git()
         folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
         try:
-            reason = _reason_against(ReportRepository(folder), self.root)
+            reason = _reason_against(ReportRepository(folder), self.root / "new.md")
         except GitError:
             raise UsageError(f"{self.root} is not in a git repository: `git init` makes one") from None
         if reason:
