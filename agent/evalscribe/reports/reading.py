@@ -167,7 +167,8 @@ def reload_report(file: ReportFile) -> ReportFile:
 
 
 def _means(name: str, file: ReportFile) -> bool:
-    return file.name in (name, f"{name}.md") or file.name.rpartition("/")[2].startswith(name)
+    own = file.name if "/" in name else file.name.rpartition("/")[2]
+    return file.name in (name, f"{name}.md") or own.startswith(name)
 
 
 def name_of(library: ReportsFolder, file: ReportFile) -> str:
