@@ -1,5 +1,6 @@
 """Find and read reports: generated ones by front matter, all others as free-form pages."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from evalscribe.reports.freeform.blocks import split_blocks
 from evalscribe.reports.freeform.read import front_values, iso_date, read_freeform
 from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.markdown import page
-from evalscribe.sources.address import parse_address
 from evalscribe.text import join_first
 from evalscribe.text import name as printed
 
@@ -136,8 +136,8 @@ def find_stored_report(library: ReportsFolder, name: str) -> ReportFile:
 
 def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
     """Return the reports of the run with this id or address; file names have only the beginning of a run's id."""
-    with suppress(UsageError, NotFoundError):
-        name = parse_address(name, Path()).run_id or name
+    if "://" in name:
+        name = re.split("[/?#]", name.partition("/run/")[2])[0]
     stem = run_id_prefix(name)
     if len(name) <= len(stem):
         return []
