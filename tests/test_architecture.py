@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import Distribution, distributions, packages_distributions, requires
 from pathlib import Path
 
@@ -138,6 +138,52 @@ def test_structure_does_not_get_worse() -> None:
     assert len(structure.root_entries()) <= 31, structure.root_entries()
     assert len(structure.protocols()) <= 15, sorted(structure.protocols())
     assert len(structure.lonely_protocols()) <= 0, structure.lonely_protocols()
+
+
+FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+COMMAND = re.compile(r"\b(?:evalscribe|git|createdb|prompts create|deployments create) [^`;]*")
+"""A whole command to paste; it ends with its backtick, or with the sentence."""
+CHILD_ARGUMENTS = ("git", "sources.npx", "experiments.control")
+"""Packages and modules that pass flags to git, npx and our own worker."""
+PRINTED = {
+    "collections.comparison_page": "a page that names the command's other formats",
+    "collections.exploration_page": "a page that names the command's other formats",
+    "experiments.run_text": "lines that only commands print",
+    "experiments.regression": "a note that is in the command's JSON; `mcp` replaces the flag",
+    "git.forge": "advice that only `publish` prints",
+    "mcp.tool": "patterns of flags in stored reasons, to be replaced",
+    "reports.check": "the reason that only `reports check` prints",
+}
+"""Modules whose texts name flags, and why they may."""
+
+
+def string_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each string but docstrings; a placeholder of an f-string is `{}`."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if id(node) in docstrings | parts:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        elif isinstance(node, ast.JoinedStr):
+            texts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+            yield node.lineno, "".join(map(str, texts))
+
+
+def test_messages_outside_the_command_line_name_fields_not_flags() -> None:
+    """MCP and the Python client show these messages too: `EvalscribeError.text` writes a field as the caller has it."""
+    flags = []
+    for module in structure.modules():
+        if module.name.split(".")[0] == "cli" or module.name in PRINTED:
+            continue
+        starts_children = module.name.startswith(CHILD_ARGUMENTS)
+        for line, text in string_constants(module.tree):
+            if starts_children and (FLAG.match(text) or (module.name == "sources.npx" and "Ignoring `--prod`" in text)):
+                continue
+            if FLAG.search(COMMAND.sub("", text)):
+                flags.append(f"{module.name}:{line}: {text[:100]}")
+    assert flags == []
 
 
 def imported() -> set[str]:

@@ -48,6 +48,11 @@ class EvalscribeError(Exception):
         return text
 
 
+def flag(field: str) -> str:
+    """Return a field's flag on the command line."""
+    return f"--{field.replace('_', '-')}"
+
+
 class UsageError(EvalscribeError):
     exit_code = 64
 

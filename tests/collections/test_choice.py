@@ -60,7 +60,7 @@ def test_chosen(
             (), "c", NotFoundError, "there is none yet: `evalscribe import FILE` creates one", id="none at all"
         ),
         pytest.param((), None, NotFoundError, "collection yet", id="none"),
-        pytest.param(("a", "b"), None, UsageError, r"choose one with --collection: a, b$", id="several"),
+        pytest.param(("a", "b"), None, UsageError, r"choose one with `collection`: a, b$", id="several"),
         pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
     ],
 )
@@ -76,7 +76,7 @@ def test_not_chosen(
 
 
 def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
-    with pytest.raises(UsageError, match=r"choose one with collection_id: a, b$"):
+    with pytest.raises(UsageError, match=r"choose one with `collection_id`: a, b$"):
         choose_collection(opened("a", "b"), None, ARGUMENT)
     for named in ("c", None):
         with pytest.raises(NotFoundError, match=r"yet: Client\.import_file creates one$"):

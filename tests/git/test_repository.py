@@ -402,7 +402,7 @@ def test_which_remote(work: WorkingClone, found: GitRepository) -> None:
     git(work.folder, "branch", "--unset-upstream")
     assert found.remote() == "origin"
     git(work.folder, "remote", "rename", "origin", "third")
-    with pytest.raises(UsageError, match="--remote"):
+    with pytest.raises(UsageError, match="`remote`"):
         found.remote()
     assert found.remote_url("none") is None
 

@@ -122,6 +122,8 @@ def test_the_log_of_a_bug_holds_no_key(tmp_path: Path, monkeypatch: pytest.Monke
         raise RuntimeError(ALL)
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    # Another test of this process may have opened a store and damaged it, which would be taken for the reason.
+    monkeypatch.setattr("evalscribe.store.database._opened", {})
     assert exit_code(command) == 70
     (log,) = tmp_path.glob("evalscribe-bug-*.log")
     assert "redacted" in log.read_text()

@@ -224,7 +224,7 @@ async def test_a_batch_that_is_gone_is_never_sent_again_while_it_may_be_there(se
     stored_intent(sessions, make_request("q0"), batch_id="msgbatch_elsewhere")
     (failure,) = await sessions.ask(make_request("q0"))
     assert isinstance(failure, NotFoundError)
-    assert "Without --batch" in str(failure)
+    assert "Without `batch`" in str(failure)
     assert sessions.server.batches == []
 
 
@@ -322,7 +322,7 @@ async def test_with_intents_every_model_that_is_opened_asks_in_batches(
 
 
 def test_other_providers_have_no_batches(sessions: BatchSessions) -> None:
-    with pytest.raises(UsageError, match=r"--batch is for models of anthropic, not for openai/gpt-5\.3"):
+    with pytest.raises(UsageError, match=r"`batch` is for models of anthropic, not for openai/gpt-5\.3"):
         served(sessions).open("openai/gpt-5.3", "judge")
 
 

@@ -184,7 +184,7 @@ async def test_a_small_call_passes_one_that_waits_for_room() -> None:
 
 
 def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
-    with pytest.raises(UsageError, match="--max-tokens"):
+    with pytest.raises(UsageError, match="`max_tokens`"):
         BudgetedModel(Slow(), Budget(usd=1.0), None)
     assert BudgetedModel(Slow(), Budget(usd=1.0, tokens=1000), None).id == "scripted/slow"
 

@@ -71,7 +71,7 @@ def test_a_missing_package_is_one_line_that_says_how_to_get_it(monkeypatch: pyte
 
 def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
     urls = {"openai": "http://127.0.0.1:9"}
-    with pytest.raises(UsageError, match="--max-tokens"):
+    with pytest.raises(UsageError, match="`max_tokens`"):
         service(tokens=None, usd=5.0, **urls).open("openai/of-tomorrow", "judge")
     assert service(usd=5.0, **urls).open("openai/of-tomorrow", "judge").id == "openai/of-tomorrow"
 

@@ -17,6 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 
 from evalscribe.cli import run
+from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
 from evalscribe.mcp import collections
 from evalscribe.mcp.context import ServerWorkspace
@@ -187,6 +188,19 @@ async def test_a_bug_is_masked_and_logged_without_secrets(
     assert str(raised.value) == f"Error executing tool broken: {BUG}"
     assert "the key is" in caplog.text
     assert KEY not in caplog.text
+
+
+async def test_an_error_names_arguments_of_the_tool_and_other_options_as_flags() -> None:
+    def costly(budget_usd: float = 0) -> Found:
+        """Spend."""
+        raise UsageError("raise `budget`, give `key_file` F or `via` npx", fields=("budget", "key_file", "via"))
+
+    with pytest.raises(ToolError) as raised:
+        await tool(costly, READS).run({}, None)
+    assert str(raised.value) == (
+        "Error executing tool costly: raise `budget_usd`, give --key-file F or --via npx\n"
+        "--key-file, --via are options of the command line, not of this tool."
+    )
 
 
 def server(folder: Path, *options: str) -> Process:

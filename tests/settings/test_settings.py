@@ -158,7 +158,7 @@ def test_a_logged_in_maintainer_is_told_of_both_ways(folder: Path) -> None:
     with pytest.raises(AccessError) as caught:
         read(folder, {"CONVEX_DEPLOYMENT": "dev:quick-otter-1"}).convex()
     assert "CONVEX_DEPLOY_KEY" in message(caught)
-    assert "--via npx" in message(caught)
+    assert "`via` npx" in message(caught)
 
 
 @pytest.mark.parametrize("name", ["CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN"])
@@ -212,8 +212,8 @@ def test_a_self_hosted_pair(folder: Path) -> None:
         ("preview:team:proj|s", UsageError, "names no deployment"),
         ("dGVzdGtleQ==", UsageError, "new deploy key"),
         ("prod:a|b\nc", UsageError, "damaged"),
-        (SELF_HOSTED, UsageError, "--deployment"),
-        ("prod:evil.example/x|secret", UsageError, "--deployment"),
+        (SELF_HOSTED, UsageError, "`deployment`"),
+        ("prod:evil.example/x|secret", UsageError, "`deployment`"),
         ("<missing_deploy_key:ask your team>", AccessError, "ask your team"),
         ("<ignore_deploy_key>", AccessError, "no Convex deployment is set"),
     ],

@@ -106,7 +106,7 @@ async def test_a_failed_summary_reads_alike(
     assert advice in str(by_tool)
     wording = re.sub(r"(?:429|500|503) |OperationNotPermitted: ", "", str(http).replace(deployment.url, "WHERE"))
     assert wording == str(by_tool).replace(f"npx convex in {folder}", "WHERE").replace(
-        ".env.local in --convex-dir", "--deployment"
+        ".env.local in `convex_dir`", "`deployment`"
     )
 
 

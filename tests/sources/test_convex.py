@@ -261,7 +261,7 @@ async def test_nobody_listens() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         opened = open_convex(url, SecretStr(KEY), RUN_ID, Links(), QUICK)
-        with pytest.raises(UnavailableError, match=r"cannot be reached.*\n.*--deployment"):
+        with pytest.raises(UnavailableError, match=r"cannot be reached.*\n.*`deployment`"):
             await opened.run()
         await opened.close()
 

@@ -182,7 +182,7 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
         with pytest.raises(UsageError, match="two scorers are called polite"):
             bind(ids=("polite", "polite"))
         with pytest.raises(
-            NotFoundError, match=r"json_valid' is a built-in scorer, .* use --builtin-scorer 'json_valid'"
+            NotFoundError, match=r"json_valid' is a built-in scorer, .* use `builtin_scorer` 'json_valid'"
         ):
             bind(ids=("json_valid",))
         with pytest.raises(NotFoundError, match="available: after, polite"):

@@ -31,11 +31,12 @@ from evalscribe.workspace import Workspace
 
 _ORDER: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence")
 _ADVICE: dict[NoVerdictCause, str] = {
-    "service": "try again later, or name another model with --judge",
-    "budget": "raise --budget or --max-tokens, or let the rules judge: --judge rules",
-    "answer": "name another model with --judge, or let the rules judge: --judge rules",
+    "service": "try again later, or name another model with `judge`",
+    "budget": "raise `budget` or `max_tokens`, or let the rules judge: `judge` rules",
+    "answer": "name another model with `judge`, or let the rules judge: `judge` rules",
     "evidence": "check that the source still has the output of the evals",
 }
+_FIELDS = ("judge", "budget", "max_tokens")
 
 
 def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
@@ -61,8 +62,8 @@ def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError 
         f"\nnothing was written; {_ADVICE[cause]}"
     )
     if cause == "service":
-        return UnavailableError(message)
-    return UsageError(message) if cause == "budget" else DataError(message)
+        return UnavailableError(message, fields=_FIELDS)
+    return UsageError(message, fields=_FIELDS) if cause == "budget" else DataError(message, fields=_FIELDS)
 
 
 def _cause(missing: Sequence[Unclassified]) -> NoVerdictCause:

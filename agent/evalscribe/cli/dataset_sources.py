@@ -45,7 +45,7 @@ def add_run(
     form: Format = "table",
 ) -> int:
     """Add evals of a run to the draft. The run was imported, analysed, or is an experiment's."""
-    expected = None if expected_output is None else (json_or_text("--expected-output", expected_output),)
+    expected = None if expected_output is None else (json_or_text("expected_output", expected_output),)
     with Workspace() as workspace:
         one = find_dataset(workspace.store.datasets, dataset)
         done = add_run_items(workspace, one, run, evals=evals or (), failed=failed, expected=expected)

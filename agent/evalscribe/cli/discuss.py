@@ -15,7 +15,7 @@ import typer
 from evalscribe.cli import options, output
 from evalscribe.cli.apply import apply_recommendation
 from evalscribe.cli.reports import Name
-from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
+from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError, flag
 from evalscribe.llm.budget import Budget
 from evalscribe.model.analysis import CostSummary
 from evalscribe.redaction.redact import redact
@@ -180,7 +180,7 @@ class _Talk:
             except EvalscribeError as error:
                 if not output.in_terminal():
                     raise
-                output.say(f"evalscribe: {redact(str(error))}")
+                output.say(f"evalscribe: {redact(error.text(flag))}")
                 if isinstance(error, InterruptError):
                     return
             except KeyboardInterrupt:

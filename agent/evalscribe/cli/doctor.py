@@ -6,7 +6,7 @@ from typing import Literal
 
 from evalscribe.cli import options
 from evalscribe.cli.output import say
-from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError, flag
 from evalscribe.ids import Frozen
 from evalscribe.interrupts import run_until_signal
 from evalscribe.llm.service import open_adapter
@@ -96,7 +96,7 @@ async def _tried(name: str, attempt: Attempt) -> Check:
     try:
         said = await attempt()
     except EvalscribeError as error:
-        detail = str(error).split("\n")[0]
+        detail = error.text(flag).split("\n")[0]
         return Check(name=name, state="NOT OK", detail=detail, exit_code=error.exit_code)
     if isinstance(said, NotConfigured):
         return Check(name=name, state="not set", detail=said.detail.split("\n")[0])
@@ -149,7 +149,7 @@ async def _convex_answers(settings: Settings) -> str | NotConfigured:
     except AccessError as error:
         if settings.names_convex:
             raise
-        return NotConfigured(detail=str(error))
+        return NotConfigured(detail=error.text(flag))
     functions = ConvexHttp(access.url, access.key, ConvexRetryPolicy(attempts=1, whole=20))
     try:
         in_doubt = await check_deployment(functions)

@@ -10,7 +10,15 @@ from tempfile import NamedTemporaryFile
 import typer
 
 from evalscribe.cli.logs import logged, redacted
-from evalscribe.errors import DISK_FULL, EvalscribeError, InterruptError, NotFoundError, UnavailableError, UsageError
+from evalscribe.errors import (
+    DISK_FULL,
+    EvalscribeError,
+    InterruptError,
+    NotFoundError,
+    UnavailableError,
+    UsageError,
+    flag,
+)
 
 NOWHERE = "the working folder no longer exists: change to another one"
 
@@ -29,7 +37,7 @@ def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> i
             code = command()
         sys.stdout.flush()
     except EvalscribeError as error:
-        return _say(error.text(lambda field: f"--{field.replace('_', '-')}"), error.exit_code)
+        return _say(error.text(flag), error.exit_code)
     except typer.TyperException as error:
         return _say(f"{error.format_message()}\nTry `{_command(error)} --help`.", UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -25,7 +25,7 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.judging.judges import JudgeMaker
 from evalscribe.model.chat import Effort, Usage
 from evalscribe.model.record import AddedCounts
-from evalscribe.model.result import LLMRequest, Result, ResultCounts, ResultSet, ResultSetSummary
+from evalscribe.model.result import LLMRequest, Result, ResultCounts, ResultLine, ResultSet, ResultSetSummary
 from evalscribe.model.rubric import Collection, LabelSet, Rubric
 from evalscribe.model.transcript import AgentRun
 from evalscribe.remote.engine import LOCAL
@@ -57,12 +57,6 @@ def submission_dict(done: SubmittedRequests) -> dict[str, Any]:
 
 def result_set_dict(made: ResultSet, counts: ResultCounts) -> dict[str, Any]:
     return ResultSetSummary.of(made, counts).model_dump(mode="json")
-
-
-def result_dict(result: Result) -> dict[str, Any]:
-    told = ("id", "number", "user_metadata", "output", "error", *ABOUT)
-    fields = result.model_dump(mode="json", include=set(told))
-    return {**{name: fields[name] for name in told}, "citations": result.citations.model_dump(mode="json")}
 
 
 def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "DataFrame":
@@ -404,7 +398,7 @@ class Client:
         """
         made = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
-            result_dict(one)
+            ResultLine.of(one).model_dump(mode="json")
             for one in complete_results(self._workspace.store.results, made, include_incomplete=include_incomplete)
         ]
 

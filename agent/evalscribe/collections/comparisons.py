@@ -144,9 +144,11 @@ async def _fetched(reader: SideReader, name: str) -> Run:
     try:
         choice = await reader.finder.run(name)
     except NotFoundError as error:
-        raise NotFoundError(f"{error}\n{name!r} is not a stored run, file or model of a collection either") from None
+        raise NotFoundError(
+            f"{error}\n{name!r} is not a stored run, file or model of a collection either", fields=error.fields
+        ) from None
     except AccessError as error:  # it has two lines already
-        raise AccessError(f"{name!r} is not a model of a collection, and {error}") from None
+        raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
     await reader.finder.gathered(choice)
     return choice.run
 
@@ -294,6 +296,7 @@ def _not_the_same(sides: Sequence[Sequence[RunEvals]], names: Sequence[str]) -> 
             if one.run.id in seen:
                 raise UsageError(
                     f"{seen[one.run.id]} and {name} have run {one.run.id} in common; to compare failed with passed "
-                    "trials of one run use --within"
+                    "trials of one run use `within`",
+                    fields=("within",),
                 )
         seen.update((one.run.id, name) for one in played)

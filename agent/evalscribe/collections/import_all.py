@@ -195,7 +195,7 @@ def _run(workspace: Workspace, path: str, *, dry_run: bool) -> Bring:
             async with open_source(workspace, path) as source:
                 return await import_source(archive, shelf, source, collection, show)
         except NotFoundError as error:
-            raise NotFoundError(f"{error} (and file {path!r} not found)") from None
+            raise NotFoundError(f"{error} (and file {path!r} not found)", fields=error.fields) from None
 
     return bring
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import EvalscribeError, flag
 from evalscribe.ids import Frozen
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
@@ -179,7 +179,7 @@ class _Tally:
             statuses=dict(sum(self.statuses.values(), Counter())),
             added=self.added,
             left_out=dict(left_out),
-            stopped=str(self.stopped) if self.stopped else None,
+            stopped=self.stopped.text(flag) if self.stopped else None,
         )
 
     def _counted(self, run: Run) -> Run:

@@ -73,7 +73,7 @@ def open_labelled(workspace: Workspace, named: str, key: str) -> LabelledSource:
     try:
         return labelled_dataset(workspace.store.datasets, named, key)
     except NotFoundError as error:
-        raise NotFoundError(f"file {named} not found, and {error}") from None
+        raise NotFoundError(f"file {named} not found, and {error}", fields=error.fields) from None
 
 
 def labelled_file(path: Path) -> LabelledSource:

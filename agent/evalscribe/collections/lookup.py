@@ -26,11 +26,11 @@ MOST_NAMED = 10
 class CollectionName(NamedTuple):
     """How the caller names and creates a collection, for error messages."""
 
-    named: str
+    field: str
     made: str
 
 
-OPTION = CollectionName("--collection", "`evalscribe import FILE` creates one")
+OPTION = CollectionName("collection", "`evalscribe import FILE` creates one")
 ARGUMENT = CollectionName("collection_id", "Client.import_file creates one")
 
 
@@ -61,7 +61,9 @@ def choose_collection(workspace: Workspace, named: str | None, naming: Collectio
         return own[0]
     if not own:
         raise NotFoundError(f"there is no collection yet: {naming.made}")
-    raise UsageError(f"there are several collections; choose one with {naming.named}: {_told(own)}")
+    raise UsageError(
+        f"there are several collections; choose one with `{naming.field}`: {_told(own)}", fields=(naming.field,)
+    )
 
 
 def plan_collection(

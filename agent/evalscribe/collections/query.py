@@ -211,9 +211,11 @@ def _select(tables: Tables, where: str) -> str:
     try:
         columns = [column.name for column in check_query(whole, tables.dialect).columns]
     except UsageError as error:
-        raise UsageError(f"--where: {error}\nin: {whole}") from None
+        raise UsageError(f"`where`: {error}\nin: {whole}", fields=("where",)) from None
     if "id" not in columns:
-        raise UsageError(f"--where must return the column `id` of agent_runs; it returns {', '.join(columns)}")
+        raise UsageError(
+            f"`where` must return the column `id` of agent_runs; it returns {', '.join(columns)}", fields=("where",)
+        )
     return whole
 
 

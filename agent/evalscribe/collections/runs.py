@@ -220,11 +220,13 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
         from evalscribe.sources.npx import open_npx
 
         if options.convex_dir is None:
-            raise UsageError("--via npx needs --convex-dir DIR, the folder for `npx convex run`")
+            raise UsageError(
+                "`via` npx needs `convex_dir` DIR, the folder for `npx convex run`", fields=("via", "convex_dir")
+            )
         named_there = npx_environment(settings.places)
         return open_npx(options.convex_dir, run_id, links, settings=named_there, env_path=options.env_file)
     if options.via != "http":
-        raise UsageError(f"--via {options.via} is unknown; use http or npx")
+        raise UsageError(f"`via` {options.via} is unknown; use http or npx", fields=("via",))
     from evalscribe.sources.convex import open_convex
 
     try:
@@ -240,7 +242,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
             if known is None
             else f"run {known} is already imported and cannot be fetched; analyses of it need no network"
         )
-        raise AccessError(f"{here}: {error}") from None
+        raise AccessError(f"{here}: {error}", fields=error.fields) from None
     return open_convex(access.url, access.key, run_id, links)
 
 

@@ -172,7 +172,7 @@ class SubjectFinder:
             if current is None or "://" in argument:
                 raise
             failure = f"run {current.run.id} has no failed eval {argument!r}; as the name of a run: {error}"
-            raise NotFoundError(failure) from None
+            raise NotFoundError(failure, fields=error.fields) from None
 
     def stored(self, name: str) -> Run | None:
         """Find a run as in `stored_run`."""

@@ -72,12 +72,12 @@ def create_dataset(datasets: "DatasetStore", name: str, description: str, now: s
 
 def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> AddedItem:
     """Add an example, replacing the one with the same key. Raises `UsageError` if it is invalid."""
-    value: dict[str, object] = {"input": json_or_text("--input", example.input)}
+    value: dict[str, object] = {"input": json_or_text("input", example.input)}
     if example.expected is not None:
-        value["expected_output"] = json_or_text("--expected-output", example.expected)
+        value["expected_output"] = json_or_text("expected_output", example.expected)
     for name in ("metadata", "events"):
         if (text := getattr(example, name)) is not None:
-            value[name] = _needed(f"--{name}", text)
+            value[name] = _needed(name, text)
     value |= {name: found for name in ("split", "cluster", "key") if (found := getattr(example, name)) is not None}
     try:
         read = parse_item(value, {})
@@ -100,29 +100,29 @@ def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, keys))
 
 
-def json_or_text(option: str, text: str) -> JsonValue:
+def json_or_text(field: str, text: str) -> JsonValue:
     """Parse the text as JSON if it is JSON, else return the text. Raises `UsageError` for ambiguous JSON."""
     try:
-        return _json(option, text)
+        return _json(field, text)
     except InvalidJson:
         return text
 
 
-def _needed(option: str, text: str) -> JsonValue:
+def _needed(field: str, text: str) -> JsonValue:
     try:
-        return _json(option, text)
+        return _json(field, text)
     except InvalidJson as error:
-        raise UsageError(f"{option}: {error}") from None
+        raise UsageError(f"`{field}`: {error}", fields=(field,)) from None
 
 
-def _json(option: str, text: str) -> JsonValue:
+def _json(field: str, text: str) -> JsonValue:
     """Parse JSON. Raises `UsageError`, or `InvalidJson`."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
     except InvalidJson:
         raise
     except DataError as error:
-        raise UsageError(f"{option}: {error}") from None
+        raise UsageError(f"`{field}`: {error}", fields=(field,)) from None
 
 
 AT_ONCE = 500
@@ -201,8 +201,8 @@ def _check(file: str, rows: "ItemFile") -> None:
     for _ in rows.read():
         pass
     if rows.bad:
-        none = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (--no-partial)"
-        raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]))
+        none = f"{pluralise(rows.bad, 'line')} of {file} cannot be read, so nothing was stored (`no_partial`)"
+        raise DataError("\n".join([*_problems(rows.problems, rows.bad), none]), fields=("no_partial",))
 
 
 def _problems(first: Iterable[str], number: int) -> Iterator[str]:

@@ -119,16 +119,18 @@ def version_options(experiment: Experiment, version: ExperimentVersion) -> NewEx
     )
 
 
-def validate_experiment_name(name: str, option: str = "--name") -> str:
+def validate_experiment_name(name: str) -> str:
     """Check an experiment's name. Raises `UsageError` if it is invalid."""
     if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
-        raise UsageError(f"{option} must be one line of 1 to {NAME_LIMIT} characters, without spaces around it")
-    require_no_secret(name, option)
+        raise UsageError(
+            f"`name` must be one line of 1 to {NAME_LIMIT} characters, without spaces around it", fields=("name",)
+        )
+    require_no_secret(name, "`name`", fields=("name",))
     return name
 
 
 def merged_config(before: ExperimentConfig, text: str | None) -> ExperimentConfig:
-    """Merge the JSON object of `--config` into a config; null resets a key to its default.
+    """Merge the JSON object of `config` into a config; null resets a key to its default.
 
     Raises `UsageError` naming the invalid key and the valid keys.
     """
@@ -424,5 +426,7 @@ def _model(model: str | None) -> str:
     provider, _, name = (model or "").partition("/")
     if provider not in PROVIDERS or not name:
         asked = f"model {model} is not known" if model else "it names no model"
-        raise UsageError(f"{asked}: set `model` in the file or --model PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+        raise UsageError(
+            f"{asked}: set `model:` in the file or `model` PROVIDER/MODEL, of {', '.join(PROVIDERS)}", fields=("model",)
+        )
     return f"{provider}/{name}"

@@ -171,8 +171,8 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     kind, address = _place(place)
     if kind is None or not NAME.fullmatch(name):
         raise UsageError(f"`component` {text}: expected {FORMS}", fields=("component",))
-    instead = "for an address use --header NAME=ENV_VAR, for a command its environment"
-    require_no_secret(address, f"--component {name}=…", instead)
+    instead = "for an address use `header` NAME=ENV_VAR, for a command its environment"
+    require_no_secret(address, f"`component` {name}=…", instead, fields=("component", "header"))
     if kind == "python" and not _PYTHON.fullmatch(address):
         raise UsageError(
             f"`component` {text}: write a function as python:package.module:function",

@@ -139,7 +139,9 @@ def validate_url(url: str) -> str:
     if not known:
         raise UsageError(f"{printable(url)} is not an address: use http://HOST[:PORT]/PATH or https://…")
     if parts.username or parts.password:
-        raise UsageError("an address must not contain a user or password: use --header NAME=ENV_VAR")
+        raise UsageError(
+            "an address must not contain a user or password: use `header` NAME=ENV_VAR", fields=("header",)
+        )
     return url
 
 
@@ -163,7 +165,9 @@ def _ends_all(response: httpx2.Response, url: str) -> EvalscribeError | None:
     """Return the error of a response that would be the same for every trial."""
     status = response.status_code
     if status in (401, 403):
-        return AccessError(f"{url} denied access ({status}). Check the headers of the component (--header).")
+        return AccessError(
+            f"{url} denied access ({status}). Check the headers of the component (`header`).", fields=("header",)
+        )
     if status in (404, 405):
         return UsageError(f"{url} does not accept POST ({status}). Check the address of the component.")
     if 300 <= status < 400:

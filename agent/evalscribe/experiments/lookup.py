@@ -120,7 +120,7 @@ def number_of_items(workspace: Workspace, dataset_version_id: str, split: str | 
         return version.items
     splits = Counter(item.split for item in workspace.store.datasets.items(version.id) if item.split is not None)
     if split not in splits:
-        raise UsageError(_no_such(workspace, version, split, splits))
+        raise UsageError(_no_such(workspace, version, split, splits), fields=("config",))
     return splits[split]
 
 
@@ -130,7 +130,7 @@ def _no_such(workspace: Workspace, version: DatasetVersion, split: str, splits: 
     there = join_first([f"{one} ({number:,})" for one, number in sorted(splits.items())], MOST_SPLITS)
     deal = f"it is not split: run `evalscribe datasets split {name}`, then `evalscribe datasets publish {name}`"
     said = f"its splits: {there}" if splits else deal
-    return f"--config: split {split!r}: {name}@{version.number} has no items in it; {said}"
+    return f"`config`: split {split!r}: {name}@{version.number} has no items in it; {said}"
 
 
 class StoredTrial(NamedTuple):

@@ -330,7 +330,9 @@ class PythonHost:
     def _unusable(self, address: str, reason: str, more: str) -> UsageError:
         lines = [line for line in redact(more).splitlines() if f'File "{self._folder}' in line]
         place = f" ({lines[-1].strip()})" if lines else ""
-        return UsageError(f"python:{address}: {redact(reason)}{place}\nThe folder is {self._folder} (--folder).")
+        return UsageError(
+            f"python:{address}: {redact(reason)}{place}\nThe folder is {self._folder} (`folder`).", fields=("folder",)
+        )
 
     async def _current(self) -> ChildProcess:
         """Return the process for new calls. A process with too many abandoned calls gets no new ones."""

@@ -278,8 +278,10 @@ def create_regression_dataset(
             ),
         )
     if run is None and (run_item_ids or start_run):
-        what = "--run-item-id" if run_item_ids else "--start-run"
-        raise UsageError(f"{what} needs a run of an experiment; from other runs only a dataset can be created")
+        field = "run_item_id" if run_item_ids else "start_run"
+        raise UsageError(
+            f"`{field}` needs a run of an experiment; from other runs only a dataset can be created", fields=(field,)
+        )
     if run:
         require_ended(run, "its failures are known once it has ended")
     if run and deployment:

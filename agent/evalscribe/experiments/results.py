@@ -7,7 +7,7 @@ from typing import get_args
 
 from pydantic import JsonValue
 
-from evalscribe.errors import EvalscribeError, NotFoundError, UsageError
+from evalscribe.errors import EvalscribeError, NotFoundError, UsageError, flag
 from evalscribe.experiments.compare import new_failures
 from evalscribe.experiments.gate import Baseline, decide_gate
 from evalscribe.experiments.lookup import (
@@ -308,7 +308,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
     except NotFoundError:  # The error lists recent runs, which change; the reason in a gate must not.
         return Baseline(why_not=f"run {named!r} not found")
     except EvalscribeError as error:
-        return Baseline(why_not=" ".join(str(error).split()))
+        return Baseline(why_not=" ".join(error.text(flag).split()))
     if why_not is not None:
         return Baseline(run_id=base.id, why_not=why_not)
     keys = new_failures(workspace.store.experiment_runs.items(base.id), workspace.store.experiment_runs.items(run.id))

@@ -237,7 +237,8 @@ class _RunModel:
             return await self._model.complete(request, on_text)
         except BudgetExceeded as error:
             raise UnavailableError(
-                f"{error.reason}: add --budget or --max-tokens to `experiments runs resume`"
+                f"{error.reason}: add `budget` or `max_tokens` to `experiments runs resume`",
+                fields=("budget", "max_tokens"),
             ) from error
 
     def forget(self, request: Request) -> None:

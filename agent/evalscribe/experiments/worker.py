@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UnavailableError, UsageError, flag
 from evalscribe.experiments.archive import ContinuousRunArchive, RunArchive, archive_run
 from evalscribe.experiments.deployments import component_target
 from evalscribe.experiments.judge_target import judge_target
@@ -299,7 +299,7 @@ class _Worker:
             await self._alive(self._archived("completed", None), heed=False)
             return self._workspace.store.experiment_runs.end(self._run.id, "completed", self._workspace.now())
         except EvalscribeError as error:
-            return await self._ended("failed", one_line(redact(str(error))))
+            return await self._ended("failed", one_line(redact(error.text(flag))))
         except asyncio.CancelledError:
             self._end("failed", f"interrupted: continue with `evalscribe experiments runs resume {self._run.id}`")
             raise

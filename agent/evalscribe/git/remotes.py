@@ -140,9 +140,10 @@ class Remotes:
         wanted = [word for word in (name, upstream, "origin", names[0] if len(names) == 1 else None) if word in names]
         if not wanted:
             raise UsageError(
-                f"several remotes; choose one with --remote: {', '.join(names)}"
+                f"several remotes; choose one with `remote`: {', '.join(names)}"
                 if names
-                else "the repository has no remote; add one with `git remote add origin URL`"
+                else "the repository has no remote; add one with `git remote add origin URL`",
+                fields=("remote",),
             )
         return str(wanted[0])
 

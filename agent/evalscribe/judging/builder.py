@@ -194,7 +194,10 @@ async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge |
         yield None
         return
     if workspace.options.batch:
-        raise UsageError(f"--batch sends all questions from one process: leave out --engine {engine.name}")
+        raise UsageError(
+            f"`batch` sends all questions from one process: leave out `engine` {engine.name}",
+            fields=("batch", "engine"),
+        )
     try:
         recipe = JudgeRecipe.of(workspace.settings, workspace.prompts)
         async with engine.crew(recipe, partial(serve_budget, workspace.budget)) as crew:
@@ -274,14 +277,16 @@ class JudgeBuilder:
         if name != RULES:
             return (self._judge_model(name),)
         if self._batch:
-            raise UsageError("--batch asks a model: name one with --judge anthropic/MODEL")
+            raise UsageError("`batch` asks a model: name one with `judge` anthropic/MODEL", fields=("batch", "judge"))
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
         """Return a judge of failures that uses `models`. Raises `UsageError` if the rubric is not for failures."""
         if not models:
             if rubric is not None:
-                raise UsageError("--rubric needs a model: name one with --judge PROVIDER/MODEL")
+                raise UsageError(
+                    "`rubric` needs a model: name one with `judge` PROVIDER/MODEL", fields=("rubric", "judge")
+                )
             return FailureJudge(judge=self._led(RulesJudge(), WorkerJudge(kind="rules")))
         question = self.rubric(rubric or DEFAULT_RUBRIC)
         alone = self._judge(question, models[-1])
@@ -342,15 +347,21 @@ class JudgeBuilder:
         try:
             return self._asked.open(name, "judge")
         except AccessError as error:
-            raise AccessError(f"{error}\nor let the rules judge, without key and network: --judge rules") from None
+            raise AccessError(
+                f"{error}\nor let the rules judge, without key and network: `judge` rules",
+                fields=(*error.fields, "judge"),
+            ) from None
 
     def _expensive(self) -> str:
-        """Return the model of `--judge` if given, else that of `[cascade]` in evalscribe.toml."""
+        """Return the model of `judge` if given, else that of `[cascade]` in evalscribe.toml."""
         if self._settings.judge.origin.trust != COMMAND_LINE:
             return self._settings.cascade.judge
         name = self._settings.judge_name
         if name == RULES:
-            raise UsageError("--cascade asks models: name the expensive one with --judge, or leave --judge out")
+            raise UsageError(
+                "`cascade` asks models: name the expensive one with `judge`, or leave `judge` out",
+                fields=("cascade", "judge"),
+            )
         return name
 
     def _cascade(self, question: Rubric, models: tuple[Model, ...], alone: Judge, *, fresh: bool) -> FailureCascade:

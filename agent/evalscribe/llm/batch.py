@@ -124,7 +124,8 @@ class BatchDelivery:
                 raise
             raise NotFoundError(
                 f"the batch {batch_id} is not there, though it was sent {intent.created:%Y-%m-%d}: was it deleted, "
-                "or sent with the key of another account?\nWithout --batch, its questions are asked one by one."
+                "or sent with the key of another account?\nWithout `batch`, its questions are asked one by one.",
+                fields=("batch",),
             ) from None
 
     async def _looked_for(self, intent: BatchIntent) -> str | None:

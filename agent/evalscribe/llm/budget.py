@@ -189,7 +189,10 @@ class BudgetedModel:
     ) -> None:
         """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
         if price is None and budget.usd is not None and budget.tokens is None:
-            raise UsageError(f"{model.id} has no price here, so a budget in dollars cannot hold: give --max-tokens N")
+            raise UsageError(
+                f"{model.id} has no price here, so a budget in dollars cannot hold: give `max_tokens` N",
+                fields=("max_tokens",),
+            )
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model

@@ -181,7 +181,7 @@ class ModelService:
         """
         provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
-            raise UsageError(f"--batch is for models of anthropic, not for {name}: leave it out")
+            raise UsageError(f"`batch` is for models of anthropic, not for {name}: leave it out", fields=("batch",))
         cost = price_of(name)
         if name not in self._adapters:
             found = require_access(provider, name, self._access)

@@ -26,6 +26,7 @@ from evalscribe.mcp import tool
 from evalscribe.mcp.context import NOTHING_YET, SAMPLE, ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, with_progress
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
+from evalscribe.model.protocols import QueryRows
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
 from evalscribe.remote.engine import LOCAL
@@ -382,16 +383,15 @@ class MetadataSamples(Frozen):
     """Whether there are more values."""
 
 
-class QueryAnswer(Frozen):
+class QueryAnswer(QueryRows):
+    """A `QueryResult` cut to fit into one answer. Its schema has no computed fields, so `row_count` is a plain one."""
+
     collection: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[JsonValue, ...], ...]
     row_count: int
-    truncated: bool
-    """Whether there are more rows than these."""
+    applied_limit: int
+    execution_time_ms: float
     note: str | None = None
     """What was cut, and how to get the rest."""
-    execution_time_ms: float
 
 
 RULES = (
@@ -462,8 +462,9 @@ class QueryTools:
             rows=rows,
             row_count=len(rows),
             truncated=answer.truncated or len(rows) < len(answer.rows),
-            note=_note(cells, fewer=len(rows) < len(answer.rows), truncated=answer.truncated),
+            applied_limit=answer.applied_limit,
             execution_time_ms=answer.execution_time_ms,
+            note=_note(cells, fewer=len(rows) < len(answer.rows), truncated=answer.truncated),
         )
 
 

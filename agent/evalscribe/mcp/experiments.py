@@ -27,7 +27,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import NO_EXPERIMENT, ServerWorkspace
 from evalscribe.mcp.progress import with_progress
-from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, page_of
+from evalscribe.mcp.tool import NOTICE, excerpt, first_fitting, page_of, replace_commands
 from evalscribe.model.dataset import Dataset, DatasetVersion, Item
 from evalscribe.model.experiment import Experiment, ExperimentVersion, TrialCounts
 from evalscribe.model.finding import Classification
@@ -501,5 +501,6 @@ def _made(made: RegressionMade, name: str) -> RegressionDataset:
     return RegressionDataset(
         written=made.dataset_id is not None,
         message=message,
-        **made.model_dump(include=set(RegressionDataset.model_fields) - {"written", "message"}),
+        notes=tuple(map(replace_commands, made.notes)),
+        **made.model_dump(include=set(RegressionDataset.model_fields) - {"written", "message", "notes"}),
     )

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from evalscribe.collections.requests import complete_results, count_results, list_result_sets, result_set_named
 from evalscribe.errors import NotFoundError
@@ -12,7 +12,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
-from evalscribe.model.result import ResultSetSummary
+from evalscribe.model.result import ResultLine, ResultSetSummary
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.reading import find_stored_report, list_reports
 from evalscribe.reports.recurring import RecordedAction, RecurringRow, SharedFailure, alike_evals, recurring_evals
@@ -75,17 +75,6 @@ class RecurringFailures(Frozen):
 class ResultSetList(Frozen):
     collection: str
     sets: tuple[ResultSetSummary, ...]
-
-
-class ResultLine(Frozen):
-    id: str
-    number: int
-    user_metadata: dict[str, JsonValue]
-    model: str
-    output: dict[str, JsonValue] | None
-    """The answer; a text with citations is `{"text", "citations"}`, each with its status."""
-    error: str | None
-    cost_usd: float
 
 
 class ResultList(Frozen):
@@ -173,8 +162,7 @@ class ReportTools:
             made = result_set_named(workspace.store.results, chosen, name)
             there = complete_results(workspace.store.results, made, include_incomplete=include_incomplete)
             line = ResultSetSummary.of(made, count_results(workspace.store.results, made))
-        names = list(ResultLine.model_fields)
-        lines = [ResultLine(**{name: getattr(one, name) for name in names}) for one in there[offset : offset + limit]]
+        lines = [ResultLine.of(one) for one in there[offset : offset + limit]]
         kept = _bounded(lines)
         end = offset + len(kept)
         return ResultList(

@@ -5,7 +5,7 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -15,7 +15,7 @@ from mcp.server.mcpserver.tools.base import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.errors import EvalscribeError, UsageError, flag
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.mcp.progress import run_in_thread
 from evalscribe.model.result import describe_validation_error
@@ -203,8 +203,12 @@ INSTEAD = {
 """Tools that replace the commands that messages recommend after `evalscribe`."""
 PARAMETERS = {"budget": "budget_usd"}
 """Fields that tools have under another name."""
-ARGUMENTS = {r"--budget(?: USD)?(?![\w-])": "`budget_usd`", r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`"}
-"""Options that tools have under another name."""
+ARGUMENTS = {
+    r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
+    r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",
+    r"--run-item-id(?![\w-])": "`run_item_id`",
+}
+"""Arguments that replace the options in reasons and notes that were stored in the command line's words."""
 log = logging.getLogger("evalscribe.mcp")
 
 
@@ -252,17 +256,20 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
     return _closed(made)
 
 
-def describe_error(error: EvalscribeError, arguments: Iterable[str] = ()) -> str:
+def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> str:
     """Describe an error and the next step, without secrets and invisible characters.
 
-    Command line options are replaced by this tool's arguments, commands by tools.
+    Fields are written as this tool's arguments, or as options of the command line if it has none for them; commands
+    are replaced by tools.
     """
-    text = error.text(lambda field: f"`{PARAMETERS.get(field, field)}`")
-    said = visible(redact(text)).encode("utf-8", "replace").decode()
-    said = replace_commands(said)
-    for name in arguments:
-        said = re.sub(rf"(?<![\w-])--{name.replace('_', '-')}(?![\w-])", f"`{name}`", said)
-    return said
+    own = {field: name for field in error.fields if (name := PARAMETERS.get(field, field)) in arguments}
+    text = error.text(lambda field: f"`{own[field]}`" if field in own else flag(field))
+    said = replace_commands(visible(redact(text)).encode("utf-8", "replace").decode())
+    others = [flag(field) for field in error.fields if field not in own and f"`{field}`" in str(error)]
+    if not others:
+        return said
+    are = "is an option" if len(others) == 1 else "are options"
+    return f"{said}\n{', '.join(others)} {are} of the command line, not of this tool."
 
 
 def replace_commands(text: str) -> str:

@@ -361,6 +361,27 @@ class Result(Frozen):
         return sum((CitationCounts(**{status: 1}) for status in _statuses(self.output)), CitationCounts())
 
 
+class ResultLine(Frozen):
+    """A result without its prompt, as the Python client and MCP return it."""
+
+    id: str
+    number: int
+    user_metadata: dict[str, JsonValue]
+    output: dict[str, Any] | None
+    """The answer; a text with citations is `{"text", "citations"}`, each with its status."""
+    error: str | None
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    created_at: str
+    citations: CitationCounts
+
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        return cls(**{name: getattr(result, name) for name in cls.model_fields})
+
+
 def _statuses(output: object) -> Iterator[str]:
     if isinstance(output, list):
         for one in output:

@@ -182,7 +182,7 @@ def safe_message(message: str, *secrets: str) -> str:
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 
-def require_no_secret(said: JsonValue, where: str, instead: str = "take it out") -> None:
+def require_no_secret(said: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
     """Check that a value contains no secret; `where` names it without quoting it. Raises `UsageError`."""
     if redact_json(said) != said:
-        raise UsageError(f"{where} holds what looks like a secret, and would be stored: {instead}")
+        raise UsageError(f"{where} holds what looks like a secret, and would be stored: {instead}", fields=fields)

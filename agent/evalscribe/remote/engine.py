@@ -330,7 +330,7 @@ MAX_TRIES = 3
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
 """Shared memory of a local cluster, in bytes; no piece is larger than a few megabytes."""
 LOOPBACK = "127.0.0.1"
-MISSING_PACKAGE = "--engine ray needs the package ray: pip install 'evalscribe[ray]'"
+MISSING_PACKAGE = "`engine` ray needs the package ray: pip install 'evalscribe[ray]'"
 
 
 class RayEngine:
@@ -346,9 +346,12 @@ class RayEngine:
         """
 
         if find_spec("ray") is None:
-            raise UsageError(MISSING_PACKAGE)
+            raise UsageError(MISSING_PACKAGE, fields=("engine",))
         if address is not None and "://" in address:
-            raise UsageError(f"--ray-address {address}: use HOST:PORT of the cluster's head, from one of its machines")
+            raise UsageError(
+                f"`ray_address` {address}: use HOST:PORT of the cluster's head, from one of its machines",
+                fields=("ray_address",),
+            )
         self.lanes = lanes
         self._address = address
         self._tries = tries
@@ -449,7 +452,7 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
         _check_cluster(settings.ray_address.origin)
         return RayEngine(lanes, settings.ray_address.value)
     if chosen != LOCAL:
-        raise UsageError(f"--engine {chosen} is unknown; use {LOCAL} or {RAY}")
+        raise UsageError(f"`engine` {chosen} is unknown; use {LOCAL} or {RAY}", fields=("engine",))
 
     return LocalEngine(lanes)
 
@@ -459,5 +462,6 @@ def _check_cluster(address: Origin) -> None:
     if address.trust < ENVIRONMENT:
         raise UsageError(
             f"the Ray cluster's address comes from {address.where}, which may not be trustworthy\n"
-            "name it with --ray-address or in the environment"
+            "name it with `ray_address` or in the environment",
+            fields=("ray_address",),
         )

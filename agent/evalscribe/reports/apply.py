@@ -279,7 +279,9 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
         repository = repository_of(folder)
     except UsageError as error:
         said = str(error).removesuffix(".")
-        raise UsageError(f"{said}.\nThe eval suite's folder is named with --repo DIR.") from error
+        raise UsageError(
+            f"{said}.\nThe eval suite's folder is named with `repo` DIR.", fields=(*error.fields, "repo")
+        ) from error
     with closing(repository):
         yield SuiteFolder(repository, _below(repository.root.resolve(), folder.resolve()))
 
@@ -461,7 +463,8 @@ def _model(workspace: Workspace) -> Model:
     name = workspace.settings.judge_name
     if name == RULES:
         raise UsageError(
-            "the rules cannot write a patch: name a model with --judge PROVIDER/MODEL, or set ANTHROPIC_API_KEY"
+            "the rules cannot write a patch: name a model with `judge` PROVIDER/MODEL, or set ANTHROPIC_API_KEY",
+            fields=("judge",),
         )
     return workspace.models.open(name, STAGE)
 
@@ -485,7 +488,8 @@ def _files(
         raise DataError(
             f"{where} has nothing that {subject.id} concerns: nothing there is called like its evals, or several "
             f"places are ({evals}).\n"
-            "Name the repository of the eval suite with --repo; what is not committed is not seen."
+            "Name the repository of the eval suite with `repo`; what is not committed is not seen.",
+            fields=("repo",),
         )
     own = [path for path in there if not suite.within or path.startswith(f"{suite.within}/")]
     rest = [path for path in own if path not in concerned.files]

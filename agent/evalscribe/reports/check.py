@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from evalscribe import text as prose
-from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, UsageError, flag
 from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.git.forge import ManualForge
 from evalscribe.git.report_folder import ReportsFolder
@@ -75,7 +75,7 @@ class RunEvidence:
         try:
             found = await self._found(eval) if eval else None
         except EvalscribeError as error:
-            return str(error)
+            return error.text(flag)
         if isinstance(found, Evidence):
             return found
         return f"{path}: {found.reason}" if found else NOWHERE
@@ -141,7 +141,7 @@ class EvidenceFinder:
             try:
                 self.store = self._workspace.store.analyses
             except EvalscribeError as error:
-                self._lacking = str(error)  # not an error in a report
+                self._lacking = error.text(flag)  # not an error in a report
         async with AsyncExitStack() as opened:
             for folder in self._folders:
                 self._sources.append(source := open_snapshot(folder, Links()))
@@ -163,7 +163,7 @@ class EvidenceFinder:
         try:
             source = self._deployed(run_id)
         except EvalscribeError as error:
-            yield str(error)
+            yield error.text(flag)
             return
         try:
             yield await _fetched(source, self.store)
@@ -204,7 +204,7 @@ async def _fetched(source: RunSource, store: "AnalysisStore | None") -> RunEvide
     try:
         run = await source.run()
     except EvalscribeError as error:
-        return str(error)
+        return error.text(flag)
     if store:
         store.put_run(run)
     return RunEvidence(run, source, store)
@@ -408,9 +408,9 @@ def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: 
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)
     except AccessError as error:
-        return CommentOutcome(why_not=f"{error}; a pull request needs a token that may write, {FORK}")
+        return CommentOutcome(why_not=f"{error.text(flag)}; a pull request needs a token that may write, {FORK}")
     except EvalscribeError as error:
-        return CommentOutcome(why_not=str(error))
+        return CommentOutcome(why_not=error.text(flag))
     return (
         CommentOutcome(url=url)
         if url

@@ -176,7 +176,9 @@ def name_of(library: ReportsFolder, file: ReportFile) -> str:
     own = (one.name for one in library.all() if one.path.resolve() == file.path.resolve())
     name = next(own, None)
     if name is None:
-        raise UsageError(f"{file.path} is not below the reports folder; say which one with --reports DIR")
+        raise UsageError(
+            f"{file.path} is not below the reports folder; say which one with `reports` DIR", fields=("reports",)
+        )
     return name
 
 

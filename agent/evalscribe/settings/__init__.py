@@ -13,7 +13,7 @@ from pathlib import Path
 from sys import float_info
 from typing import TypeVar
 
-from evalscribe.errors import EvalscribeError, UsageError
+from evalscribe.errors import EvalscribeError, UsageError, flag
 from evalscribe.ids import Frozen
 from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.settings import access, database
@@ -153,7 +153,8 @@ class Settings(Frozen):
         if name != RULES and (provider not in access.PROVIDERS or not model):
             known = ", ".join(access.PROVIDERS)
             raise UsageError(
-                f"--judge {name} is unknown; use rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}"
+                f"`judge` {name} is unknown; use rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}",
+                fields=("judge",),
             )
         return name
 
@@ -190,7 +191,7 @@ class Settings(Frozen):
         try:
             found = database.store_url(self.places)
         except EvalscribeError as error:
-            return SettingRow(name="store", value=str(error).split("\n")[0], origin="refused")
+            return SettingRow(name="store", value=error.text(flag).split("\n")[0], origin="refused")
         if found is None:
             return SettingRow(name="store", value=str(self.store), origin="beside the reports")
         return SettingRow(name="store", value=database.without_password(found.value), origin=found.origin.where)
@@ -314,7 +315,9 @@ def _reports(found: SettingValue[str] | None, cwd: Path, root: Path) -> SettingV
     except (OSError, ValueError, RuntimeError):
         raise UsageError(f"reports ({found.origin.where}) cannot be a folder") from None
     if inside and not folder.is_relative_to(root):
-        raise UsageError(f"reports ({found.origin.where}) is outside {root}: set it with --reports")
+        raise UsageError(
+            f"reports ({found.origin.where}) is outside {root}: set it with `reports`", fields=("reports",)
+        )
     return SettingValue(value=folder, origin=found.origin)
 
 
@@ -333,7 +336,7 @@ def _access_rows(vendor: str, read_access: Callable[[], Access | None], key_name
     try:
         found = read_access()
     except EvalscribeError as error:
-        return (SettingRow(name=name, value=str(error).split("\n")[0], origin="missing or refused"),)
+        return (SettingRow(name=name, value=error.text(flag).split("\n")[0], origin="missing or refused"),)
     if found is None:
         return (SettingRow(name=name, value="missing", origin=f"set {key_name}"),)
     host = SettingRow(name=f"{vendor} host", value=found.url, origin=found.url_origin.where)

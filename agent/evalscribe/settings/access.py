@@ -54,15 +54,16 @@ _IGNORED = "<ignore_deploy_key>"
 _MISSING = "<missing_deploy_key:"
 _NAMED = re.compile(r"(?:prod|dev):([A-Za-z0-9-]{1,100})\|.+")
 _NOTHING = (
-    "no Convex deployment is set: set CONVEX_DEPLOY_KEY (environment, .env.local or .env), or give --key-file F\n"
+    "no Convex deployment is set: set CONVEX_DEPLOY_KEY (environment, .env.local or .env), or give `key_file` F\n"
     "find the key in the deployment's dashboard under Settings, Deploy keys; logged in without a key: "
-    "--via npx --convex-dir DIR"
+    "`via` npx `convex_dir` DIR"
 )
 _LOGGED_IN = (
     "CONVEX_DEPLOYMENT ({origin}) names a deployment but no key: set CONVEX_DEPLOY_KEY, "
     "from the dashboard under Settings, Deploy keys\n"
-    "or, where `npx convex` is logged in: --via npx --convex-dir DIR"
+    "or, where `npx convex` is logged in: `via` npx `convex_dir` DIR"
 )
+_CONNECTION_FIELDS = ("key_file", "via", "convex_dir")
 
 
 class Access(Frozen):
@@ -118,7 +119,7 @@ def convex_access(places: SettingsSources) -> Access:
     key, host = _convex_key(places), find_setting(places, DEPLOYMENT_NAME)
     if key is None:
         if host is None:
-            raise AccessError(_nothing_set(places))
+            raise AccessError(_nothing_set(places), fields=_CONNECTION_FIELDS)
         return Access(url=host_url(host, "deployment"), url_origin=host.origin)
     url, origin = _convex_host(places, key, host)
     if url != key.deployment:
@@ -148,7 +149,7 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
 
 
 def npx_environment(places: SettingsSources) -> dict[str, str]:
-    """Return the key of `--key-file` as a variable for `npx convex`, which also reads the environment and its folder.
+    """Return the key of `key_file` as a variable for `npx convex`, which also reads the environment and its folder.
 
     Raises `UsageError` if the command line names a deployment, because that cannot be passed on.
     """
@@ -157,8 +158,9 @@ def npx_environment(places: SettingsSources) -> dict[str, str]:
         return {}
     if given.get(DEPLOYMENT_NAME):
         raise UsageError(
-            "--deployment works only over HTTP; with --via npx the folder or CONVEX_DEPLOY_KEY determines the "
-            "deployment"
+            "`deployment` works only over HTTP; with `via` npx the folder or CONVEX_DEPLOY_KEY determines the "
+            "deployment",
+            fields=("deployment", "via"),
         )
     key = given.get(DEPLOY_KEYS[0])
     return {DEPLOY_KEYS[0]: key.value} if key else {}
@@ -212,14 +214,18 @@ def _convex_host(places: SettingsSources, key: _Key, host: SettingValue[str] | N
         check_host(SELF_HOSTED_URL, beside.origin, key.name, key.origin)
     if not key.deployment:
         raise UsageError(
-            f"{key.name} ({key.origin.where}) does not name a deployment: give its address with --deployment URL"
+            f"{key.name} ({key.origin.where}) does not name a deployment: give its address with `deployment` URL",
+            fields=("deployment",),
         )
     return key.deployment, key.origin
 
 
 def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]:
     if url is None:
-        raise UsageError(f"{SELF_HOSTED_KEY} ({key.origin.where}) also needs {SELF_HOSTED_URL}, or --deployment URL")
+        raise UsageError(
+            f"{SELF_HOSTED_KEY} ({key.origin.where}) also needs {SELF_HOSTED_URL}, or `deployment` URL",
+            fields=("deployment",),
+        )
     if url.origin != key.origin:
         raise UsageError(
             f"{SELF_HOSTED_URL} comes from {url.origin.where} but {SELF_HOSTED_KEY} from {key.origin.where}: "

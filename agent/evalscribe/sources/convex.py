@@ -41,6 +41,10 @@ class FunctionUnavailable(Exception):
     """This call got no usable answer after the retries; another call may succeed."""
 
 
+_CHOOSING = ("deployment", "convex_dir")
+"""Fields that `chosen_by` may name."""
+
+
 class ConvexFunctions(Protocol):
     """Calls the functions of a deployment."""
 
@@ -48,7 +52,7 @@ class ConvexFunctions(Protocol):
     """The called deployment or folder, for messages."""
     has_key: bool
     chosen_by: str
-    """The option or file that names the deployment, for messages."""
+    """The field or file that names the deployment, for messages."""
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """Call a function and return its value.
@@ -127,7 +131,8 @@ class DeploymentPayloads:
             raise await self.refused(str(failure)) from None
         if value is None:
             raise NotFoundError(
-                f"{where} has no run {self._run_id}\ncheck the id and the deployment ({self._functions.chosen_by})"
+                f"{where} has no run {self._run_id}\ncheck the id and the deployment ({self._functions.chosen_by})",
+                fields=_CHOOSING,
             )
         return value
 
@@ -180,7 +185,8 @@ class DeploymentPayloads:
             )
         return UnavailableError(
             f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
-            f"check that the id is a run's, and that the deployment ({self._functions.chosen_by}) has the functions"
+            f"check that the id is a run's, and that the deployment ({self._functions.chosen_by}) has the functions",
+            fields=_CHOOSING,
         )
 
     async def _answers_about_runs(self) -> bool:
@@ -202,11 +208,13 @@ class DeploymentPayloads:
             return AccessError(
                 f"{where} has no accessible function {path}: the key is missing, or the function is not deployed\n"
                 "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one "
-                f"({self._functions.chosen_by})"
+                f"({self._functions.chosen_by})",
+                fields=_CHOOSING,
             )
         return UnavailableError(
             f"{where} has no function {path}: it is not deployed there, or the key is not an admin key\n"
-            f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})"
+            f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})",
+            fields=_CHOOSING,
         )
 
 
@@ -286,7 +294,7 @@ class _TryAgain(Exception):
 class ConvexHttp:
     """Calls functions by POST (a `ConvexFunctions`). The key goes to `url` only: redirects are not followed."""
 
-    chosen_by = "--deployment"
+    chosen_by = "`deployment`"
 
     def __init__(self, url: str, key: SecretStr | None, patience: ConvexRetryPolicy, concurrency: int = 8) -> None:
         self.where = url
@@ -333,7 +341,9 @@ class ConvexHttp:
     def _given_up(self, failure: _TryAgain) -> Exception:
         if not failure.unreachable:
             return FunctionUnavailable(str(failure))
-        return UnavailableError(f"{self.where} cannot be reached: {failure}\ncheck the network and --deployment")
+        return UnavailableError(
+            f"{self.where} cannot be reached: {failure}\ncheck the network and `deployment`", fields=("deployment",)
+        )
 
     def _pause(self, attempt: int, failure: _TryAgain) -> float:
         grown: float = self._patience.first_pause * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311
@@ -348,7 +358,8 @@ class ConvexHttp:
                     raise _TryAgain(reason, _seconds(response.headers.get("retry-after")))
                 if response.is_redirect:
                     raise UnavailableError(
-                        f"{self.where} redirects elsewhere: name the deployment itself (--deployment)"
+                        f"{self.where} redirects elsewhere: name the deployment itself (`deployment`)",
+                        fields=("deployment",),
                     )
                 return response.status_code, content
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:

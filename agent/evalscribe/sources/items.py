@@ -321,19 +321,19 @@ class CsvColumns(Frozen):
 
     @property
     def asked(self) -> tuple[tuple[str, str], ...]:
-        """Return the option and name of every requested column."""
-        several = [("--input-column", name) for name in self.input]
-        several += [("--metadata-column", name) for name in self.metadata]
+        """Return the field and name of every requested column."""
+        several = [("input_column", name) for name in self.input]
+        several += [("metadata_column", name) for name in self.metadata]
         single = {
-            "--expected-column": self.expected,
-            "--split-column": self.split,
-            "--cluster-column": self.cluster,
-            "--key-column": self.key,
-            "--events-column": self.events,
-            "--tags-column": self.tags,
-            "--source-run-id-column": self.source_run_id,
+            "expected_column": self.expected,
+            "split_column": self.split,
+            "cluster_column": self.cluster,
+            "key_column": self.key,
+            "events_column": self.events,
+            "tags_column": self.tags,
+            "source_run_id_column": self.source_run_id,
         }
-        return (*several, *((option, name) for option, name in single.items() if name is not None))
+        return (*several, *((field, name) for field, name in single.items() if name is not None))
 
 
 _Row = Mapping[str, str]
@@ -391,10 +391,12 @@ class CsvRows(ItemFile):
     def _header(self, first: list[str]) -> list[str]:
         """Return the column names. Raises `UsageError` if a requested column is missing."""
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
-        for option, name in self._columns.asked:
+        for field, name in self._columns.asked:
             if names.count(name) != 1:
                 found = "occurs twice" if name in names else "does not exist"
-                raise UsageError(f"{option} {name!r} {found}; {self._name} has the columns {', '.join(names)}")
+                raise UsageError(
+                    f"`{field}` {name!r} {found}; {self._name} has the columns {', '.join(names)}", fields=(field,)
+                )
         return names
 
     def _item(self, number: int, header: list[str], cells: list[str]) -> Item | None:

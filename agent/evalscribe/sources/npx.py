@@ -77,17 +77,24 @@ def open_npx(
 def _require_convex(folder: Path) -> None:
     """Require the package `convex`: without it, npx would download any package of that name."""
     if not folder.is_dir():
-        raise UsageError(f"--convex-dir {folder} is not a folder")
+        raise UsageError(f"`convex_dir` {folder} is not a folder", fields=("convex_dir",))
     package = folder / "package.json"
     if not package.is_file():
-        raise UsageError(f"{folder} has no package.json: --convex-dir must be the folder where `npx convex run` works")
+        raise UsageError(
+            f"{folder} has no package.json: `convex_dir` must be the folder where `npx convex run` works",
+            fields=("convex_dir",),
+        )
     try:
         said = parse_json(package.read_bytes())
     except (OSError, DataError):
-        raise UsageError(f"{package} cannot be read: --convex-dir must be a folder with a package.json") from None
+        raise UsageError(
+            f"{package} cannot be read: `convex_dir` must be a folder with a package.json", fields=("convex_dir",)
+        ) from None
     tables = [said.get(name) for name in _DEPENDENCIES] if isinstance(said, dict) else []
     if not any(isinstance(table, dict) and "convex" in table for table in tables):
-        raise UsageError(f"{package} does not list `convex`: --convex-dir must be a folder that uses it")
+        raise UsageError(
+            f"{package} does not list `convex`: `convex_dir` must be a folder that uses it", fields=("convex_dir",)
+        )
     installed = (parent / "node_modules" / "convex" for parent in (folder.resolve(), *folder.resolve().parents))
     if not any(path.is_dir() for path in installed):
         raise UsageError(f"`convex` is not installed in {folder}\nrun `npm install` (or `bun install`) there first")
@@ -98,7 +105,7 @@ class ConvexNpx:
 
     has_key = True
     """Always True: a login in the folder counts as a key."""
-    chosen_by = ".env.local in --convex-dir"
+    chosen_by = ".env.local in `convex_dir`"
 
     def __init__(
         self,
@@ -177,7 +184,7 @@ class ConvexNpx:
             )
         except FileNotFoundError:
             raise UsageError(
-                "npx is not installed: install Node.js, or set CONVEX_DEPLOY_KEY and leave out --via"
+                "npx is not installed: install Node.js, or set CONVEX_DEPLOY_KEY and leave out `via`", fields=("via",)
             ) from None
         except OSError as error:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None

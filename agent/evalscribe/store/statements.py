@@ -130,7 +130,10 @@ def require_free(connection: Connection, statement: Select[Any], what: str, name
     """Raise `UsageError` if `by_id_or_name` finds an object of this name."""
     row = first_row(connection, statement, named=name)
     if row is not None:
-        raise UsageError(f"the name {name!r} is already used by {what} {row['id']}.\nChoose another one with --name.")
+        raise UsageError(
+            f"the name {name!r} is already used by {what} {row['id']}.\nChoose another one with `name`.",
+            fields=("name",),
+        )
 
 
 def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:

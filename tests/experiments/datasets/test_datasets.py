@@ -227,8 +227,8 @@ def test_an_example_that_was_typed(datasets: DatasetStore, dataset: Dataset) -> 
     assert add_item(datasets, dataset, NewItem("[urgent] help")).item.input == "[urgent] help"
     assert add_item(datasets, dataset, NewItem("[urgent] help")).added.same == 1
     for example, said in (
-        (NewItem('{"a": 1, "a": 2}'), "--input: an object has the member `a` twice"),
-        (NewItem("x", metadata="{"), "--metadata: invalid JSON"),
+        (NewItem('{"a": 1, "a": 2}'), "`input`: an object has the member `a` twice"),
+        (NewItem("x", metadata="{"), "`metadata`: invalid JSON"),
         (NewItem("x", events="{}"), "`events` is not a list"),
         (NewItem("x", key=" "), "`key` is not a valid name"),
     ):

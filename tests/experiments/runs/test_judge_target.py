@@ -157,7 +157,7 @@ async def test_a_judge_that_hangs_is_a_timeout() -> None:
 async def test_a_budget_without_room_ends_the_run() -> None:
     models = BudgetedModels(Models([BudgetExceeded("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
     async with opened(MODEL, models=models) as target:
-        with pytest.raises(UnavailableError, match="no room: add --budget"):
+        with pytest.raises(UnavailableError, match="no room: add `budget`"):
             await target.answer(call())
 
 

@@ -38,7 +38,7 @@ async def test_no_room_concerns_all_tries() -> None:
     model = BudgetedModels(Failing(BudgetExceeded("the budget of $1 has no room for another call"))).open(
         "example/model", "target"
     )
-    with pytest.raises(UnavailableError, match="add --budget or --max-tokens to `experiments runs resume`"):
+    with pytest.raises(UnavailableError, match="add `budget` or `max_tokens` to `experiments runs resume`"):
         await model.complete(REQUEST)
 
 

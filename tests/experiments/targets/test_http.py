@@ -75,8 +75,8 @@ async def test_a_server_error_is_the_items_and_echoes_no_secret(calling: Calling
 @pytest.mark.parametrize(
     ("status", "error", "told"),
     [
-        (401, AccessError, "--header"),
-        (403, AccessError, "--header"),
+        (401, AccessError, "`header`"),
+        (403, AccessError, "`header`"),
         (404, UsageError, "does not accept POST"),
         (302, UsageError, "redirects"),
     ],

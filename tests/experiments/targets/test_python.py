@@ -181,7 +181,7 @@ async def test_what_cannot_be_called_ends_all(hosted: Hosted, source: str, name:
     with pytest.raises(UsageError) as error:
         await hosted(source).check(f"user:{name}", "component")
     assert told in str(error.value)
-    assert "(--folder)" in str(error.value)
+    assert "(`folder`)" in str(error.value)
 
 
 async def test_a_check_names_the_code_by_the_modules_it_imports(hosted: Hosted, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_rows_that_are_wrong_are_told_with_the_line_they_begin_on(tmp_path: Path
 
 @pytest.mark.parametrize(("header", "said"), [("a,b", "does not exist; t.csv has the columns a, b"), ("q,q", "twice")])
 def test_a_column_that_there_is_not(tmp_path: Path, header: str, said: str) -> None:
-    with pytest.raises(UsageError, match=f"--input-column 'q' .*{said}"):
+    with pytest.raises(UsageError, match=f"`input_column` 'q' .*{said}"):
         _table(tmp_path, f"{header}\n1,2\n")
 
 

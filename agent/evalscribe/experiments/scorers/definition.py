@@ -116,14 +116,14 @@ AnyAlias = ScorerAlias[Any]
 F = TypeVar("F", bound=Frozen)
 
 
-def validate_config(shape: type[F], name: str, config: Mapping[str, JsonValue]) -> F:
+def validate_config(shape: type[F], name: str, config: Mapping[str, JsonValue], fields: tuple[str, ...] = ()) -> F:
     """Validate a config. Raises `UsageError` naming the key and its rule."""
     try:
         return shape.model_validate_json(json.dumps(config, allow_nan=False))
     except ValidationError as error:
-        raise UsageError(f"scorer {name}: {_describe(error, shape, name)}") from error
+        raise UsageError(f"scorer {name}: {_describe(error, shape, name)}", fields=fields) from error
     except (ValueError, TypeError, RecursionError) as error:
-        raise UsageError(f"scorer {name}: its config is not JSON: {error}") from error
+        raise UsageError(f"scorer {name}: its config is not JSON: {error}", fields=fields) from error
 
 
 def _describe(error: ValidationError, shape: type[Frozen], name: str) -> str:

@@ -153,13 +153,14 @@ def find_scorer(definitions: "ExperimentStore", named: str) -> Scorer:
     if scorer is None and is_reserved(named):
         raise NotFoundError(
             f"{named!r} is a built-in scorer, not one created by `evalscribe experiments scorers create`: "
-            f"use --builtin-scorer {named!r}"
+            f"use `builtin_scorer` {named!r}",
+            fields=("builtin_scorer",),
         )
     return find_stored("scorer", named, scorer, definitions.scorers, "experiments scorers create")
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:
-    """Parse `--config`, a JSON object. Raises `UsageError`."""
+    """Parse `config`, a JSON object. Raises `UsageError`."""
     try:
         given = StrictJson().decode(text or "{}")
     except DataError as error:
@@ -172,7 +173,7 @@ def parse_config(text: str | None) -> dict[str, JsonValue]:
 def _own(definitions: "ExperimentStore", text: str) -> Binding:
     attached = AttachedScorers(name=text)
     if text.lstrip().startswith("{"):
-        attached = validate_config(AttachedScorers, "of --scorer-id", parse_config(text))
+        attached = validate_config(AttachedScorers, "of `scorer_id`", parse_config(text), fields=("scorer_id",))
     scorer = find_scorer(definitions, attached.name)
     return Binding(spec=scorer.spec, scorer_id=scorer.id, required=attached.required, threshold=attached.threshold)
 

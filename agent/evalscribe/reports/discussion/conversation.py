@@ -443,7 +443,9 @@ def _model(workspace: Workspace) -> Model | None:
     try:
         return workspace.models.open(name, STAGE)
     except AccessError as error:
-        raise AccessError(f"{error}\nor search report and evidence without a model: --judge rules") from None
+        raise AccessError(
+            f"{error}\nor search report and evidence without a model: `judge` rules", fields=(*error.fields, "judge")
+        ) from None
 
 
 def stage_usage(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
