@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import RootModel
 
 from evalscribe.cli import options
 from evalscribe.cli.output import page, print_json, say
@@ -22,9 +23,10 @@ Name = Annotated[
 ]
 
 
-def list_all(model: Model = None, reports: options.Reports = None) -> int:
+def list_all(model: Model = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
     """List the reports: run, model, and findings by label."""
-    print_reports(list_reports(_library(reports), model))
+    listed = list_reports(_library(reports), model)
+    print_json(RootModel[tuple[ListedReport, ...]](listed)) if as_json else print_reports(listed)
     return 0
 
 
