@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import CompletionItem, TyperGroup
+from typer.core import CompletionItem, TyperGroup  # type: ignore[attr-defined]  # of its vendored click
 from typer.main import get_command, get_group
 
 from evalscribe import __version__

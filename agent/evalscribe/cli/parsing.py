@@ -146,7 +146,7 @@ def _rank(param: Any) -> int:
 
 
 def _is_argument(param: Any) -> bool:
-    return param.param_type_name == "argument"
+    return bool(param.param_type_name == "argument")
 
 
 def _usage(param: Any) -> str:
@@ -159,7 +159,7 @@ def _usage(param: Any) -> str:
 def _label(param: Any) -> str:
     """Format an option's names and the kind of its value: `-o, --output FILE`."""
     if _is_argument(param):
-        return param.metavar or param.name.upper()
+        return str(param.metavar or param.name.upper())
     names = sorted((name for name in param.opts if name not in OLD_NAMES), key=lambda name: name.startswith("--"))
     both = ", ".join(names)
     if param.is_flag:
