@@ -42,14 +42,18 @@ def shown(title: str) -> Iterator[re.Pattern[str]]:
 
 def test_the_walk_through_is_as_the_page_says(workspace: Workspace) -> None:
     (workspace.folder / "evalscribe.toml").touch()
-    printed = walked(workspace, "The first one")
-    for pattern in shown("The first one"):
-        assert pattern.search(printed), f"not printed: {pattern.pattern}"
-    own, own_scorer = blocks("Your own experiment", "python")[0], blocks("Your own", "python")[0]
+    (workspace.folder / "agent.py").write_text(blocks("In five minutes", "python")[0])
+    (workspace.folder / "items.jsonl").write_text(blocks("In five minutes", "json")[0])
+    (workspace.folder / "orders.yaml").write_text(blocks("In five minutes", "yaml")[0])
+    for title in ("In five minutes", "The sample"):
+        printed = walked(workspace, title)
+        for pattern in shown(title):
+            assert pattern.search(printed), f"not printed: {pattern.pattern}"
+    own, own_scorer = blocks("Step by step", "python")[0], blocks("Your own", "python")[0]
     (workspace.folder / "support_agent.py").write_text(own)
     (workspace.folder / "own_scorers.py").write_text(own_scorer)
-    (workspace.folder / "tickets.jsonl").write_text(blocks("Your own experiment", "json")[0])
-    printed = walked(workspace, "Your own experiment")
+    (workspace.folder / "tickets.jsonl").write_text(blocks("Step by step", "json")[0])
+    printed = walked(workspace, "Step by step")
     assert "gate failed: pass rate 1/2" in printed
     assert "FAILED  t2" in printed
     (workspace.folder / "table.csv").write_text(CSV)

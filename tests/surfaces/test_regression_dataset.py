@@ -135,7 +135,7 @@ def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: S
 def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(
     inside: InProcessCommand, made: StoredExperiment
 ) -> None:
-    component = Component(name="agent", kind="python", address="pkg.mod:fn")
+    component = Component(name="agent", kind="http", address="http://127.0.0.1:9/")
     for id in ("dep-1", "dep-2"):
         made.definitions.add_deployment(
             Deployment(id=id, name=id, components=(component,), folder=str(inside.folder), created_at=NOW)

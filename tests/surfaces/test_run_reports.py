@@ -261,7 +261,7 @@ def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_c
     made.runs.rescore(base.id, [], {RunItem.id_of(base.id, "a", 1): "failed"})
     assert (listed(), len(worked_out)) == ([False, True], 5)
     made.run("ppppp", name="main")
-    assert (listed(), worked_out[5:]) == ([False, True, True], ["pr-1", "main"])
+    assert (listed(), worked_out[5:]) == ([False, True, True], ["main-2"]), "a later run is no other baseline"
     made.runs.begin(run.id, "here:2", "2026-11-21T10:00:00+00:00")
     assert listed() == [False, None, True]
 

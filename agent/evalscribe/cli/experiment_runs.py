@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,20 +13,30 @@ import typer
 from pydantic import BaseModel
 
 from evalscribe.cli import options, output
-from evalscribe.cli.experiments import ExperimentArgument, RunArgument, RunOfExperiment
+from evalscribe.cli.experiments import RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
 from evalscribe.cli.terminal import RunDisplay
 from evalscribe.errors import InterruptError, TerminatedError, UnavailableError, UsageError
-from evalscribe.experiments.control import cancel_run, launch_run, plan_run, resume_run, start_run, wait_for_run
+from evalscribe.experiments.control import (
+    cancel_run,
+    changed_build,
+    launch_notes,
+    launch_run,
+    plan_run,
+    resume_run,
+    start_run,
+    wait_for_run,
+)
 from evalscribe.experiments.control import start_run as start_worker
 from evalscribe.experiments.gate import headline
 from evalscribe.experiments.lookup import experiment_named, require_ended, run_named, run_of_experiment, version_of_run
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
 from evalscribe.experiments.results import failed_trials, report_run
 from evalscribe.experiments.run_export import markdown_lines
-from evalscribe.experiments.run_text import gate_lines
+from evalscribe.experiments.run_text import error_lines, gate_lines, result_lines
 from evalscribe.experiments.scorers.stored import own_prompts
+from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
@@ -37,19 +47,19 @@ from evalscribe.workspace import Workspace
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the run ends; the exit code is its gate's.")]
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Longest time to wait, such as 15m; the run continues.", show_default=False),
+    typer.Option(metavar="TIME", help="Longest time to wait, such as 15m.", show_default=False),
 ]
 FailOnGate = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-gate/--no-fail-on-gate",
-        help="Whether a failed gate exits with 2. Default: it does.",
+        help="Whether a failed gate exits with 2.",
         show_default=False,
     ),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(min=0, metavar="USD", help="Most to spend on the run, in US dollars. Default: 5.", show_default=False),
+    typer.Option(min=0, metavar="USD", help="Most to spend, in US dollars. Default: 5.", show_default=False),
 ]
 EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
@@ -108,25 +118,50 @@ def print_run_result(
     fail_on_gate: bool,
     form: str,
     clauses: bool = False,
+    details: bool = False,
     within: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
-    """Print the result of a run: one line, the gate's clauses if requested, or the report as JSON (`within` is the
-    enclosing document); in GitHub Actions also the step summary. Returns the exit code, also if the reader (`head`,
-    `grep -q`) is gone.
+    """Print the result of a run: one line, or the report as JSON (`within` is the enclosing document).
+
+    In GitHub Actions also writes the step summary. Returns the exit code, also if the reader (`head`, `grep -q`) is
+    gone.
+
+    `clauses` adds the gate's clauses to the line; `details` replaces it by the scores and the first failures.
     """
     report = report_run(workspace, run)
     code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
     if run.terminal:
         append_step_summary(workspace, run, report)
     with suppress(BrokenPipeError):
+        if details and form == "table" and run.terminal:
+            for said in result_lines(report, failed_trials(workspace, run)):
+                output.say(said)
+            for said in _next_commands(workspace, report):
+                output.say(said, file=sys.stderr)
+            return code
         if form != "table":
             output.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
-        output.say(line, file=sys.stderr if form != "table" else sys.stdout)
+        for said in (line, *error_lines(report.summary)):
+            output.say(said, file=sys.stderr if form != "table" else sys.stdout)
         for clause in gate_lines(report.gate) if clauses and form == "table" else ():
             output.say(clause)
         if code == GATE_FAILED and form == "table":
             output.say(f"Next: evalscribe experiments runs failures {run.id}", file=sys.stderr)
     return code
+
+
+def _next_commands(workspace: Workspace, report: RunReport) -> Iterator[str]:
+    """Yield the commands that explain the failures of a run, and compare it with the one before."""
+    found = report.summary
+    failed = found.counts.failed + found.counts.error + found.counts.unscored
+    if failed:
+        yield f"All failures:  evalscribe experiments runs failures {found.run_id}"
+        yield f"Why they fail: evalscribe analyze {found.run_id}"
+    runs = workspace.store.experiment_runs.runs(found.experiment_id)
+    before = [one for one in runs if one.state == "completed" and one.dataset_version_id == found.dataset_version_id]
+    earlier = [one for one in before if one.id != found.run_id and one.created_at <= found.created_at]
+    if earlier:
+        yield f"What changed:  evalscribe experiments runs compare {earlier[-1].id} {found.run_id}"
 
 
 def await_end(
@@ -136,11 +171,12 @@ def await_end(
     *,
     fail_on_gate: bool,
     form: str,
+    details: bool = False,
     within: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
     """Wait for the run and return the exit code of its gate. Ctrl-C ends the waiting, not the run.
 
-    `within` is passed to `print_run_result`.
+    `details` and `within` are passed to `print_run_result`.
     """
     try:
         with RunDisplay() as display:
@@ -149,30 +185,69 @@ def await_end(
         again = f"`evalscribe experiments runs wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
     return print_run_result(
-        workspace, done or run_named(workspace, run_id), fail_on_gate=fail_on_gate, form=form, within=within
+        workspace,
+        done or run_named(workspace, run_id),
+        fail_on_gate=fail_on_gate,
+        form=form,
+        details=details,
+        within=within,
     )
 
 
 def run(
-    experiment: ExperimentArgument,
-    wait: Wait = False,
+    experiment: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="EXPERIMENT|FILE.yaml",
+            help="An experiment: id, name, or a YAML file that describes one.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="python:module:function, http(s)://… or cmd:….", show_default=False),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Items, as JSON lines or CSV.",
+            show_default=False,
+        ),
+    ] = None,
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|JSON",
+            help="Scorer, such as exact_match. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Wait for the end. Default: if a target is given.",
+            show_default=False,
+        ),
+    ] = None,
     timeout: Timeout = None,
     fail_on_gate: FailOnGate = None,
     name: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the run, such as pr-1234; commands take it in place of the id.",
+            help="Name of the run, such as pr-1234.",
             show_default=False,
         ),
     ] = None,
     deployment_id: Annotated[
         str | None,
-        typer.Option(metavar="ID|NAME", help="Deployment to run instead: id or name.", show_default=False),
+        typer.Option(metavar="ID|NAME", help="Deployment to run instead.", show_default=False),
     ] = None,
     experiment_version_id: Annotated[
         str | None,
-        typer.Option(metavar="ID|N", help="Version of the experiment to run. Default: the latest.", show_default=False),
+        typer.Option(metavar="ID|N", help="Version to run. Default: the latest.", show_default=False),
     ] = None,
     repetitions: Annotated[
         int | None,
@@ -180,7 +255,7 @@ def run(
             min=1,
             max=100,
             metavar="N",
-            help="Trials of each item. Default: the experiment's, else 1.",
+            help="Trials per item. Default: as configured, or 1.",
             show_default=False,
         ),
     ] = None,
@@ -190,7 +265,7 @@ def run(
             min=1,
             max=256,
             metavar="N",
-            help="Trials at the same time. Default: the experiment's, else 4.",
+            help="Trials at a time. Default: as configured, or 4.",
             show_default=False,
         ),
     ] = None,
@@ -198,38 +273,73 @@ def run(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help="Config keys to change for this run; saved as a new version.", show_default=False
+            metavar="JSON",
+            help="Gate and settings; saved as a new version.",
+            show_default=False,
         ),
     ] = None,
     max_tokens: MaxTokens = None,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Run an experiment in a process of its own; the run's id is printed at once.
+    """Run an experiment in a process of its own.
 
-    With --wait: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
+    A new one needs a target, items and a scorer: `evalscribe experiments run --target python:agent:answer --data
+    items.jsonl --scorer exact_match`, or a file with these. What exists is used again.
+
+    While it waits: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
     """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
+    spec = _spec(experiment, target, data, scorer or (), config)
+    if spec is not None and experiment_version_id is not None:
+        raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
+    if target is not None and deployment_id is not None:
+        raise UsageError("--target and --deployment-id both name what to test: give one of them")
     with Workspace(options.workspace_options(locals(), without="concurrency")) as workspace:
+        ensured = None if spec is None else run_until_signal(ensure_experiment(workspace, spec))
+        for line in ensured.created if ensured else ():
+            output.say(f"Created {line}", file=sys.stderr)
         plan = plan_run(
             workspace,
-            experiment_named(workspace, experiment),
+            ensured.experiment if ensured else experiment_named(workspace, experiment or ""),
             name=name,
-            version=experiment_version_id,
-            deployment=deployment_id,
+            version=ensured.version.id if ensured else experiment_version_id,
+            deployment=deployment_id or (ensured and ensured.deployment_id),
             repetitions=repetitions,
             concurrency=concurrency,
             budget_usd=workspace.settings.budget.value,
-            config=config,
+            config=config if spec is None or spec.complete else None,
         )
         started = launch_run(workspace, plan)
-        output.print_notes(_own_prompts(workspace, started))
+        output.print_notes([*launch_notes(plan, started), *_own_prompts(workspace, started)])
         start_run(workspace, started)
-        told = f"Started run {started.id}: {pluralise(started.tries, 'try')}"
+        named = f"{started.name} ({started.id})" if started.name else started.id
+        told = f"Started run {named}: {pluralise(started.tries, 'try')}"
         return print_started(
-            workspace, started, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
+            workspace,
+            started,
+            told,
+            wait=spec is not None if wait is None else wait,
+            timeout_s=timeout_s,
+            fail_on_gate=fail_on_gate,
+            form=form,
+            details=spec is not None,
         )
+
+
+def _spec(
+    experiment: str | None, target: str | None, data: str | None, scorers: Sequence[str], config: str | None
+) -> ExperimentSpec | None:
+    """Return the experiment that a file or options describe; None if an existing one is named."""
+    given: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers)}
+    if experiment is not None and is_spec_file(experiment):
+        return read_spec(Path(experiment)).model_copy(update={key: one for key, one in given.items() if one})
+    if not any(given.values()):
+        if experiment is None:
+            raise UsageError("name an experiment or a YAML file, or give --target, --data and --scorer")
+        return None
+    return ExperimentSpec(name=experiment, config=config, **given)
 
 
 def print_started(
@@ -241,16 +351,18 @@ def print_started(
     timeout_s: float | None,
     fail_on_gate: bool | None,
     form: str,
+    details: bool = False,
 ) -> int:
-    """Print the id of a run whose worker was just started, and with `wait` its result."""
+    """Print the id of a run whose worker was just started, and with `wait` its result, with `details` for people."""
     if not wait:
         print_id(run.id, run, f"{told}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
     if form == "table":
         output.say(told, file=sys.stderr)
         with suppress(BrokenPipeError):  # the result still determines the exit code
-            print(run.id, flush=True)
-    return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
+            if not details:
+                print(run.id, flush=True)
+    return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form, details=details)
 
 
 def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
@@ -316,6 +428,10 @@ def resume(
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace(options.workspace_options(locals())) as workspace:
         again = resume_run(workspace, run_of_experiment(workspace, run), budget)
+        if (now := changed_build(workspace, again)) is not None:
+            output.print_notes(
+                [f"the code in {now.folder} has changed since the run began; the rest runs as it is now"]
+            )
         done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
         told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'try')} are done"

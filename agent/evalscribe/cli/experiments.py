@@ -22,10 +22,11 @@ from evalscribe.experiments.results import (
     list_experiments,
     listed_runs,
     report_run,
+    run_summary,
     target_line,
 )
 from evalscribe.experiments.run_export import export_lines
-from evalscribe.experiments.run_text import comparison_lines, failure_lines, summary_lines
+from evalscribe.experiments.run_text import comparison_lines, error_lines, failure_lines, summary_lines
 from evalscribe.model.comparison import RunComparison
 from evalscribe.model.experiment import Experiment, ExperimentVersion, RunReport, percent
 from evalscribe.text import pluralise
@@ -246,6 +247,8 @@ def failures(
         if form != "table":
             print_list(islice(rows, limit), (), lambda _: (), form, none="")
             return 0
+        for line in error_lines(run_summary(workspace, found, scored=False), least=2):
+            say(line)
         number = 0
         for number, one in enumerate(islice(rows, limit), 1):  # noqa: B007 (the last number is told)
             for line in failure_lines(one, repeated=found.repetitions > 1):

@@ -104,7 +104,7 @@ class Child:
             self._loaded[said["kind"], said["load"]] = found = load(said["load"], said["kind"])
             told = json.dumps({"described": describe_function(found, self._folder)})
         except BaseException as error:
-            told = _failed(error)
+            told = _failed(error, self._folder)
         finally:
             LOG.reset(before)
         self._say(said["id"], told, log, began)
@@ -142,7 +142,7 @@ class Child:
         try:
             told = _valued(self._whole(work.function(work.payload)))
         except BaseException as error:
-            told = _failed(error)
+            told = _failed(error, self._folder)
         finally:
             LOG.reset(before)
         self._running.pop(work.number, None)
@@ -162,7 +162,7 @@ class Child:
         except BaseException as error:
             if work.dropped:
                 raise asyncio.CancelledError from error
-            told = _failed(error)
+            told = _failed(error, self._folder)
         self._running.pop(work.number, None)
         self._say(work.number, told, work.log, work.began)
 
@@ -184,20 +184,34 @@ def _valued(value: Any) -> str:
     return f'{{"value":{encode(value)}}}'
 
 
-def _failed(error: BaseException) -> str:
-    """Return the error, with a traceback without our own frames if the user's code failed."""
+def _failed(error: BaseException, folder: Path) -> str:
+    """Return the error, with its place and a traceback without our own frames if the user's code failed."""
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     place = error.__traceback__
     while place and place.tb_frame.f_code.co_filename.startswith(OURS):
         place = place.tb_next
     lines = traceback.format_exception(type(error), error, place)
-    return json.dumps({"error": _reason(error), "traceback": "".join(lines)[-LONGEST:]})
+    told = {"error": _reason(error), "traceback": "".join(lines)[-LONGEST:], "place": _place(error, folder)}
+    return json.dumps(told)
+
+
+def _place(error: BaseException, folder: Path) -> str:
+    """Return `module.py:5`, the innermost line of the folder's own code; empty if none was running."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        frames = [(error.filename, error.lineno)]
+    else:
+        frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    for file, line in reversed(frames):
+        path = Path(file)
+        if path.is_relative_to(folder) and "site-packages" not in path.parts:
+            return f"{path.relative_to(folder).as_posix()}:{line}"
+    return ""
 
 
 def _reason(error: BaseException) -> str:
     try:
-        words = " ".join(str(error).split())[:500]
+        words = " ".join(str(error).split())[:400]
     except Exception:
         words = ""
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -553,7 +553,7 @@ def _notes(base: ComparedRun, candidate: ComparedRun, both: SharedItems, cluster
 
 
 def _clean(base: ComparedRun, candidate: ComparedRun) -> bool:
-    return not any(side.build and side.build.endswith("(dirty)") for side in (base, candidate))
+    return not any(side.build and "(dirty)" in side.build for side in (base, candidate))
 
 
 class _Tested(NamedTuple):

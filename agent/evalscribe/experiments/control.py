@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from evalscribe.errors import NotFoundError, UnavailableError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.definitions import merged_config, new_version, validate_experiment_name, version_options
-from evalscribe.experiments.lookup import has_no_worker, number_of_items, version_named
+from evalscribe.experiments.lookup import has_no_worker, number_of_items, version_named, version_of_run
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentRun, ExperimentVersion, ItemVerdict
+from evalscribe.model.target import Deployment
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class PlannedRun(NamedTuple):
     version: ExperimentVersion
     own_version: bool
     """True if the run has a version of its own that later versions of the experiment do not build on."""
+    build: Deployment | None = None
+    """The build of a component that runs."""
+    instead_of: Deployment | None = None
+    """The recorded build, if its folder holds other code now."""
 
 
 def plan_run(
@@ -68,12 +73,14 @@ def plan_run(
             f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
         )
     tried = _version(workspace, experiment, version, config)
+    named = _deployment(workspace, tried, deployment)
+    build = named and _current(workspace, tried, named)
     run = ExperimentRun(
         id=token_hex(10),
         experiment_id=experiment.id,
         experiment_version_id=tried.id,
         dataset_version_id=tried.dataset_version_id,
-        deployment_id=_deployment(workspace, tried, deployment),
+        deployment_id=build and build.id,
         name=None if name is None else validate_experiment_name(name),
         repetitions=repetitions or tried.config.repetitions,
         concurrency=concurrency or tried.config.concurrency,
@@ -81,15 +88,29 @@ def plan_run(
         items=number_of_items(workspace, tried.dataset_version_id, tried.config.split),
         created_at=workspace.now(),
     )
-    return PlannedRun(run, tried, config is not None)
+    return PlannedRun(run, tried, config is not None, build, named if named != build else None)
 
 
 def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
-    """Store the run as queued. Raises `UsageError` if its name has been taken meanwhile."""
+    """Store the run as queued and return it. If its name is taken, it has a suffix: `ci-2`."""
     if plan.own_version:
         workspace.store.experiments.put_version(plan.version, latest=False)
-    workspace.store.experiment_runs.add(plan.run)
-    return plan.run
+    if plan.build is not None:
+        workspace.store.experiments.add_deployment(plan.build)
+    return workspace.store.experiment_runs.add(plan.run)
+
+
+def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
+    """Return what differs from what was asked for: the name of the run, and the build of its component."""
+    notes = []
+    if run.name != plan.run.name:
+        notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
+    if plan.build is not None and plan.instead_of is not None:
+        notes.append(
+            f"the code in {plan.build.folder} has changed since build {plan.instead_of.id}; this run is of build "
+            f"{plan.build.id} ({plan.build.build})"
+        )
+    return notes
 
 
 def start_run(workspace: Workspace, run: ExperimentRun) -> None:
@@ -141,7 +162,20 @@ def _version(workspace: Workspace, experiment: Experiment, named: str | None, co
     return new_version(workspace, experiment.id, definition.model_copy(update={"config": merged}))
 
 
-def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> str | None:
+def changed_build(workspace: Workspace, run: ExperimentRun) -> Deployment | None:
+    """Return the build that the run would use now, if the code has changed since it began."""
+    build = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
+    now = build and _current(workspace, version_of_run(workspace, run), build)
+    return now if now != build else None
+
+
+def _current(workspace: Workspace, version: ExperimentVersion, build: Deployment) -> Deployment:
+    target = version.target
+    component = build.component(target.component.name) if isinstance(target, ComponentTarget) else None
+    return deployments.current_build(workspace, build, component) if component else build
+
+
+def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | None) -> Deployment | None:
     """Find the build to try: a candidate must have a component of the same name and type."""
     target = version.target
     if not isinstance(target, ComponentTarget):
@@ -151,7 +185,7 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
             )
         return None
     if named is None:
-        return target.deployment_id
+        return workspace.store.experiments.deployment(target.deployment_id)
     deployment = deployments.find_deployment(workspace.store.experiments, named)
     if deployment.component(target.component.name) is None:
         there = ", ".join(component.name for component in deployment.components)
@@ -161,7 +195,7 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, named: str | N
             fields=("deployment_id",),
         )
     deployments.component_of(deployment, target.component.name, target.component.type)
-    return deployment.id
+    return deployment
 
 
 QUICK_S = 0.2

@@ -444,6 +444,23 @@ def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str
     return PublishedVersion(version=version, new=version.id not in before)
 
 
+def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now: str) -> PublishedVersion:
+    """Publish the items of a file as a version of the dataset with this name, which is created if it is missing.
+
+    Raises `UsageError` if the draft of the dataset has changes that are not published.
+    """
+    name = prose.name(name)
+    dataset = datasets.find(name) or create_dataset(datasets, name, "", now)
+    before = {version.id for version in datasets.versions(dataset.id)}
+    version = datasets.publish_items(dataset.id, items, now)
+    if version is None:
+        raise UsageError(
+            f"the draft of dataset {dataset.name} has changes that would be lost: publish them with "
+            f"`evalscribe datasets publish {dataset.name}`, or give the file another name"
+        )
+    return PublishedVersion(version=version, new=version.id not in before)
+
+
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))
 _BYTES = 8

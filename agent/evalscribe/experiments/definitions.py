@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.experiments import deployments
 from evalscribe.experiments.judge_target import cascade_parts
 from evalscribe.experiments.lookup import number_of_items
@@ -30,7 +30,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.score import Binding
 from evalscribe.model.target import TargetPrompt, TargetPromptVersion
-from evalscribe.prompts.files import MAX_PROMPT_BYTES, PromptFile, parse_prompt
+from evalscribe.prompts.files import PromptFile, parse_prompt, read_text
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
 from evalscribe.store.lookup import LATEST, find_dataset_version, find_stored, find_version, version_not_found
@@ -354,16 +354,7 @@ class CreatedPrompt(Frozen):
 
 def read_prompt(path: Path) -> PromptFile:
     """Read a prompt file. Raises `NotFoundError` or `DataError`."""
-    try:
-        if not path.is_file():
-            raise NotFoundError(f"file {path} not found")
-        if path.stat().st_size > MAX_PROMPT_BYTES:
-            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
-        return parse_prompt(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    return parse_prompt(read_text(path), str(path))
 
 
 def create_prompt(

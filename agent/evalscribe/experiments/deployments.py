@@ -19,7 +19,6 @@ from evalscribe.model.target import (
     ComponentKind,
     ComponentType,
     Deployment,
-    SourceState,
     Target,
     TargetCall,
     TargetFailure,
@@ -83,27 +82,37 @@ async def create_deployment(
     """
     folder = _checked(components, folder, name)
     seen = tuple([await _seen(component, folder, smoke_input, smoke=smoke) for component in components])
+    deployment = _build(workspace, name, components, folder)
+    new = workspace.store.experiments.deployment(deployment.id) is None
+    if new:
+        workspace.store.experiments.add_deployment(deployment)
+    return CreatedDeployment(deployment=deployment, new=new, seen=seen)
+
+
+def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:
+    """Return the build that a call of the component runs now, which is not stored.
+
+    It is the deployment itself if its folder still holds the same source. Code behind an address is elsewhere.
+    """
+    folder = Path(deployment.folder)
+    if component.kind == "http" or not folder.is_dir():
+        return deployment
+    now = _build(workspace, deployment.name, deployment.components, folder)
+    return deployment if now.id == deployment.id else now
+
+
+def _build(workspace: Workspace, name: str, components: tuple[Component, ...], folder: Path) -> Deployment:
     settings = workspace.settings
     bare = Deployment(
         id="",
         name=name,
         components=components,
         folder=str(folder),
-        **source_of(folder, without=(settings.reports.value, settings.store)).model_dump(),
+        **source_state(folder, (settings.reports.value, settings.store)).model_dump(),
         python=platform.python_version(),
         created_at=workspace.now(),
     )
-    there = workspace.store.experiments.deployment(bare.content)
-    deployment = there or bare.model_copy(update={"id": bare.content})
-    if there is None:
-        workspace.store.experiments.add_deployment(deployment)
-    return CreatedDeployment(deployment=deployment, new=there is None, seen=seen)
-
-
-def source_of(folder: Path, *, without: Sequence[Path] = ()) -> SourceState:
-    """Return the state of the folder's source, without the excluded folders."""
-
-    return source_state(folder, without)
+    return bare.model_copy(update={"id": bare.content})
 
 
 async def component_target(component: Component, folder: Path, concurrency: int) -> Target:

@@ -177,7 +177,7 @@ def _is_reply(said: object) -> bool:
         and isinstance(said.get("id"), int)
         and isinstance(said.get("ms"), int | float)
         and 0 <= said["ms"] < LONGEST_MS
-        and all(isinstance(said.get(name, ""), str) for name in ("log", "error", "traceback"))
+        and all(isinstance(said.get(name, ""), str) for name in ("log", "error", "traceback", "place"))
         and isinstance(said.get("described", {}), dict)
         and not _ANSWERS.isdisjoint(said)
     )
@@ -227,7 +227,7 @@ class HostReply(Frozen):
 
     value: JsonValue = None
     error: str | None = None
-    """One line."""
+    """One line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
     traceback: str = ""
     log: str = ""
     """The end of its printed output."""
@@ -331,7 +331,7 @@ class PythonHost:
         lines = [line for line in redact(more).splitlines() if f'File "{self._folder}' in line]
         place = f" ({lines[-1].strip()})" if lines else ""
         return UsageError(
-            f"python:{address}: {redact(reason)}{place}\nThe folder is {self._folder} (`folder`).", fields=("folder",)
+            f"python:{address}: {redact(reason)}{place}\nIt was imported from {self._folder} with {sys.executable}."
         )
 
     async def _current(self) -> ChildProcess:
@@ -387,7 +387,8 @@ def _host_reply(said: Mapping[str, Any]) -> HostReply:
         value: Any = clean_json(said.get("value"))
     except DataError as problem:
         return HostReply(error=f"its return value cannot be stored: {problem}", duration_ms=said["ms"], **told)
-    reason = clean_text(redact(said["error"])) if "error" in said else None
+    place = f" ({said['place']})" if said.get("place") else ""
+    reason = clean_text(redact(said["error"] + place)) if "error" in said else None
     return HostReply(value=value, error=reason, duration_ms=said["ms"], **told)
 
 

@@ -241,6 +241,7 @@ def describe_trials(
         input=asked[0],
         expected_output=asked[1],
         output=attempt.output,
+        log=attempt.log if one.verdict == "error" else "",
         duration_ms=one.duration_ms,
         usage=one.usage,
         model=one.model,

@@ -16,6 +16,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments.run_text import (
     counts_line,
     detail_lines,
+    error_lines,
     explains_failure,
     item_lines,
     origin_lines,
@@ -78,6 +79,9 @@ def _head(report: RunReport) -> Iterator[str]:
     yield ""
     yield f"**Pass rate {found.pass_rate.said}**; {counts_line(found.counts)}. {RULE.capitalize()}."
     yield ""
+    for line in error_lines(found):
+        yield f"- {prose(line)}"
+        yield ""
     yield from _gate(report)
     yield from _scorers(found)
     facts = f"Run `{found.run_id}`, version {found.version} (`{found.experiment_version_id}`), dataset "
@@ -150,6 +154,8 @@ def _texts(one: TrialDetail) -> Iterator[tuple[str, str]]:
         yield "expected", text_of(one.expected_output)
     if one.error is not None:
         yield "error", one.error
+        if one.log:
+            yield "log", one.log
     elif one.verdict != "missing":
         yield "output", text_of(one.output)
 
@@ -196,7 +202,7 @@ def _page() -> "Template":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    functions = (counts_line, pluralise, word, _decimal, _scorer_name, _texts, _why)
+    functions = (counts_line, error_lines, pluralise, word, _decimal, _scorer_name, _texts, _why)
     environment.globals |= {function.__name__.removeprefix("_"): function for function in functions}
     return environment.get_template("run_page.html.j2", globals={"rule": RULE})
 
@@ -362,7 +368,8 @@ def _body(one: TrialDetail, why: list[str]) -> str:
         return ""
     expected = [] if one.expected_output is None else [f"expected: {text_of(one.expected_output)}"]
     answer = one.error if one.error is not None else f"output: {text_of(one.output)}"
-    return "\n".join([f"input: {text_of(one.input)}", *expected, answer, *why])
+    log = [one.log] if one.log else []
+    return "\n".join([f"input: {text_of(one.input)}", *expected, answer, *why, *log])
 
 
 def _junit_test_case(one: TrialDetail) -> Iterator[tuple[str, object]]:

@@ -1,9 +1,11 @@
 """Render runs of experiments, and comparisons of two runs, as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from pydantic import JsonValue
 
+from evalscribe.experiments.summary import error_reason
 from evalscribe.ids import canonical_json
 from evalscribe.model.comparison import (
     ItemChange,
@@ -27,7 +29,7 @@ from evalscribe.model.experiment import (
     percent,
 )
 from evalscribe.model.score import Score
-from evalscribe.text import cut, dollars, join_first, one_line, pluralise
+from evalscribe.text import cut, dollars, join_first, one_line, pluralise, visible
 
 SHORT = 200
 """Maximum characters of an input or an output in a list of failures."""
@@ -42,10 +44,52 @@ def summary_lines(report: RunReport) -> Iterator[str]:
     yield from origin_lines(found)
     yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
     yield f"tries      {counts_line(found.counts)}"
+    yield from _errors(found)
     yield from item_lines(found)
     yield from scorer_lines(found)
     yield from detail_lines(found)
     yield from gate_lines(report.gate)
+
+
+FAILURES_SHOWN = 3
+LOG_SHOWN = 8
+"""Maximum lines of a traceback below a failure."""
+
+
+def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[str]:
+    """Render the result of a run with its first failures, for people who wait for it."""
+    found = report.summary
+    yield f"{found.experiment}, version {found.version}, on {found.dataset}: run {found.label}"
+    yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
+    yield f"trials     {counts_line(found.counts)}"
+    yield from _errors(found)
+    yield from scorer_lines(found)
+    if found.cost_usd:
+        yield f"cost       {_cost(found)}"
+    if report.gate is not None:
+        stated = "" if report.gate.stated else " (no gate is set, so every item must pass)"
+        yield f"gate       {'passed' if report.gate.passed else 'failed'}{stated}"
+        for clause in report.gate.clauses:
+            yield f"  {clause.verdict:<12} {clause.said}"
+    shown = tuple(islice(_different(failed), FAILURES_SHOWN))
+    for one in shown:
+        yield ""
+        yield from failure_lines(one, repeated=found.repetitions > 1)
+        yield from (f"  {visible(line)}" for line in one.log.rstrip().splitlines()[-LOG_SHOWN:])
+    more = found.counts.failed + found.counts.error + found.counts.unscored - len(shown)
+    if more > 0:
+        yield ""
+        yield f"and {more:,} more that did not pass"
+
+
+def _different(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
+    """Leave out trials without an answer whose reason was shown before."""
+    reasons = set()
+    for one in failed:
+        reason = None if one.error is None else error_reason(one.error)
+        if reason is None or reason not in reasons:
+            yield one
+        reasons.add(reason)
 
 
 def origin_lines(found: RunSummary) -> Iterator[str]:
@@ -109,6 +153,18 @@ def counts_line(counts: TrialCounts) -> str:
     """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`, and trials that did not run, if any."""
     told = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
     return f"{told}, {counts.missing:,} not run" if counts.missing else told
+
+
+def _errors(found: RunSummary) -> Iterator[str]:
+    for number, line in enumerate(error_lines(found)):
+        yield f"{'errors' if number == 0 else '':<10} {line}"
+
+
+def error_lines(found: RunSummary, least: int = 1) -> Iterator[str]:
+    """Render why at least so many trials got no answer, such as `10 of 10 trials raised NameError (agent.py:5)`."""
+    for one in found.errors:
+        if one.trials >= least:
+            yield f"{one.trials:,} of {pluralise(found.tries, 'trial')} {one_line(one.reason)}"
 
 
 def failure_lines(one: TrialDetail, *, repeated: bool) -> Iterator[str]:

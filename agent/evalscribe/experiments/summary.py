@@ -1,5 +1,6 @@
 """Summarise a run: pass rates, scores per scorer, labels, cost and time."""
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +23,12 @@ from evalscribe.model.experiment import (
     ScorerSummary,
     SplitSummary,
     TrialCounts,
+    TrialErrors,
 )
 from evalscribe.model.score import Binding, Score
 from evalscribe.statistics.agreement import Calibration, LabelPair
 from evalscribe.statistics.intervals import TrialCluster, cluster_interval, pass_at, pass_every, wilson_interval
+from evalscribe.text import cut, one_line
 
 
 class PassRates:
@@ -194,6 +197,24 @@ def _by_place(
         key, group = next(groups, (None, iter(())))
 
 
+MAX_REASONS = 10
+"""Maximum reasons in a summary."""
+MAX_REASONS_COUNTED = 1_000
+"""Maximum distinct reasons counted: a target can give every trial a reason of its own."""
+REASON_LENGTH = 160
+RAISED = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
+
+
+def error_reason(error: str | None) -> str:
+    """Return what a trial without an answer did. Exceptions of one type at one line are one reason, since their
+    messages often quote the input.
+    """
+    text = one_line(error or "")
+    if raised := RAISED.fullmatch(text):
+        return f"raised {raised[1]} {raised[2]}"
+    return f"gave no answer: {cut(text, REASON_LENGTH)}" if text else "gave no answer"
+
+
 class _Part:
     """All trials, or those of one split."""
 
@@ -220,6 +241,7 @@ class _Tries:
         self.flaky: list[str] = []
         self.passes: Counter[tuple[int, int]] = Counter()
         """Number of items by their trials and passed trials."""
+        self.errors: Counter[str] = Counter()
         self.durations = array("d")
         self.cost_usd = 0.0
         self.input_tokens = 0
@@ -236,6 +258,10 @@ class _Tries:
             self.flaky.append(place.key)
         for one in tries:
             self._spend(one)
+            if one.verdict == "error":
+                reason = error_reason(one.error)
+                full = reason not in self.errors and len(self.errors) >= MAX_REASONS_COUNTED
+                self.errors["gave no answer for another reason" if full else reason] += 1
 
     def _spend(self, one: RunItem) -> None:
         self.durations.append(one.duration_ms)
@@ -269,6 +295,9 @@ def _told(
         repetitions=run.repetitions,
         tries=tries.whole.items * run.repetitions,
         counts=counts,
+        errors=tuple(
+            TrialErrors(reason=reason, trials=number) for reason, number in tries.errors.most_common(MAX_REASONS)
+        ),
         broken=min(counts.unscored, scorers.broken),
         pass_rate=tries.whole.shares.share,
         rate_of_scored=counts.passed / scored if scored else None,

@@ -15,6 +15,7 @@ from evalscribe.experiments.compare import compare_runs
 from evalscribe.experiments.control import (
     PlannedRun,
     cancel_run,
+    launch_notes,
     launch_run,
     plan_run,
     resume_run,
@@ -406,6 +407,7 @@ async def _ran(
         if not asked.start:
             return answer
         run = launch_run(workspace, wanted)
+        answer = answer.model_copy(update={"notes": (*answer.notes, *launch_notes(wanted, run))})
         start_run(workspace, run)
     return await _on_its_way(place, run, answer, asked, told)
 

@@ -188,7 +188,7 @@ class ExperimentRun(Frozen):
     deployment_id: str | None = None
     """The build that ran; None for targets that are no components."""
     name: str | None = None
-    """A label such as `pr-1234`; usable wherever the id is, the newest of that name is meant."""
+    """A label such as `pr-1234`, usable wherever the id is. The store makes it unique by a suffix."""
     state: RunState = "queued"
     reason: str | None = None
     """Why it failed or was cancelled."""
@@ -290,6 +290,14 @@ class TrialCounts(Frozen):
     """Never tried: the run ended before."""
 
 
+class TrialErrors(Frozen):
+    """Trials whose target gave no answer for the same reason."""
+
+    reason: str
+    """What they did: `raised NameError (agent.py:5)`, or `gave no answer: exit code 1`."""
+    trials: int
+
+
 class SplitSummary(Frozen):
     split: str
     items: int
@@ -375,6 +383,8 @@ class RunSummary(Frozen):
     repetitions: int
     tries: int
     counts: TrialCounts
+    errors: tuple[TrialErrors, ...] = ()
+    """Why targets gave no answer, the most frequent reasons first."""
     broken: int = 0
     """Unscored tries of which a required scorer broke; of the others it abstained."""
     pass_rate: PassRate
@@ -433,6 +443,8 @@ class TrialDetail(Frozen):
     input: JsonValue = None
     expected_output: JsonValue = None
     output: JsonValue = None
+    log: str = ""
+    """Of a try without an answer: its traceback, after what it printed."""
     duration_ms: float | None = None
     usage: Usage | None = None
     model: str | None = None

@@ -74,10 +74,11 @@ class Deployment(Frozen):
 
     @property
     def build(self) -> str:
-        """`1a2b3c4d`, `1a2b3c4d (dirty)`, `not in git`."""
+        """`1a2b3c4d`, `1a2b3c4d (dirty), code 9f8e7d6c`, `not in git, code 9f8e7d6c`."""
+        code = f", code {self.code.removeprefix('sha256:')[:8]}" if self.code else ""
         if self.commit is None:
-            return "not in git"
-        return f"{self.commit[:8]}{' (dirty)' if self.dirty else ''}"
+            return f"not in git{code}"
+        return f"{self.commit[:8]}{f' (dirty){code}' if self.dirty else ''}"
 
 
 _VARIABLE = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
 from pydantic import Field, ValidationError
 
-from evalscribe.errors import DataError, RubricError
+from evalscribe.errors import DataError, NotFoundError, RubricError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import StrictJson, join_path, preview
 from evalscribe.model.chat import Effort
@@ -154,6 +154,20 @@ class PromptFile(Frozen):
         first = (TargetMessage(role="system", content=self.system),) if self.system else ()
         text = (TargetMessage(role="user", content=self.text),) if self.text else ()
         return (*first, *self.messages, *text)
+
+
+def read_text(path: Path) -> str:
+    """Read a small text file. Raises `NotFoundError`, or `DataError` if it is too large, unreadable or not UTF-8."""
+    try:
+        if not path.is_file():
+            raise NotFoundError(f"file {path} not found")
+        if path.stat().st_size > MAX_PROMPT_BYTES:
+            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def parse_prompt(text: str, where: str) -> PromptFile:

@@ -20,6 +20,8 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import pluralise
 
 ITEM_FIELDS = tuple(Item.model_fields)
+_SHORT = {"expected": "expected_output"}
+"""Other names of fields."""
 _NAMES = ("key", "split", "cluster")
 _MAY_BE_NULL = ("input", "expected_output")
 _MAY_BE_EMPTY = ("metadata", "events")
@@ -43,8 +45,14 @@ def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
+    for short, field in _SHORT.items():
+        if short in value and field in value:
+            raise DataError(f"`{short}` and `{field}` mean the same; use one of them")
+    value = {_SHORT.get(name) or name: part for name, part in value.items()}
     if unknown := next((name for name in value if name not in ITEM_FIELDS), None):
-        raise DataError(f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; fields: {', '.join(ITEM_FIELDS)}")
+        raise DataError(
+            f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; fields: {', '.join(ITEM_FIELDS)} (or expected)"
+        )
     kept, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
     try:
         item = Item.model_validate({"key": "", "source": dict(source), **kept})

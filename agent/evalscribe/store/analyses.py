@@ -320,8 +320,7 @@ _NAMED = (
     select(tables.runs.c.run_id)
     .join(tables.experiment_runs, tables.experiment_runs.c.id == tables.runs.c.run_id)
     .where(tables.experiment_runs.c.name == bindparam("name"))
-    .order_by(tables.experiment_runs.c.number.desc())
-    .limit(1)
+    .order_by(tables.experiment_runs.c.number)
 )
 _PUT_APPROVAL = upsert(tables.approvals)
 _DROP_APPROVAL = delete(tables.approvals).where(
@@ -368,7 +367,7 @@ class AnalysisStore:
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         """Return the ids of stored runs with this prefix, in order.
 
-        If there is none, return the newest run of an experiment with this name.
+        If there is none, return the runs of experiments with this name, oldest first.
         """
         with self._database.transaction() as connection:
             found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))

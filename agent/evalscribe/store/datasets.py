@@ -197,6 +197,31 @@ class DatasetStore:
             _freeze(connection, version)
         return version
 
+    def publish_items(self, dataset_id: str, items: Sequence[Item], now: str) -> DatasetVersion | None:
+        """Store these items as a version and as the draft, or return the existing version with the same content.
+
+        Returns None, changing nothing, if the draft has changes that no version has.
+        """
+        given = DraftItems(items)
+        version_id = DatasetVersion.id_of(dataset_id, tuple(given.contents.values()))
+        with self._database.writing() as connection:
+            if (row := first_row(connection, _VERSION, id=version_id)) is not None:
+                return _version(row)
+            draft = tuple(connection.scalars(_CONTENTS, {"of": dataset_id}))
+            if draft and first_row(connection, _VERSION, id=DatasetVersion.id_of(dataset_id, draft)) is None:
+                return None
+            connection.execute(_CLEAR, {"of": dataset_id})
+            given.put(connection, dataset_id, 0)
+            version = DatasetVersion(
+                id=version_id,
+                dataset_id=dataset_id,
+                number=next_number(connection, _versions, "dataset_id", dataset_id),
+                items=len(items),
+                created_at=now,
+            )
+            _freeze(connection, version)
+        return version
+
     def version(self, version_id: str) -> DatasetVersion | None:
         with self._database.readable():
             row = self._database.row(_versions, id=version_id)

@@ -22,10 +22,10 @@ from evalscribe.store.contents import Texts, json_of
 from evalscribe.store.database import Database, open_database
 from evalscribe.store.datasets import DatasetStore
 from evalscribe.store.definitions import ExperimentStore
+from evalscribe.store.lookup import MOST_NAMED
 from evalscribe.store.statements import (
     StoredJson,
     all_rows,
-    by_id_or_name,
     execute_many,
     first_row,
     matching,
@@ -33,6 +33,7 @@ from evalscribe.store.statements import (
     unless_there,
     without_nul,
 )
+from evalscribe.text import NAME_LIMIT, join_last
 
 _texts = tables.texts
 _PUT_ITEM, _PUT_SCORE = unless_there(tables.run_items, unique=True), insert(tables.scores)
@@ -185,7 +186,11 @@ WHOLE_PAGE = 50
 """Trials read at once: each may be large."""
 
 _runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
-_FIND = by_id_or_name(_runs)
+_NAMED = (
+    select(_runs)
+    .where(or_(_runs.c.id == bindparam("named"), _runs.c.name == bindparam("named")))
+    .order_by(_runs.c.number)
+)
 _BEGINNING = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("beginning"))
 _IDS = {
     kind: select(table.c.id).where(func.substr(table.c.id, 1, bindparam("length")) == bindparam("beginning")).limit(100)
@@ -224,21 +229,32 @@ class ExperimentRunStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, run: ExperimentRun) -> None:
-        self._database.execute(insert(_runs), run.model_dump())
+    def add(self, run: ExperimentRun) -> ExperimentRun:
+        """Store a run and return it. A name that is taken gets a suffix: `ci-2`."""
+        with self._database.writing() as connection:
+            if run.name is not None:
+                run = run.model_copy(update={"name": _free_name(connection, run.name)})
+            connection.execute(insert(_runs), run.model_dump())
+        return run
 
     def run(self, named: str) -> ExperimentRun | None:
-        """Find a run by id, by a prefix of at least 8 characters, or the newest by name.
+        """Find a run by id, by name, or by a prefix of its id of at least 8 characters.
 
-        Raises `UsageError` if several ids have the prefix.
+        Raises `UsageError` if several runs have the name or the prefix.
         """
         with self._database.reading() as connection:
-            row = first_row(connection, _FIND, named=named)
-            found = [_run(one) for one in ([row] if row is not None else _beginning(connection, named))]
-        if len(found) > 1:
-            ids = ", ".join(one.id for one in found)
-            raise UsageError(f"several runs begin with {named!r}: {ids}.\nUse a longer prefix.")
-        return found[0] if found else None
+            found = [_run(row) for row in all_rows(connection, _NAMED, named=named)]
+            if exact := next((one for one in found if one.id == named), None):
+                return exact
+            beginning = [] if found else [_run(row) for row in _beginning(connection, named)]
+        if len(found) > 1:  # written before names were unique
+            ids = join_last([f"{one.id} ({one.created_at[:16].replace('T', ' ')})" for one in found], MOST_NAMED)
+            raise UsageError(f"several runs are called {named!r}, the newest last: {ids}.\nUse an id.")
+        if len(beginning) > 1:
+            raise UsageError(
+                f"several runs begin with {named!r}: {', '.join(one.id for one in beginning)}.\nUse a longer prefix."
+            )
+        return next(iter((*found, *beginning)), None)
 
     def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
         """Return the ids of runs, run items or scores that begin so; at most a hundred."""
@@ -415,6 +431,21 @@ class ExperimentRunStore:
             if row is None:
                 raise NotFoundError(f"run {run_id!r} not found")
             return _run(row)
+
+
+LONGEST_SUFFIX = 10
+
+
+def _free_name(connection: Connection, name: str) -> str:
+    """Return the name, or the name with the first suffix that no run has: `-2`, `-3`."""
+    beginning = name[: NAME_LIMIT - LONGEST_SUFFIX]
+    taken = set(connection.scalars(select(_runs.c.name).where(_runs.c.name.startswith(beginning, autoescape=True))))
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        suffix = f"-{number}"
+        free = f"{name[: NAME_LIMIT - len(suffix)]}{suffix}"
+    return free
 
 
 def _beginning(connection: Connection, named: str) -> Sequence[RowMapping]:

@@ -1,5 +1,6 @@
 """Python functions: how they are called, and what becomes of what they give."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,7 +150,7 @@ async def test_an_exception_is_a_reason_with_the_users_own_lines(function: Funct
     source = "def fn(input):\n    print('before')\n    raise ValueError('no order\\n' + str(input))\n"
     failed = await function(source).answer(calling(3))
     assert isinstance(failed, TargetFailure)
-    assert failed.reason == "ValueError: no order 3"
+    assert failed.reason == "ValueError: no order 3 (user.py:3)"
     assert failed.log.startswith("before\n")
     assert "user.py" in failed.log
     assert "loaded.py" not in failed.log
@@ -181,7 +182,7 @@ async def test_what_cannot_be_called_ends_all(hosted: Hosted, source: str, name:
     with pytest.raises(UsageError) as error:
         await hosted(source).check(f"user:{name}", "component")
     assert told in str(error.value)
-    assert "(`folder`)" in str(error.value)
+    assert f"with {sys.executable}" in str(error.value)
 
 
 async def test_a_check_names_the_code_by_the_modules_it_imports(hosted: Hosted, tmp_path: Path) -> None:

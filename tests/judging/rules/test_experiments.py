@@ -1,5 +1,7 @@
 """Rules about tries of our own experiments: whose failure it is when a target gives no answer or a scorer says no."""
 
+import json
+
 import pytest
 
 from evalscribe.judging.quotations import verify_citation
@@ -74,7 +76,31 @@ def test_unreachable_service_of_a_target_may_be_infrastructure(said: str) -> Non
 
 def test_where_a_traceback_ends_is_quoted() -> None:
     said = judged(unanswered("ValueError: no"))
-    assert [one.text for one in said.citations] == ["ValueError: no", "\n".join(TRACEBACK.splitlines()[1:])]
+    ends = "\n".join(TRACEBACK.splitlines()[1:])
+    assert [one.text for one in said.citations] == ["Where is my order?", "ValueError: no", ends]
+
+
+def test_a_cause_does_not_name_the_line_that_raised() -> None:
+    said = judged(unanswered("ValueError: no (agents/support.py:4)"))
+    assert (said.cause, said.why) == (
+        "target-value-error-no",
+        "the target raised ValueError: no (agents/support.py:4)",
+    )
+
+
+def test_output_and_expected_are_quoted_where_they_differ() -> None:
+    texts = [json.dumps({"order": 1042, "at": "x", "status": word, "by": "y"}, indent=2) for word in ("lost", "sent")]
+    documents = (
+        Document(role="output", path="output.json", text=texts[0]),
+        Document(role="expected", path="expected_output.json", text=texts[1]),
+        Document(role="log", path="scores.log", text="equal: failed 0: output.status differs"),
+    )
+    assert [one.text for one in judged(tried("equal", "output.status differs", *documents)).citations] == [
+        "Where is my order?",
+        '  "at": "x",\n  "status": "lost",\n  "by": "y"\n}',
+        '  "at": "x",\n  "status": "sent",\n  "by": "y"\n}',
+        "equal: failed 0: output.status differs",
+    ]
 
 
 def test_a_harness_that_broke_is_still_the_harness() -> None:
@@ -89,4 +115,7 @@ def test_what_the_failed_scorer_says_is_quoted_and_not_another_one() -> None:
         tried("equal", "output is 1: not 2", Document(role="log", path="scores.log", text="\n".join(lines)))
     )
     assert (verdict.classification, verdict.uncertain, verdict.cause) == ("MODEL_FAULT", True, "fails-equal")
-    assert (verdict.why, [one.text for one in verdict.citations]) == ("output is 1: not 2", [lines[0]])
+    assert (verdict.why, [one.text for one in verdict.citations]) == (
+        "output is 1: not 2",
+        ["Where is my order?", lines[0]],
+    )

@@ -51,7 +51,8 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
     ("value", "said"),
     [
         ([], "not a JSON object"),
-        ({"expected": 1}, "`expected` is unknown; fields: key, input, expected_output"),
+        ({"output": 1}, "`output` is unknown; fields: key, input, expected_output"),
+        ({"input": 1, "expected": 1, "expected_output": 1}, "`expected` and `expected_output` mean the same"),
         ({"key": "a"}, "`input` is missing"),
         ({"input": 1, "metadata": []}, "`metadata` is not an object"),
         ({"input": 1, "events": {}}, "`events` is not a list"),

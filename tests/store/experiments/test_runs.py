@@ -6,15 +6,16 @@ from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageE
 from evalscribe.model.score import ScoreQuery
 from evalscribe.store import experiment_runs
 from evalscribe.store.experiment_runs import ExperimentRunStore
+from evalscribe.text import NAME_LIMIT
 from support.example_experiments import RUN, make_score, make_trial
 
 
 def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRunStore) -> None:
-    runs.add(RUN)
-    other = RUN.model_copy(update={"id": "0123456789zzz", "experiment_id": "exp-2"})
-    runs.add(other)
+    assert runs.add(RUN) == RUN
+    other = runs.add(RUN.model_copy(update={"id": "0123456789zzz", "experiment_id": "exp-2"}))
     assert runs.run(RUN.id) == RUN
-    assert runs.run("pr-1") == other
+    assert runs.run("pr-1") == RUN
+    assert runs.run("pr-1-2") == other
     assert runs.run("0123456789a") == RUN
     assert runs.run("0123") is None
     assert runs.run("0123456_") is None
@@ -22,6 +23,26 @@ def test_a_run_is_found_by_id_name_and_beginning(runs: ExperimentRunStore) -> No
     assert runs.runs("exp-2") == (other,)
     with pytest.raises(UsageError, match=f"several runs begin with '01234567': {RUN.id}, {other.id}"):
         runs.run("01234567")
+
+
+def test_a_taken_name_gets_the_first_free_suffix(runs: ExperimentRunStore) -> None:
+    def named(name: str | None) -> str | None:
+        return runs.add(RUN.model_copy(update={"id": f"{len(runs.runs()):020}", "name": name})).name
+
+    assert [named("ci") for _ in range(3)] == ["ci", "ci-2", "ci-3"]
+    assert [named("c%"), named("c_"), named("c%")] == ["c%", "c_", "c%-2"]
+    long = "n" * NAME_LIMIT
+    assert [named(long), named(long), named(long)] == [long, f"{long[:-2]}-2", f"{long[:-2]}-3"]
+    assert (named(None), named(None)) == (None, None)
+
+
+def test_a_name_of_several_runs_is_not_guessed(runs: ExperimentRunStore) -> None:
+    runs.add(RUN)
+    other = runs.add(RUN.model_copy(update={"id": "0123456789zzz"}))
+    runs._change(other.id, name=RUN.name)
+    with pytest.raises(UsageError, match=f"several runs are called 'pr-1', the newest last: {RUN.id} .*, {other.id} "):
+        runs.run("pr-1")
+    assert runs.run(other.id) is not None
 
 
 def test_the_life_of_a_run(runs: ExperimentRunStore) -> None:

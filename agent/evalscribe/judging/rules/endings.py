@@ -236,6 +236,8 @@ LATE = re.compile(r"no (?:answer|verdict) within ")
 STATUS = re.compile(r" answered \d{3}$")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 EXITED = re.compile(r"exit code \d+|ended by \S+")
+PLACE = re.compile(r" \([^()\s]+:\d+\)$")
+"""The line that raised, which moves with every edit."""
 FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
@@ -265,7 +267,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
         why=quote.cut(why),
         reasoning=f"The scorer `{facts.step}` failed the answer: {quote.cut(why, 170)}. Whether it is right to, "
         "no rule can tell.",
-        citations=(line,),
+        citations=(*quote.cells(facts, "task", "output", "expected"), line),
     )
 
 
@@ -288,14 +290,14 @@ def _own(facts: Facts, said: str) -> RuleDecision:
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="target-" + ("too-late" if LATE.match(said) else code.kebab(said, 40)),
+        cause="target-" + ("too-late" if LATE.match(said) else code.kebab(PLACE.sub("", said), 40)),
         confidence=0.5,
         uncertain=True,
         error=quote.cut(said, 200),
         why=quote.cut(f"the target {how}"),
         reasoning=f"The target itself {quote.cut(how, 170)}: it gave no answer, so no scorer judged one. Whether "
         "its own code, the input or something that it relies on is at fault, the error alone does not tell.",
-        citations=(*quote.log(facts), *_frame(facts)),
+        citations=(*quote.cells(facts, "task"), *quote.log(facts), *_frame(facts)),
     )
 
 

@@ -51,6 +51,9 @@ def _end(text: str, start: int) -> int:
 
 
 LOG_LINES = 3
+CELLS = ("input", "output", "expected", "expected_output")
+"""Names of the documents of an experiment's item or a table's row, without suffix."""
+CELL_LINES = 4
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
 COMPARED = 400
 """Maximum reference lines compared with one output line, and maximum characters of each line."""
@@ -73,6 +76,27 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
             if says(text):
                 return (cite_lines(document, number, number),)
     return ()
+
+
+def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
+    """Quote what an item or a row has in these roles: its input, output or expected output.
+
+    Of an output and an expected output that are longer, the lines from their first difference on.
+    """
+    documents = [d for role in roles for d in facts.evidence.of(role) if cell_name(d) in CELLS and d.text.strip()]
+    compared = [d.lines for d in documents if d.role != "task"]
+    differing = (number for number, lines in enumerate(zip(*compared, strict=False)) if len(set(lines)) > 1)
+    start = next(differing, 0) + 1
+    return tuple(_cell(document, 1 if document.role == "task" else start) for document in documents)
+
+
+def _cell(document: Document, start: int) -> Citation:
+    first = max(1, min(start, len(document.lines) - CELL_LINES + 1))
+    return cite_lines(document, first, first + CELL_LINES - 1)
+
+
+def cell_name(document: Document) -> str:
+    return document.path.removesuffix(".txt").removesuffix(".json")
 
 
 def log(facts: Facts) -> tuple[Citation, ...]:

@@ -1,0 +1,291 @@
+"""Create what an experiment needs that is described in one command or in one file."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from evalscribe.errors import DataError, RubricError, UsageError
+from evalscribe.experiments.datasets import publish_file
+from evalscribe.experiments.definitions import (
+    NewExperiment,
+    create_experiment,
+    merged_config,
+    update_experiment,
+    version_options,
+)
+from evalscribe.experiments.deployments import CreatedDeployment, create_deployment, parse_components
+from evalscribe.experiments.lookup import version_named
+from evalscribe.experiments.results import dataset_line
+from evalscribe.experiments.scorers.stored import PYTHON, attach_scorers, create_scorer, function_spec
+from evalscribe.experiments.targets import split_command
+from evalscribe.ids import Frozen, canonical_json
+from evalscribe.json_data import StrictJson
+from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig, ExperimentVersion, TargetSpec
+from evalscribe.model.score import Binding
+from evalscribe.model.target import Component
+from evalscribe.prompts.files import parse_yaml, read_text
+from evalscribe.sources.files import FileReader
+from evalscribe.sources.items import CsvColumns, ItemFile, decode_line, item_lines, open_csv, open_items
+from evalscribe.text import cut, join_first, one_line, pluralise
+from evalscribe.workspace import Workspace
+
+SUFFIXES = (".yaml", ".yml")
+TARGETS = "python:module:function, http(s)://… or cmd:…"
+INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "python3", "ruby", "sh", "uv", "uvx"})
+"""Programs that a command is not named after."""
+
+
+class ExperimentSpec(Frozen):
+    """An experiment as people describe it. None keeps what the experiment of this name has."""
+
+    name: str | None = None
+    """None for a name derived from target and data: `answer-items`."""
+    target: str | None = None
+    """`python:module:function`, also `module.py:function`; an address; or `cmd:…`."""
+    data: str | None = None
+    """File with items: JSON lines, a JSON list, or CSV."""
+    scorers: tuple[str, ...] = ()
+    """Each a built-in scorer, one that was created, `python:module:function`, or JSON with `name` and `config`."""
+    config: str | None = None
+    """JSON of an `ExperimentConfig`."""
+    folder: str = "."
+    """Folder where Python is imported from and commands run."""
+    complete: bool = False
+    """True if what is None or empty has its default, also in an existing experiment."""
+
+
+class EnsuredExperiment(NamedTuple):
+    experiment: Experiment
+    version: ExperimentVersion
+    deployment_id: str | None
+    """The build of the target's code; None for the version's own."""
+    created: tuple[str, ...]
+    """What did not exist before, a line each."""
+
+
+def is_spec_file(text: str) -> bool:
+    return text.lower().endswith(SUFFIXES)
+
+
+def read_spec(path: Path) -> ExperimentSpec:
+    """Read an experiment from a YAML file with `target`, `data`, `scorers` and, optionally, `name`, `config`, `folder`.
+
+    Paths are relative to the file. Raises `NotFoundError` or `DataError`.
+    """
+    try:
+        value = parse_yaml(read_text(path).removeprefix("\ufeff"), str(path)).value
+    except RubricError as error:
+        raise DataError(str(error)) from None
+    keys = [name for name in ExperimentSpec.model_fields if name != "complete"]
+    if not isinstance(value, dict):
+        raise DataError(f"{path} is not an experiment: expected an object with {', '.join(keys)}")
+    if unknown := [str(key) for key in value if key not in keys]:
+        raise DataError(f"{path}: unknown key {one_line(unknown[0])[:80]!r}; keys: {', '.join(keys)}")
+    try:
+        spec = ExperimentSpec.model_validate({**_texts(value), "complete": True})
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        raise DataError(f"{path}: `{'.'.join(map(str, first['loc']))}`: {first['msg']}") from None
+    missing = [name for name in ("target", "data", "scorers") if not getattr(spec, name)]
+    if missing:
+        raise DataError(f"{path}: `{missing[0]}` is missing")
+    folder = path.parent
+    return spec.model_copy(update={"folder": str(folder / spec.folder), "data": str(folder / (spec.data or ""))})
+
+
+def _texts(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with configurations as JSON texts; a single scorer needs no list."""
+    scorers = value.get("scorers", [])
+    texts = {"scorers": [_text(one) for one in (scorers if isinstance(scorers, list) else [scorers])]}
+    config = {"config": _text(value["config"])} if value.get("config") is not None else {}
+    return {**value, **texts, **config}
+
+
+def _text(value: object) -> object:
+    return canonical_json(value) if isinstance(value, dict | list) else value
+
+
+async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> EnsuredExperiment:
+    """Create what is missing: dataset, version, build, scorers, experiment. What exists already is used.
+
+    Changed data makes a version of the dataset, another definition a version of the experiment. Nothing is stored if
+    the data or the target cannot be used.
+
+    Raises:
+        UsageError: Something is missing or wrong.
+        NotFoundError: A file or scorer does not exist.
+        DataError: An item of the data is invalid.
+    """
+    if spec.name is None:
+        _require(spec)
+    folder = Path(spec.folder).resolve()  # noqa: ASYNC240 (nothing else runs on this event loop)
+    component, source = _component(spec.target, folder) if spec.target else (None, folder)
+    name = spec.name or one_line(f"{component.name if component else ''}-{_stem(spec.data or '')}")
+    there = workspace.store.experiments.experiment(name)
+    if there is None:
+        _require(spec)
+    before = version_options(there, version_named(workspace, there, None)) if there else None
+    bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
+    items = tuple(_read(Path(spec.data))) if spec.data else ()
+    created: list[str] = []
+    build = await create_deployment(workspace, (component,), folder=source, name=component.name) if component else None
+    if build and build.new:
+        created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")
+    published = publish_file(workspace.store.datasets, _stem(spec.data), items, workspace.now()) if spec.data else None
+    data = published.version if published else None
+    wanted = NewExperiment(
+        name=name,
+        type=before.type if before else "standard",
+        target=_target(before.target if before else None, build),
+        dataset_id=data.dataset_id if data else before.dataset_id if before else "",
+        dataset_version_id=data.id if data else before.dataset_version_id if before else "",
+        bindings=bindings or (before.bindings if before else ()),
+        config=merged_config(before.config if before and not spec.complete else ExperimentConfig(), spec.config),
+    )
+    versions = workspace.store.experiments.experiment_versions(there.id) if there else ()
+    if there is None:
+        there, version = create_experiment(workspace, wanted)
+    else:
+        version = update_experiment(workspace, there, wanted)
+    if published and published.new:
+        created.append(f"dataset {dataset_line(workspace, version)}: {pluralise(published.version.items, 'item')}")
+    if version.id not in {one.id for one in versions}:
+        names = ", ".join(binding.spec.name for binding in version.bindings)
+        created.append(f"experiment {there.name}, version {version.number}: scored by {names}")
+    return EnsuredExperiment(there, version, build.deployment.id if build else None, tuple(created))
+
+
+def _require(spec: ExperimentSpec) -> None:
+    """Raise `UsageError` for a missing part of a new experiment."""
+    missing = {
+        "target": (spec.target, TARGETS),
+        "data": (spec.data, "a file with one JSON object a line: input and, where one is known, expected"),
+        "scorer": (
+            spec.scorers,
+            "exact_match, another one of `evalscribe experiments scorers list --builtin`, or your own",
+        ),
+    }
+    for name, (value, forms) in missing.items():
+        if not value:
+            raise UsageError(f"a new experiment needs `{name}`: {forms}", fields=(name,))
+
+
+def _stem(data: str) -> str:
+    """Return a file's name without its endings: `items` of `evals/items.jsonl.gz`."""
+    name = PurePath(data).name
+    return name.partition(".")[0] or name
+
+
+def _component(target: str, folder: Path) -> tuple[Component, Path]:
+    """Parse a target, and return the folder that it is imported from or runs in. Raises `UsageError`.
+
+    `src/agent.py:answer` is imported from `src`, as `python src/agent.py` would be.
+    """
+    place = target
+    if target.partition(":")[0] not in ("http", "https", "cmd"):
+        module, _, function = target.removeprefix(PYTHON).rpartition(":")
+        if module.endswith(".py"):
+            path = PurePath(module)
+            folder, module = folder / path.parent, path.stem
+        if not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
+            raise UsageError(f"`target` {target!r}: expected {TARGETS}", fields=("target",))
+        place = f"{PYTHON}{module}:{function}"
+    (component,) = parse_components((f"{_component_name(place)}={place}",), "agent")
+    return component, folder
+
+
+def _component_name(place: str) -> str:
+    """Return a name for a component: its function, its host, or its program."""
+    scheme, _, rest = place.partition(":")
+    if scheme == "python":
+        name = rest.rpartition(":")[2]
+    elif scheme == "cmd":
+        words = [word for word in split_command(rest) if not word.startswith("-")]
+        name = PurePath(next((word for word in words if PurePath(word).name not in INTERPRETERS), words[0])).stem
+    else:
+        name = rest.removeprefix("//").partition("/")[0].rpartition("@")[2].partition(":")[0]
+    plain = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
+    return plain[:40].strip("_") or "target"
+
+
+async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:
+    """Attach the scorers; a function becomes a scorer, or its next version if its source changed."""
+    builtin, own = [], []
+    for text in scorers:
+        if text.startswith(PYTHON):
+            spec, description = await function_spec(None, text, folder, {})
+            made = create_scorer(workspace.store.experiments, spec, workspace.now(), description, str(folder))
+            own.append(made.scorer.id)
+        elif workspace.store.experiments.scorer(_scorer_name(text)):
+            own.append(text)
+        else:
+            builtin.append(text)
+    return attach_scorers(workspace, builtin, own)
+
+
+def _scorer_name(text: str) -> str:
+    try:
+        value = StrictJson().decode(text)
+    except DataError:
+        return text
+    return str(value.get("name")) if isinstance(value, dict) else text
+
+
+def _target(before: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
+    """Return the target: the earlier one unless its component is another now.
+
+    It names the first build of the component. Runs of later builds belong to the same version of the experiment, so
+    that they can be compared.
+    """
+    if build is None:
+        assert before is not None, "a new experiment has a target"
+        return before
+    (component,) = build.deployment.components
+    if isinstance(before, ComponentTarget) and before.component == component:
+        return before
+    return ComponentTarget(deployment_id=build.deployment.id, component=component)
+
+
+def _read(path: Path) -> Sequence[Any]:
+    """Read all items. Raises `DataError` naming the first lines that hold none."""
+    file = _open(path)
+    items = list(file.read())
+    if file.bad:
+        more = [f"and {file.bad - len(file.problems):,} more"] if file.bad > len(file.problems) else []
+        raise DataError("\n".join([*file.problems, *more, "Nothing was created."]))
+    if not items:
+        raise DataError(f"{path} contains no items")
+    return items
+
+
+COLUMNS = {
+    "expected": ("expected", "expected_output"),
+    "key": ("key", "id"),
+    "split": ("split",),
+    "cluster": ("cluster",),
+}
+"""Names under which a CSV column is read; the remaining columns become metadata."""
+MAX_NAMED = 20
+"""Maximum columns in a message."""
+
+
+def _open(path: Path) -> ItemFile:
+    endings = {suffix.lower() for suffix in path.suffixes}
+    if endings.isdisjoint((".csv", ".tsv")):
+        return open_items(path, str(path))
+    delimiter = "\t" if ".tsv" in endings else ","
+    with FileReader(path) as reading:
+        _, line = next(item_lines(reading), (1, b""))
+    header = next(csv.reader([decode_line(line)], delimiter=delimiter), [])
+    if "input" not in header:
+        names = join_first([cut(one_line(name), 40) for name in header], MAX_NAMED) or "none"
+        raise DataError(
+            f"{path} has no column `input`; its columns are {names}. `evalscribe datasets upload-csv` reads tables "
+            "with other names"
+        )
+    used = {field: next((name for name in names if name in header), None) for field, names in COLUMNS.items()}
+    others = tuple(name for name in header if name != "input" and name not in used.values())
+    return open_csv(path, str(path), CsvColumns(input=("input",), metadata=others, delimiter=delimiter, **used))
