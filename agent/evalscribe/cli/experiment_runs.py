@@ -205,7 +205,7 @@ def run(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="python:module:function, http(s)://… or cmd:….", show_default=False),
+        typer.Option(metavar="PLACE", help="A python:module:function, http(s)://… or cmd:….", show_default=False),
     ] = None,
     data: Annotated[
         str | None,
