@@ -126,7 +126,9 @@ def help_page(name: tuple[str, ...]) -> str:
     return command.get_help(context)
 
 
-PYTHON = re.compile(r"INTEGER|FLOAT|BOOLEAN|RANGE|PATH\b|[<>]|\bNone\b|\[required|\[default|\bstr\b|\bbool\b")
+PYTHON = re.compile(
+    r"INTEGER|FLOAT|BOOLEAN|RANGE|PATH\b|<\w+[ >]|x[<>]=|\bNone\b|\[required|\[default|\bstr\b|\bbool\b"
+)
 """Words of the parser, not of its users."""
 
 

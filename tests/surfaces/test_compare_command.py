@@ -81,8 +81,7 @@ def test_files_are_imported_and_compared_without_a_model(workspace: Workspace, s
     said = workspace.run("compare", *sides, "--judge", "rules")
     page = workspace.report.read_text()
     assert "kind: evalscribe-compare/1" in page
-    assert "6 worse, 1 better of 8 evals" in said.out
-    assert "7 of 8 evals changed" in said.out
+    assert "# base.json → new.json: 6 broke, 1 fixed of 8 evals" in said.out
     assert "in 12 of 100 comparisons" in said.out, "McNemar's exact of six and one: 0.125"
     assert "`transfer instead of refund`, the first tool call that differs (6)" in page
     told = regressed(page)
@@ -120,7 +119,7 @@ def test_a_comparison_is_no_report(workspace: Workspace, sides: tuple[str, str])
     name = workspace.report.relative_to(workspace.folder / "reports").as_posix()
     assert "No reports yet" in workspace.run("reports", "list").out
     assert "0 reports checked" in workspace.run("reports", "check").out
-    assert "6 worse" in workspace.run("reports", "show", name).out
+    assert "6 broke" in workspace.run("reports", "show", name).out
     assert "No earlier report" in workspace.run("recurring").out
     assert "not a report" in workspace.run("reports", "parse", name, code=65).err
 
@@ -218,7 +217,7 @@ def test_a_model_of_a_collection_is_all_its_runs(workspace: Workspace, sides: tu
     workspace.run("import", base, "--collection", "both", "--provider", "p", "--model", "old")
     workspace.run("import", new, "--collection", "both", "--provider", "p", "--model", "new")
     ended = workspace.run("compare", "p/old", "new", "--collection", "both", "--judge", "rules")
-    assert "# p/old → p/new: 6 worse, 1 better of 8 evals" in ended.out
+    assert "# p/old → p/new: 6 broke, 1 fixed of 8 evals" in ended.out
     assert workspace.report.parent == workspace.folder / "reports" / "p" / "new"
     unknown = workspace.run("compare", "p/other", "new", "--collection", "both", "--judge", "rules", code=66).err
     assert "not a stored run, file or model of a collection" in unknown
@@ -284,3 +283,49 @@ def test_killed_at_any_time_it_goes_on_and_nothing_is_asked_twice(workspace: Wor
         ended = workspace.run("compare", *sides, "--concurrency", "1", **access(server))
         assert ended.err.count("(known)") == 2
     assert "- Why (model)" in workspace.report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "told"),
+    [
+        (
+            ("no-regressions",),
+            f"no-regressions: 6 got worse: {', '.join(f'tau-bench/task-{n}' for n in range(5))} and 1 more",
+        ),
+        (("pass_rate>=base-0.02",), "pass_rate>=base-0.02: pass_rate is 0.25, the limit is 0.855"),
+        (("pass_rate >= 80%", "regressed<=6"), "pass_rate >= 80%: pass_rate is 0.25, the limit is 0.8"),
+        (("not-worse", "pass_rate>=base-0.625", "regressed<=6", "fixed==1", "pass_rate<base"), None),
+    ],
+)
+def test_conditions_decide_the_exit_code(
+    workspace: Workspace, sides: tuple[str, str], conditions: tuple[str, ...], told: str | None
+) -> None:
+    arguments = [part for one in conditions for part in ("--assert", one)]
+    ended = workspace.run("compare", *sides, "--judge", "rules", "--json", *arguments, code=65 if told else 0)
+    assert json.loads(ended.out)["base"]["name"] == "base.json"
+    if told:
+        assert [line for line in ended.err.splitlines() if "--assert" in line] == [
+            f"evalscribe: --assert does not hold: {told}"
+        ]
+    else:
+        assert "5 conditions hold." in ended.err
+
+
+@pytest.mark.parametrize(
+    "condition", ["better", "pass_rate", "pass_rate>=", "regressed<=base", "pass_rate>=base*2", ""]
+)
+def test_what_is_no_condition_is_an_error_before_anything_is_read(workspace: Workspace, condition: str) -> None:
+    said = workspace.run("compare", "none.json", "neither.json", "--assert", condition, code=64).err
+    assert f"--assert {condition!r} is not a condition: give no-regressions, not-worse" in said
+
+
+def test_no_condition_holds_if_nothing_is_compared_or_a_run_is_incomplete(
+    workspace: Workspace, sides: tuple[str, str]
+) -> None:
+    write(workspace.folder / "other.json", tried(99, 0, passes=True))
+    arguments = ("--judge", "rules", "--no-report", "--assert", "regressed<=9")
+    assert "Nothing can be compared" in workspace.run("compare", sides[0], "other.json", *arguments, code=65).err
+    (workspace.folder / "torn.json").write_text((workspace.folder / "base.json").read_text()[:-40])
+    said = workspace.run("compare", sides[0], "torn.json", *arguments, code=65).err
+    assert "is incomplete: its import has not ended. No condition holds." in said
+    assert "needs two sides" in workspace.run("compare", "--within", sides[0], "--assert", "not-worse", code=64).err

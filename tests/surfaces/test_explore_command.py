@@ -125,7 +125,7 @@ def test_a_model_observes_batch_by_batch_puts_together_and_answers(orders: Works
     assert "kind: evalscribe-explore/1" in page
     assert "**20 of 20 agent runs (100 %) are in 2 clusters.**" in page
     assert "It hands over (1) or gives up (2), and never refunds." in page
-    assert "### 1. hands-over: 10 agent runs (50 %)" in page or "### 1. gives-up: 10 agent runs (50 %)" in page
+    assert "### 1. Hands over: 10 agent runs (50 %)" in page or "### 1. Gives up: 10 agent runs (50 %)" in page
     assert "`T0B4`: `hand you over`" in page
     assert "- Spent" not in page
     assert "| Cost | $" in page
@@ -278,9 +278,9 @@ def test_without_a_model_failures_are_put_together_by_cause(orders: Workspace) -
     page = orders.report.read_text()
     assert "20 of 30 agent runs failed." in page
     assert "- Nothing said of 10 agent runs that passed." in page
-    assert re.search(r"### 1\. [\w-]+: \d+ agent runs", page)
+    assert re.search(r"### 1\. [A-Z][\w ]+: \d+ agent runs", page)
     assert re.search(r"`expected actions:\d", page), "what was expected is cited by its lines"
-    assert "The rules ignore the question" in page
+    assert "No model was asked, so the question is not answered" in page
     assert "(unchanged)" in orders.run("explore", QUESTION, "--judge", "rules").out
     assert "Report:" in ended.out
 

@@ -85,7 +85,7 @@ def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) ->
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
     said = inside.run("collections", "delete", "first", code=64).err
-    assert "collection 'first' is not empty: it has 1 run.\n" in said
+    assert "collection 'first' is not empty: it has 1 run.\n--yes deletes all of that" in said
     assert "name the runs to take out" in inside.run("collections", "remove", code=64).err
     assert inside.run("collections", "remove", "--all", "--collection", "first").out.startswith("Run ")
     assert inside.run("collections", "delete", "first").out == "There is no collection first any more.\n"
@@ -114,13 +114,13 @@ def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
     assert done["imports"][str(made)]["added"] == {"new": 8, "changed": 0, "same": 0}
     assert list(done["passed_over"]) == ["runs/notes.md"]
     text = inside.run("import", "runs").out
-    assert "Passed over: runs/notes.md contains no runs. Supported formats: tau-bench" in text
+    assert "Passed over: runs/notes.md contains no runs: it is neither JSON nor XML" in text
 
 
 def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file: Path) -> None:
     (inside.folder / "notes.md").write_text("# notes")
     ended = inside.run("import", file.name, "notes.md", code=65)
-    assert ended.err.startswith("evalscribe: notes.md contains no runs. Supported formats: tau-bench trajectories")
+    assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
@@ -132,7 +132,7 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     (inside.folder / "torn.json").write_text(json.dumps(trials(4))[:-30])
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
-    assert "torn.json: invalid JSON: Expecting value at character 383" in ended.err
+    assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
     assert ended.err.endswith("What stands before it is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
@@ -167,3 +167,38 @@ def _evals(folder: Path) -> int:
         with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             return int(database.execute("SELECT count(*) FROM evals").fetchone()[0])
     return 0
+
+
+def test_a_collection_is_deleted_with_what_it_holds(inside: InProcessCommand, file: Path) -> None:
+    for name in ("first", "second"):
+        inside.run("import", file.name, "--collection", name)
+    said = inside.run("collections", "delete", "first", "--yes").out
+    assert said == "Deleted: 1 run.\nThere is no collection first any more.\n"
+    assert [(one["name"], len(one["runs"])) for one in collections(inside)] == [("second", 1)]
+    inside.run("collections", "delete", "second", "--yes")
+    assert collections(inside) == []
+    assert "Forgot 1 of runs" in inside.run("gc").out
+
+
+def test_a_collection_becomes_the_default(inside: InProcessCommand, file: Path) -> None:
+    for name in ("first", "second"):
+        inside.run("import", file.name, "--collection", name)
+    config = inside.folder / "evalscribe.toml"
+    config.write_text("# mine\nbudget = 2 # dollars\n\n[cascade]\n# none\n")
+    assert "second is the default collection: " in inside.run("collections", "use", "second").out
+    text = '# mine\nbudget = 2 # dollars\ncollection_id = "{}"\n\n[cascade]\n# none\n'
+    assert config.read_text() == text.format("second")
+    assert inside.run("collections", "show").out.startswith("second\n")
+    said = inside.run("collections", "use", "first", EVALSCRIBE_COLLECTION_ID="second").out
+    assert "Note: 'second' from environment takes precedence." in said
+    assert config.read_text() == text.format("first")
+    assert "collection 'third' not found" in inside.run("collections", "use", "third", code=66).err
+    config.unlink()
+    inside.run("collections", "use", "second")
+    assert config.read_text() == 'collection_id = "second"\n'
+    elsewhere = inside.folder / "elsewhere.toml"
+    elsewhere.write_text("budget = 1\n")
+    config.unlink()
+    config.symlink_to(elsewhere)
+    assert "cannot be changed here" in inside.run("collections", "use", "second", code=64).err
+    assert elsewhere.read_text() == "budget = 1\n"

@@ -20,7 +20,7 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
     file = of_one_run(workspace.folder)
     ended = workspace.run("analyze", file, "--judge", "rules", "--json")
     told = json.loads(ended.out)
-    assert "first.jsonl (evalscribe): 36 evals, 36 new, in collection first" in ended.err
+    assert "first.jsonl (evalscribe): 36 evals, 36 new\n" in ended.err
     assert (told["run"]["id"], told["run"]["failed"], told["run"]["total"]) == ("room-desk-c1", 12, 36)
     assert {one["cause"] for one in told["findings"]} >= {"other-room-in-book-room", "never-says-what-was-asked"}
     assert all(citation["status"] == "verified" for one in told["findings"] for citation in one["citations"])
@@ -92,7 +92,10 @@ def test_a_folder_of_files_is_analysed_like_a_file(workspace: Workspace) -> None
     assert "logs contains 2 runs; choose one by its id:" in said
     for file in folder.glob("*.jsonl"):
         file.unlink()
-    assert "no file in it contains runs" in workspace.run("analyze", folder, "--judge", "rules", code=66).err
+    said = workspace.run("analyze", folder, "--judge", "rules", code=66).err
+    assert "no file in it contains runs: \n" in said
+    assert "notes.txt contains no runs: it is neither JSON nor XML" in said
+    assert "Supported formats" not in said
 
 
 TESTS = """<testsuite name="shop"><testcase classname="t" name="a"/><testcase classname="t" name="b">
@@ -118,7 +121,7 @@ def test_what_was_said_of_a_run_stays_until_something_else_is_said(workspace: Wo
     workspace.run("import", file, "--collection", "mine", "--model", "acme/m-1", "--experiment", "nightly")
     assert known() == ["acme,m-1,nightly,m-1"]
     ended = workspace.run("analyze", file, "--judge", "rules")
-    assert "2 evals, 0 new, in collection mine" in ended.err
+    assert "2 evals, 0 new\n" in ended.err
     assert "reports/acme/m-1/" in ended.out
     workspace.run("import", file, "--collection", "mine")
     assert known() == ["acme,m-1,nightly,m-1"]

@@ -43,6 +43,8 @@ def analyze(
     convex_dir: options.ConvexDir = None,
     provider: options.Provider = None,
     model: options.Model = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
     commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
     dry_run: Annotated[
@@ -188,6 +190,8 @@ def explain(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
     as_json: options.Json = False,
 ) -> int:
     """Explain one failed eval in full, with every quotation. Writes nothing."""

@@ -25,6 +25,7 @@ from evalscribe.judging.result_text import set_line, stored_result_text
 from evalscribe.model.result import Result, ResultSetSummary
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Run
+from evalscribe.settings.config import CONFIG_NAME, save_setting
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -70,6 +71,20 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     return 0
 
 
+def use(
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
+) -> int:
+    """Make a collection the default, in evalscribe.toml."""
+    with Workspace() as workspace:
+        one = choose_collection(workspace, collection)
+        path = save_setting(workspace.settings.root, "collection_id", one.id)
+        origin = workspace.settings.collection
+    output.say(f"{collection_line(one)} is the default collection: {path}")
+    if origin.value not in (None, one.id) and origin.origin.where != CONFIG_NAME:
+        output.say(f"Note: {origin.value!r} from {origin.origin.where} takes precedence.")
+    return 0
+
+
 def remove(
     run: Annotated[
         list[str] | None,
@@ -100,11 +115,21 @@ def remove(
 
 def delete(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False,
 ) -> int:
-    """Delete a collection that has no runs, rubrics, label sets or result sets."""
+    """Delete a collection, and its contents after asking. Runs stay in the store until `gc`."""
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
-        workspace.store.collections.remove_collection(one.id)
+        held = workspace.store.collections.contents(one.id)
+        if held and not yes and output.in_terminal():
+            output.say(f"{collection_line(one)} has {held}.")
+            yes = typer.confirm("Delete all of that? Runs stay in the store until `evalscribe gc`.")
+            if not yes:
+                output.say("Nothing was deleted.")
+                return 0
+        workspace.store.collections.remove_collection(one.id, contents=yes)
+    if held:
+        output.say(f"Deleted: {held}.")
     output.say(f"There is no collection {one.name} any more.")
     return 0
 

@@ -104,8 +104,9 @@ COMMANDS: CommandTable = {
         {
             "list": CommandEntry("collections", "list_all", "List the collections and their contents."),
             "show": CommandEntry("collections", "show", "Show the runs of a collection."),
+            "use": CommandEntry("collections", "use", "Make a collection the default."),
             "remove": CommandEntry("collections", "remove", "Take runs out of a collection."),
-            "delete": CommandEntry("collections", "delete", "Delete an empty collection."),
+            "delete": CommandEntry("collections", "delete", "Delete a collection, after asking."),
         },
         DATA,
     ),

@@ -1,6 +1,7 @@
 """`evalscribe compare BASE CANDIDATE [MORE…]`."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,9 +13,10 @@ from evalscribe.cli.terminal import Display
 from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
 from evalscribe.collections.comparisons import compare as use_case
-from evalscribe.errors import UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
+from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
 
@@ -48,6 +50,17 @@ def compare(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
+    asserts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="CONDITION",
+            help="Exit with 65 unless this holds: no-regressions, not-worse, pass_rate>=base-0.02, regressed<=2 …",
+            show_default=False,
+        ),
+    ] = None,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Short for --format csv: the matrix of three or more runs.")
     ] = False,
@@ -65,11 +78,18 @@ def compare(
             async with Workspace(given) as workspace:
                 try:
                     done = await use_case(
-                        workspace, sides, display, collection=collection, dry_run=dry_run, writes=report
+                        workspace,
+                        sides,
+                        display,
+                        collection=collection,
+                        conditions=asserts or (),
+                        dry_run=dry_run,
+                        writes=report,
                     )
                 finally:
                     print_spent(workspace.models.spent())
-        return print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
+        code = print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
+        return _print_conditions(done.broken, len(asserts or ())) or code
 
     return run_until_signal(main())
 
@@ -95,6 +115,15 @@ def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, a
         say()
     _tell(done, dry_run=dry_run, programs=programs)
     return 0
+
+
+def _print_conditions(broken: Sequence[str], number: int) -> int:
+    """Print the conditions that do not hold; return the exit code."""
+    for why in broken:
+        say(f"evalscribe: --assert does not hold: {one_line(why)}", file=sys.stderr)
+    if number and not broken:
+        say(f"{pluralise(number, 'condition')} {'holds' if number == 1 else 'hold'}.", file=sys.stderr)
+    return DataError.exit_code if broken else 0
 
 
 def _tell(done: WrittenComparison, *, dry_run: bool, programs: bool) -> None:

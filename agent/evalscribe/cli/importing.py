@@ -105,6 +105,8 @@ def import_runs(
     provider: options.Provider = None,
     model: options.Model = None,
     experiment: Experiment = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
     engine: options.Engine = None,
     ray_address: options.RayAddress = None,

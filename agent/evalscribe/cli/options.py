@@ -83,6 +83,18 @@ Model = Annotated[
     str | None,
     typer.Option(metavar="MODEL", help="Model of the run, if the source is wrong.", rich_help_panel=SOURCE),
 ]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=COLUMN,...",
+        help="Names of columns, such as input=question.",
+        show_default=False,
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(metavar="SCORE", help="Lowest score that passes in a table. Default: 1."),
+]
 Collection = Annotated[
     str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: the configured or only one.")
 ]

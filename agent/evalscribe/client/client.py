@@ -298,11 +298,14 @@ class Client:
         provider: str | None = None,
         model: str | None = None,
         experiment: str | None = None,
+        map: Mapping[str, str] | None = None,
+        threshold: float | None = None,
     ) -> dict[str, Any]:
         """Import the runs of a file or folder into a collection, which is created if missing.
 
         `collection` is its name, by default the file's; `collection_id` is its id, by default derived from the name.
-        Importing twice adds nothing.
+        For CSV and other tables of results, `map` names columns (`{"input": "question"}`), and `threshold` is the
+        lowest score that passes. Importing twice adds nothing.
 
         Returns:
             `collection_id`, `run_ids`, the counts `new`, `changed` and `same`, and `left_out`.
@@ -321,6 +324,8 @@ class Client:
                 provider=provider,
                 model=model,
                 experiment=experiment,
+                map=map,
+                threshold=threshold,
             )
         )
         return import_dict(done)

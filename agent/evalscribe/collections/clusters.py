@@ -303,24 +303,29 @@ def _text(one: CausedFailure) -> str:
 
 
 def _told(kind: str, members: Sequence[CausedFailure]) -> str:
-    """Describe a cluster, such as `model; 3 times: returns 1 where the task asks for 2; …`."""
+    """Describe a cluster, such as `3 times: returns 1 where the task asks for 2; … (kind of cause: model)`."""
     said = Counter(prose(one.why or one.error, LONGEST_ERROR).removesuffix(".") for one in members)
     most = sorted(said.items(), key=lambda each: (-each[1], each[0]))[:MOST_ERRORS]
     told = [text if n == 1 else f"{n} times: {text}" for text, n in most]
     more = [f"and {len(said) - len(most)} more"] if len(said) > len(most) else []
     unsure = sum(one.uncertain for one in members)
     sure = [] if not unsure else ["no rule is certain" if unsure == len(members) else f"{unsure} of them uncertain"]
-    return "; ".join([kind, *sure, *told, *more])
+    return f"{'; '.join([*told, *more])} ({', '.join([f'kind of cause: {kind}', *sure])})"
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
-    """Summarise the figures in words, citing clusters by their numbers."""
+    """Summarise the figures in words."""
     said = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return said
-    most = [f"{one.name} in {len(one.agent_runs)} ({number})" for number, one in enumerate(clusters[:FOREMOST], 1)]
+    most = [f"{words(one.name)} ({len(one.agent_runs)})" for one in clusters[:FOREMOST]]
     more = f", and {pluralise(len(clusters) - FOREMOST, 'other')}" if len(clusters) > FOREMOST else ""
     return f"{said} Causes shared by several: {', '.join(most)}{more}."
+
+
+def words(name: str) -> str:
+    """Return a cluster's name, a slug, as prose."""
+    return prose(" ".join(name.split("-")))
 
 
 MOST_SHOWN = 15

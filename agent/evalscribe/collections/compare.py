@@ -270,6 +270,7 @@ def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
     return Comparison(
         base=build_side(base, candidate, [pair.base for pair in pairs], unnamed),
         candidate=build_side(candidate, base, [pair.candidate for pair in pairs], unnamed),
+        experiments_differ=not _of_one_experiment(both),
         pairs=pairs,
         unnamed=unnamed,
         apart=apart,
@@ -358,10 +359,13 @@ def _runs(side: ComparedRuns) -> str:
     return run_id_prefix(side[0].run.id) if len(side) == 1 else f"{len(side)} runs"
 
 
+def _of_one_experiment(runs: ComparedRuns) -> bool:
+    return all(same_experiment(runs[0].run.experiment, played.run.experiment) for played in runs)
+
+
 def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[str]:
     experiments = [sorted({played.run.experiment for played in side}) for side in (base, candidate)]
-    first = base[0].run.experiment
-    if not all(same_experiment(first, played.run.experiment) for played in (*base, *candidate)):
+    if not _of_one_experiment([*base, *candidate]):
         told = " and ".join(", ".join(names) for names in experiments)
         yield f"The experiments differ ({told}): the change may come from the experiment rather than the model."
     for name, side in (("base", base), ("candidate", candidate)):

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
+from evalscribe.ids import model_folder
 from evalscribe.model.comparison import (
     Behaviour,
     Comparison,
@@ -42,19 +43,28 @@ SURELY = 0.01
 
 
 def title(found: Comparison) -> str:
+    base, candidate = (f"{inline.name(one_line(side.name))}" for side in (found.base, found.candidate))
+    experiments = [inline.paths(one_line(name) for name in side.experiments) for side in (found.base, found.candidate)]
+    if found.experiments_differ:
+        base, candidate = f"{base} (experiment {experiments[0]})", f"{candidate} (experiment {experiments[1]})"
+    return f"# {base} → {candidate}: {_changes(found)} of {pluralise(found.evals, 'eval')}"
+
+
+def _changes(found: Comparison) -> str:
     worse, better = len(found.of("regressed")), len(found.of("fixed"))
-    names = f"{inline.name(found.base.name)} → {inline.name(found.candidate.name)}"
-    return f"# {names}: {worse} worse, {better} better of {pluralise(found.evals, 'eval')}"
+    if any(len(side) > 1 for pair in found.pairs for side in (pair.base, pair.candidate)):
+        return f"{worse} worse, {better} better"  # of several trials, only some may have changed
+    return f"{worse} broke, {better} fixed"
 
 
 def answer(found: Comparison) -> str:
-    """Render the answer: is the candidate worse, by how much, is it significant, and which effect was detectable."""
+    """Render the answer: what happened, by how much, and whether chance explains it."""
     passes = found.passes
     if not passes.tasks or found.base.rate is None or found.candidate.rate is None:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
     rates = f"{percent(found.base.rate)} → {percent(found.candidate.rate)}"
     interval = f"{points(passes.difference)}, 95 % interval {_interval(passes)}"
-    return " ".join([f"**{_verdict(found)}: {rates}** ({interval}).", *_luck(found), _seen(passes, found.base.rate)])
+    return " ".join([f"**{_verdict(found)}** ({rates}, {interval}).", *_chance(found)])
 
 
 def percent(rate: float) -> str:
@@ -79,36 +89,32 @@ def _interval(found: MeanDifference) -> str:
 
 def _verdict(found: Comparison) -> str:
     passes = found.passes
-    if passes.significant:
-        return f"The candidate is {'better' if passes.difference > 0 else 'worse'}"
+    changed = bool(found.of("regressed") or found.of("fixed"))
     if not passes.difference:
-        return "No difference"
-    return f"No difference beyond luck; it looks {'better' if passes.difference > 0 else 'worse'}"
+        return f"Same pass rate, different evals: {_changes(found)}" if changed else "Same pass rate, no eval changed"
+    if passes.significant:
+        return f"{'Better' if passes.difference > 0 else 'Worse'}: {_changes(found)}"
+    return f"{'Higher' if passes.difference > 0 else 'Lower'} pass rate, which may be chance: {_changes(found)}"
 
 
-def _luck(found: Comparison) -> Iterator[str]:
+def p_value(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _chance(found: Comparison) -> Iterator[str]:
     passes = found.passes
-    worse, better = len(found.of("regressed")), len(found.of("fixed"))
-    if not worse + better:
-        yield f"None of {pluralise(found.evals, 'eval')} changed."
-        return
-    changed = f"{worse + better} of {pluralise(found.evals, 'eval')} changed, {worse} worse and {better} better"
-    so = f"sides that are equally good differ at least so much {times(passes.p)} comparisons"
-    yield f"{changed}: {so}, so {'this is hardly luck' if passes.significant else 'the difference may well be luck'}."
-    if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
-        yield (
-            f"Yet single evals did change: sides that are equally good at each of them come that far "
-            f"apart in their trials {times(found.by_eval)} comparisons."
-        )
-
-
-def _seen(passes: MeanDifference, base: float) -> str:
+    base, evals = found.base.rate or 0.0, pluralise(passes.tasks, "eval")
     if passes.detectable is None or passes.detectable > max(base, 1 - base):  # there is no room for so much
-        return f"With {pluralise(passes.tasks, 'eval')} hardly any difference can be told from luck."
-    return (
-        f"With {pluralise(passes.tasks, 'eval')} a difference of {passes.detectable * 100:.0f} points is found "
-        "in 80 of 100 comparisons, a smaller one more seldom."
-    )
+        shown = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
+    else:
+        shown = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
+    if found.of("regressed") or found.of("fixed"):
+        chance = f"{times(passes.p)} comparisons ({p_value(passes.p)})"
+        yield f"Sides that are equally good differ at least this much {chance}; {shown}."
+    else:
+        yield f"{shown[0].upper()}{shown[1:]}."
+    if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
+        yield f"Single evals changed more than chance explains ({p_value(found.by_eval)})."
 
 
 LONGEST_QUOTE = 300
@@ -221,7 +227,8 @@ def _foremost(found: Comparison) -> Iterator[str]:
 def _sides(found: Comparison) -> Iterator[str]:
     yield from ("| | Base | Candidate |", "|---|---|---|")
     sides = (found.base, found.candidate)
-    yield f"| Model | {' | '.join(inline.cell(inline.name(one_line(side.name))) for side in sides)} |"
+    models = ("/".join(model_folder(side.provider, side.model)) for side in sides)
+    yield f"| Model | {' | '.join(inline.cell(inline.name(one_line(model))) for model in models)} |"
     yield f"| Runs | {' | '.join(inline.cell(_runs(side)) for side in sides)} |"
     yield f"| Experiment | {' | '.join(inline.cell(inline.paths(side.experiments)) for side in sides)} |"
     yield f"| Passed, of what is compared | {' | '.join(f'{side.passed} of {side.trials}' for side in sides)} |"

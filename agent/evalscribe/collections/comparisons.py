@@ -1,18 +1,21 @@
 """Compare two sides, several, or one with itself, and write the page."""
 
-from collections.abc import Sequence
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evalscribe.collections import regressions
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
-from evalscribe.collections.comparison_page import comparison_page, matrix_page, same_runs, within_page
+from evalscribe.collections.comparison_page import comparison_page, matrix_page, p_value, same_runs, within_page
 from evalscribe.collections.importing import import_file
-from evalscribe.collections.lookup import choose_collection, plan_collection
+from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.regressions import (
     CompareJudges,
     estimate_explanation,
@@ -20,7 +23,7 @@ from evalscribe.collections.regressions import (
     explain_by_rules,
     open_compare_judges,
 )
-from evalscribe.collections.runs import collection_name, experiment_run_name
+from evalscribe.collections.runs import experiment_run_name, run_overrides
 from evalscribe.collections.subjects import ReachedSubject, SubjectFinder
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.failures.prepare import failure_record
@@ -35,9 +38,8 @@ from evalscribe.model.run import Run
 from evalscribe.reports.documents import PlacedDocument, place_document
 from evalscribe.reports.history import stored_records
 from evalscribe.reports.reading import findings_of_run
-from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
-from evalscribe.text import pluralise
+from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
@@ -57,13 +59,9 @@ class SideReader:
     """Collection named by the caller; None for the configured one, or the only one."""
 
     async def bring(self, path: Path) -> tuple[Run, ...]:
-        """Import a file into the collection named after it and return its runs."""
-        workspace = self.workspace
-        records = open_records(path, RunOverrides())
-        collection = plan_collection(workspace.store.collections.collections(), None, None, collection_name(str(path)))
-        done = await import_file(
-            workspace.store.runs, workspace.store.collections, records, collection, self.watcher.imported
-        )
+        """Import a file into no collection and return its runs."""
+        records = open_records(path, run_overrides(self.workspace))
+        done = await import_file(self.workspace.store.runs, None, records, None, self.watcher.imported)
         if done.stopped:
             self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs
@@ -182,16 +180,105 @@ def _digest(of: Sequence[Sequence[str]]) -> str:
     return content_id([list(runs) for runs in of]).removeprefix("sha256:")[:8]
 
 
+Compared = Comparison | WithinRunComparison | Matrix
+
+
 class WrittenComparison(Frozen):
     """Result of a comparison."""
 
-    found: Comparison | WithinRunComparison | Matrix
+    found: Compared
     text: str
-    """The page."""
+    """The page, with sides named after their files. The page that is written names runs, however they were given."""
     put: PlacedDocument | None = None
     """None if nothing was to be written."""
     estimate: Estimate | None = None
     """Maximum cost of asking; None if no model would be asked."""
+    broken: tuple[str, ...] = ()
+    """Conditions that do not hold, a sentence each."""
+
+
+class ComparisonCondition(NamedTuple):
+    """A condition on a comparison, such as `pass_rate>=base-0.02`."""
+
+    text: str
+    subject: str
+    """`pass_rate`, `regressed`, `fixed`, or the name of a condition without a number."""
+    operator: str = ""
+    number: float = 0.0
+    from_base: bool = False
+    """Whether the number is added to the base's."""
+
+
+NO_REGRESSIONS, NOT_WORSE = "no-regressions", "not-worse"
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+_CONDITION = re.compile(
+    r"\s*(pass_rate|regressed|fixed)\s*(>=|<=|==|>|<)\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII
+)
+_SLACK = 1e-9
+"""Rates are sums of fractions: 0.7 - 0.02 is not exactly 0.68."""
+
+
+def parse_condition(text: str) -> ComparisonCondition:
+    """Parse a condition. Raises `UsageError`."""
+    if text in (NO_REGRESSIONS, NOT_WORSE):
+        return ComparisonCondition(text, text)
+    match = _CONDITION.fullmatch(text)
+    if match is None or not (match[3] or match[4]) or (match[3] and match[1] != "pass_rate"):
+        raise UsageError(
+            f"`assert` {text!r} is not a condition: give {NO_REGRESSIONS}, {NOT_WORSE}, pass_rate>=base-0.02, "
+            "pass_rate>=0.8 or regressed<=2",
+            fields=("assert",),
+        )
+    number = float((match[4] or "0").replace(" ", "")) / (100 if match[5] else 1)
+    return ComparisonCondition(text, match[1], match[2], number, bool(match[3]))
+
+
+def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
+    """Return why conditions do not hold. Without a compared eval, or with an incomplete run, none does."""
+    if not conditions:
+        return ()
+    unusable = [f"{note} No condition holds." for note in found.notes if note.startswith("Run ")]
+    if found.base.rate is None or found.candidate.rate is None:
+        unusable.append("Nothing can be compared, so no condition holds.")
+    return tuple(unusable) or tuple(why for one in conditions if (why := _broken(found, one)))
+
+
+def _broken(found: Comparison, condition: ComparisonCondition) -> str | None:
+    regressed = [pair.eval for pair in found.of("regressed")]
+    if condition.subject == NO_REGRESSIONS:
+        return f"{condition.text}: {len(regressed)} got worse: {join_first(regressed, 5)}" if regressed else None
+    if condition.subject == NOT_WORSE:
+        worse = found.passes.significant and found.passes.difference < 0
+        return f"{condition.text}: the candidate is worse ({p_value(found.passes.p)})" if worse else None
+    base, candidate = found.base.rate or 0.0, found.candidate.rate or 0.0
+    value = {"pass_rate": candidate, "regressed": len(regressed), "fixed": len(found.of("fixed"))}[condition.subject]
+    limit = condition.number + (base if condition.from_base else 0.0)
+    slack = {">=": -_SLACK, "<=": _SLACK}.get(condition.operator, 0.0)
+    if _OPERATORS[condition.operator](value, limit + slack):
+        return None
+    return f"{condition.text}: {condition.subject} is {value:.4g}, the limit is {limit:.4g}"
+
+
+def _named_after_files(found: Compared, names: Sequence[str]) -> Compared:
+    """Name the sides after their files, as far as they were files."""
+    files = [Path(name) if _is_file(name) else None for name in names]
+    single = Counter(path.name for path in files if path)
+    shown = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
+    if isinstance(found, Comparison):
+        base, candidate = (
+            side.model_copy(update=new) for side, new in zip((found.base, found.candidate), shown, strict=True)
+        )
+        return found.model_copy(update={"base": base, "candidate": candidate})
+    if isinstance(found, WithinRunComparison):
+        return found.model_copy(update={"side": found.side.model_copy(update=shown[0])})
+    columns = tuple(one.model_copy(update=new) for one, new in zip(found.columns, shown, strict=True))
+    return found.model_copy(update={"columns": columns})
 
 
 async def compare(
@@ -200,6 +287,7 @@ async def compare(
     watcher: AnalysisWatcher,
     *,
     collection: str | None = None,
+    conditions: Sequence[str] = (),
     dry_run: bool = False,
     writes: bool = True,
 ) -> WrittenComparison:
@@ -210,12 +298,16 @@ async def compare(
         names: Runs by id or prefix, files to import, addresses, or `provider/model` of the collection.
         watcher: Receives progress.
         collection: By name or id; None for the configured one, or the only one.
+        conditions: What has to hold of two sides, such as `no-regressions` or `pass_rate>=base-0.02`.
         dry_run: Only estimate: nothing is asked and nothing written.
         writes: Write the page into the reports.
 
     Raises:
         EvalscribeError: The comparison failed; verdicts reached before that are stored.
     """
+    wanted = [parse_condition(text) for text in conditions]
+    if wanted and len(names) != 2:
+        raise UsageError("`assert` needs two sides to compare", fields=("assert",))
     async with AsyncExitStack() as opened:
         judges = open_compare_judges(workspace, watcher) if len(names) < 3 else None
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
@@ -225,24 +317,28 @@ async def compare(
         if len(sides) > 2:
             matrix = build_matrix(sides)
             of = [column.runs for column in matrix.columns]
-            done = WrittenComparison(found=matrix, text=matrix_page(matrix))
-        elif len(sides) == 2:
-            two = compare_sides(*sides)
-            asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
-            two = two.model_copy(update=asked.update)
-            of = [two.base.runs, two.candidate.runs]
-            done = WrittenComparison(found=two, text=comparison_page(two), estimate=asked.estimate)
+            found: Compared = matrix
+            estimate = None
         else:
-            one = compare_within(sides[0])
-            asked = await _explained(workspace, judges, one.pairs, watcher, dry_run=dry_run)
-            one = one.model_copy(update=asked.update)
-            of = [one.side.runs]
-            done = WrittenComparison(found=one, text=within_page(one), estimate=asked.estimate)
+            two = compare_sides(*sides) if len(sides) == 2 else compare_within(sides[0])
+            asked = await _explained(workspace, judges, two.pairs, watcher, dry_run=dry_run)
+            of = [two.base.runs, two.candidate.runs] if isinstance(two, Comparison) else [two.side.runs]
+            found = two.model_copy(update=asked.update)
+            estimate = asked.estimate
+    broken = broken_conditions(found, wanted) if isinstance(found, Comparison) else ()
+    shown = _named_after_files(found, names)
+    done = WrittenComparison(found=shown, text=_page(shown), estimate=estimate, broken=broken)
     if dry_run or not writes:
         return done
     beside = sides[1] if len(sides) == 2 else sides[0]  # the candidate's model, else the first one's
-    put = put_comparison(workspace.reports, beside[0].run, of, done.text)
+    put = put_comparison(workspace.reports, beside[0].run, of, _page(found))
     return done.model_copy(update={"put": put})
+
+
+def _page(found: Compared) -> str:
+    if isinstance(found, Comparison):
+        return comparison_page(found)
+    return within_page(found) if isinstance(found, WithinRunComparison) else matrix_page(found)
 
 
 class _Asked(Frozen):

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from evalscribe.collections.clusters import words
 from evalscribe.model.exploration import Cluster, ClusterShare, Exploration, Member, Observation, Passage
 from evalscribe.reports import documents
 from evalscribe.reports.markdown import inline
+from evalscribe.settings import RULES
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
@@ -14,16 +16,21 @@ LONGEST_PASSAGE = 300
 
 def row(number: int, cluster: Cluster, explored: int) -> str:
     n = len(cluster.agent_runs)
-    return inline.row(str(number), inline.name(cluster.name), str(n), percent(n, explored))
+    return inline.row(str(number), inline.cell(_title(cluster)), str(n), percent(n, explored))
+
+
+def _title(cluster: Cluster) -> str:
+    name = words(cluster.name)
+    return name[:1].upper() + name[1:]
 
 
 def cluster_lines(number: int, cluster: Cluster, members: Mapping[str, Member]) -> Iterator[str]:
     runs = pluralise(len(cluster.agent_runs), "agent run")
-    yield f"### {number}. {inline.name(cluster.name)}: {runs} ({percent(len(cluster.agent_runs), len(members))})"
+    yield f"### {number}. {_title(cluster)}: {runs} ({percent(len(cluster.agent_runs), len(members))})"
     yield prose(cluster.text)
     yield ""
     if cluster.parts:
-        yield f"- Made of: {', '.join(map(inline.name, cluster.parts))}"
+        yield f"- Made of: {', '.join(map(words, cluster.parts))}"
     yield from _shares(cluster) if len(cluster.agent_runs) > 1 else ()
     several = len({member.run_id for member in members.values()}) > 1
     yield from (_passage(one, with_run=several) for one in cluster.passages)
@@ -104,7 +111,16 @@ def same_question(text: str, other: str) -> bool:
     return documents.same_facts(text, other, _NAMES)
 
 
+NO_MODEL = (
+    "No model was asked, so the question is not answered: failures are grouped by cause, whatever the question. "
+    "`--judge PROVIDER/MODEL` answers it."
+)
+
+
 def _answer(found: Exploration) -> Iterator[str]:
+    if found.judge.startswith(f"{RULES}@"):
+        yield NO_MODEL
+        yield ""
     if found.answer:
         yield prose(found.answer)
         yield ""

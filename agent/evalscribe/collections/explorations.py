@@ -248,7 +248,6 @@ async def _answered(
     return text, notes if wrong else (), result.usage
 
 
-NOT_READ = "The rules ignore the question: they group failures by cause and final error."
 LONGEST_PASSAGE = 600
 _FINDINGS = """\
 SELECT agent_run_id, finding_json FROM findings WHERE cause IS NOT NULL
@@ -281,7 +280,7 @@ async def explore_by_rules(
         other=tuple(one.id for one in observations if one.id not in clustered),
         answer=answer.describe_figures(clusters, len(failed), len(members)),
         gaps=(Gap(agent_runs=tuple(gone), reason=GONE),) if gone else (),
-        notes=(NOT_READ, *notes),
+        notes=notes,
     )
 
 

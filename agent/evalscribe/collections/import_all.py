@@ -1,6 +1,6 @@
 """Import several files, folders and remote runs at once, on one machine or many."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from evalscribe.collections.importing import (
     rare_garbage_collection,
 )
 from evalscribe.collections.lookup import plan_collection
-from evalscribe.collections.runs import SAMPLE, collection_name, open_source
+from evalscribe.collections.runs import SAMPLE, collection_name, open_source, run_overrides
 from evalscribe.errors import DataError, NotFoundError, UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.worker_pool import run_concurrently
@@ -54,6 +54,8 @@ async def import_all(
     provider: str | None = None,
     model: str | None = None,
     experiment: str | None = None,
+    map: Mapping[str, str] | None = None,
+    threshold: float | None = None,
     dry_run: bool = False,
 ) -> CollectionImport:
     """Import every file. Nothing is stored if a file that the user named contains no runs.
@@ -67,12 +69,16 @@ async def import_all(
         provider: Provider of runs whose file does not name one.
         model: As `provider`.
         experiment: As `provider`.
+        map: Columns of tables of results, by field; None for the workspace's option.
+        threshold: Lowest score that passes in tables of results; None for the workspace's option, else 1.
         dry_run: Read and count; store nothing, and create no store.
 
     Raises:
         EvalscribeError: A named file contains no runs, or the store cannot be used.
     """
-    overrides = RunOverrides(provider=provider, model=model, experiment=experiment)
+    overrides = run_overrides(
+        workspace, provider=provider, model=model, experiment=experiment, map=map, threshold=threshold
+    )
     async with _readers(workspace, dry_run=dry_run) as readers:
         given = [one for path in paths for one in _given(workspace, path, overrides, readers, dry_run=dry_run)]
         shelf = workspace.store.collections if workspace.has_store or not dry_run else None

@@ -36,7 +36,8 @@ ShowImport = Callable[[int, float], None]
 class FileImport(Frozen):
     """What was imported from one file."""
 
-    collection: Collection
+    collection: Collection | None
+    """None where a single file was imported only to be analysed or compared."""
     format: str
     runs: tuple[Run, ...]
     """Counts of the file's contents."""
@@ -57,7 +58,7 @@ async def import_file(
     archive: "RunStore | None",
     shelf: "CollectionStore | None",
     records: Records,
-    collection: Collection,
+    collection: Collection | None,
     show: ShowImport,
     *,
     said: Sequence[str] = (),
@@ -68,7 +69,7 @@ async def import_file(
         archive: Store for the runs; None to only count.
         shelf: Store for a new collection, added with the first batch; None if it exists.
         records: The file's runs and records.
-        collection: Collection of the runs.
+        collection: Collection of the runs; None to store them without one.
         show: Receives progress.
         said: Which of provider, model and experiment the user set; the others stay as stored.
 
@@ -90,16 +91,16 @@ async def import_file(
 def _stored(
     archive: "RunStore | None",
     shelf: "CollectionStore | None",
-    collection: Collection,
+    collection: Collection | None,
     runs: Sequence[Run],
     records: Sequence[Record],
 ) -> AddedCounts:
     """Store a batch. Raises `EvalscribeError` for the store, `UsageError` if the collection's id is taken."""
     if archive is None:
         return AddedCounts()
-    if shelf is not None:
+    if shelf is not None and collection is not None:
         shelf.add_collection(collection)
-    return archive.add(collection.id, runs, records)
+    return archive.add(collection.id if collection else None, runs, records)
 
 
 def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
@@ -171,7 +172,7 @@ class _Tally:
         else:
             self.statuses[one.run_id][one.eval.status] += 1
 
-    def told(self, format: str, left_out: Mapping[str, int], collection: Collection) -> FileImport:
+    def told(self, format: str, left_out: Mapping[str, int], collection: Collection | None) -> FileImport:
         return FileImport(
             collection=collection,
             format=format,

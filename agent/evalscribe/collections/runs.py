@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalscribe.collections.importing import FileImport, import_file
-from evalscribe.collections.lookup import plan_collection
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -20,27 +19,28 @@ from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.record import Record, Records
-from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_address
-from evalscribe.sources.formats import open_records, run_files
+from evalscribe.sources.formats import SUPPORTED, open_records, run_files
+from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import ambiguous, is_prefix, kind_of, nearest
-from evalscribe.text import join_first, pluralise
+from evalscribe.text import join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
     from evalscribe.sources.convex_payload import PayloadSource
     from evalscribe.store.analyses import AnalysisStore
-    from evalscribe.store.collections import CollectionStore
     from evalscribe.store.records import RunStore
 
 
 MOST_NAMED = 10
 MOST_FILES = 1000
 """Maximum files of the working folder that are compared with an unknown name."""
+MOST_REASONS = 3
+"""Maximum files without runs of which the reason is printed."""
 
 
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
@@ -95,15 +95,13 @@ class RunFile:
 
 async def import_run(
     archive: "RunStore",
-    shelf: "CollectionStore",
     files: Sequence[RunFile],
-    called: tuple[str, str],
+    called: str,
     watcher: AnalysisWatcher,
 ) -> str:
-    """Import files and return the id of the only run in them. A run that is in a collection stays there.
+    """Import files into no collection and return the id of the only run in them.
 
-    Args:
-        called: The name that the user gave, and the collection named after it.
+    A run that is in a collection stays there.
 
     Raises:
         EvalscribeError: The files contain no runs.
@@ -111,34 +109,27 @@ async def import_run(
     """
     runs: dict[str, Run] = {}
     for file in files:
-        collection = _home(archive, shelf, file) or plan_collection(shelf.collections(), None, None, called[1])
-        done = await import_file(archive, shelf, file.open(), collection, watcher.imported, said=file.said)
+        done = await import_file(archive, None, file.open(), None, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
         if done.stopped:
             watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}
     if not runs:
-        raise DataError(f"{called[0]} contains no runs")
+        raise DataError(f"{called} contains no runs")
     if len(runs) > 1:
-        names = "\n".join(f"  {run.id} ({run.model}, {run.experiment})" for run in list(runs.values())[:MOST_NAMED])
+        names = "\n".join(
+            f"  {run.id} ({run.provider}/{run.model}, {run.experiment})" for run in list(runs.values())[:MOST_NAMED]
+        )
         more = f"\n  and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
-        raise UsageError(f"{called[0]} contains {len(runs)} runs; choose one by its id:\n{names}{more}")
+        raise UsageError(f"{called} contains {len(runs)} runs; choose one by its id:\n{names}{more}")
     return next(iter(runs))
 
 
-def _home(archive: "RunStore", shelf: "CollectionStore", file: RunFile) -> Collection | None:
-    """Return the collection that already has the file's first run."""
-    collections = shelf.collections()
-    first = next(file.open().read(), None) if collections else None
-    if not isinstance(first, Run) or archive.run(first.id) is None:
-        return None
-    return next((one for one in collections if any(run.id == first.id for run in archive.runs(one.id))), None)
-
-
 def _told(file: str, done: FileImport) -> str:
-    left_out = f"; left out: {pluralise(sum(done.left_out.values()), 'field')}" if done.left_out else ""
+    phrases = [f"{number} x {phrase}" for phrase, number in done.left_out.items()]
+    left_out = f"; left out: {join_first(phrases, 3)}" if phrases else ""
     evals = pluralise(sum(done.statuses.values()), "eval")
-    return f"{file} ({done.format}): {evals}, {done.added.new} new, in collection {done.collection.name}{left_out}"
+    return f"{file} ({done.format}): {evals}, {done.added.new} new{left_out}"
 
 
 def is_whole(archive: "RunStore", run_id: str) -> bool:
@@ -165,7 +156,7 @@ def load_record(archive: "RunStore", store: "AnalysisStore", run_id: str, eval_i
 
 SAMPLE = "sample"
 """Name of the runs that ship with the package: two runs of a small agent."""
-PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson")
+PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson", ".csv", ".tsv")
 """File extensions left out of collection names."""
 
 
@@ -256,6 +247,26 @@ async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadS
         await runs.close()
 
 
+def run_overrides(
+    workspace: Workspace,
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+    experiment: str | None = None,
+    map: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+) -> RunOverrides:
+    """Return what the user said about the runs of a file; the workspace's options are the default for tables."""
+    columns = [f"{field}={name}" for field, name in (map or {}).items()]
+    return RunOverrides(
+        provider=provider,
+        model=model,
+        experiment=experiment,
+        columns=parse_columns(columns or workspace.options.map or ()),
+        threshold=workspace.options.threshold if threshold is None else threshold,
+    )
+
+
 @asynccontextmanager
 async def open_run(
     workspace: Workspace, run: str, watcher: AnalysisWatcher, *, provider: str | None = None, model: str | None = None
@@ -269,7 +280,7 @@ async def open_run(
         provider: Provider of the runs in a file; None for the file's own.
         model: As `provider`.
     """
-    stored = await _stored(workspace, run, watcher, RunOverrides(provider=provider, model=model))
+    stored = await _stored(workspace, run, watcher, run_overrides(workspace, provider=provider, model=model))
     if stored is not None:
         yield stored
         return
@@ -283,10 +294,8 @@ async def _stored(
     """Return the stored run, importing it first if it is a file."""
     if is_file_of_runs(run):
         path = Path(run)
-        called = (path.name or str(path), collection_name(run))
-        run_id = await import_run(
-            workspace.store.runs, workspace.store.collections, _files(path, overrides), called, watcher
-        )
+        called = path.name or str(path)
+        run_id = await import_run(workspace.store.runs, _files(path, overrides), called, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
@@ -337,15 +346,23 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     if not path.is_dir():
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
-    with suppress(NotFoundError):  # the path does not exist
+    with suppress(NotFoundError):  # it has no files
         there = run_files(path)
-    found = []
+    found, reasons = [], []
     for one in there:
-        with suppress(DataError):
+        try:
             open_records(one, overrides)
             found.append(RunFile(str(one), partial(open_records, one, overrides), overrides.said))
+        except DataError as error:
+            reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:
-        raise NotFoundError(f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs")
+        more = f"\nand {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
+        why = (
+            "".join(f"\n{one_line(reason)}" for reason in reasons[:MOST_REASONS]) + more if there else "it has no files"
+        )
+        raise NotFoundError(
+            f"{path} is not a snapshot of a run: it has no {SUMMARY}, and no file in it contains runs: {why}"
+        )
     return tuple(found)
 
 

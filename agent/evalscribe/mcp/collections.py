@@ -89,9 +89,16 @@ class ImportTools:
         experiment: Annotated[
             str | None, Field(description=("Name of the experiment; only runs of one experiment are compared."))
         ] = None,
+        map: Annotated[
+            dict[str, str] | None,
+            Field(description='Columns of a CSV or JSON table by field, such as {"input": "question"}.'),
+        ] = None,
+        threshold: Annotated[
+            float | None, Field(description="Lowest score that passes in a table without `passed`. Default: 1.")
+        ] = None,
     ) -> ImportResult:
-        """Import a file of runs into a collection: tau-bench trajectories, Inspect logs, JUnit XML, JSON lines, agent
-        runs. Without write=true it is only read and counted. Importing twice adds nothing."""
+        """Import a file of runs into a collection: CSV or JSON tables of results, tau-bench trajectories, Inspect logs,
+        JUnit XML, agent runs. Without write=true it is only read and counted. Importing twice adds nothing."""
         if "://" in path:
             raise UsageError("agents cannot import URLs: ask a person to run `evalscribe import URL`")
         inside = path if path == SAMPLE else self.place.inside(path)
@@ -106,6 +113,8 @@ class ImportTools:
                     provider=provider,
                     model=model,
                     experiment=experiment,
+                    map=map,
+                    threshold=threshold,
                     dry_run=not write,
                 )
             return _answer(done, written=write)

@@ -155,7 +155,7 @@ class ComparisonSide(Frozen):
     """One of the two that are compared."""
 
     name: str
-    """`provider/model`, with the run where the other side is the same model."""
+    """Name of the file, else `provider/model`, with the run where the other side is the same model."""
     provider: str
     model: str
     experiments: tuple[str, ...]
@@ -170,6 +170,8 @@ class ComparisonSide(Frozen):
 class Comparison(Frozen):
     base: ComparisonSide
     candidate: ComparisonSide
+    experiments_differ: bool = False
+    """Whether a difference may come from the experiment rather than the model."""
     pairs: tuple[EvalPair, ...]
     """By eval."""
     unnamed: int = 0

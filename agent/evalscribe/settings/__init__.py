@@ -80,6 +80,10 @@ class Options(Frozen):
     """Send model calls through Message Batches: half the price, and an answer within a day."""
     fresh: bool = False
     """Ignore stored answers."""
+    map: tuple[str, ...] | None = None
+    """Columns of a table of results, each as `input=question`."""
+    threshold: float | None = None
+    """Lowest score that passes in a table of results; None for 1."""
 
 
 class SettingRow(Frozen):

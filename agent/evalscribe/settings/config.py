@@ -1,15 +1,18 @@
 """Sources of settings: command line, environment, .env files and evalscribe.toml."""
 
 import io
+import json
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError
 
-from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.errors import NotFoundError, UsageError, write_error
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import Tag
 
@@ -182,6 +185,39 @@ def load_config(root: Path) -> ConfigFile:
         raise UsageError(f"{path} is nested too deeply") from None
     except ValidationError as error:
         raise UsageError(f"{path} {_first(error, text)}") from None
+
+
+def save_setting(root: Path, key: str, value: str) -> Path:
+    """Set a top-level key of the workspace's evalscribe.toml and leave all else as it is. Returns the file.
+
+    Raises:
+        UsageError: The file is invalid, or the key cannot be set without changing something else.
+        EvalscribeError: The file cannot be written.
+    """
+    path = root / CONFIG_NAME
+    load_config(root)
+    text = read_settings_file(path) if path.is_file() else ""
+    line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    table = re.search(r"^[ \t]*\[", text, re.MULTILINE)
+    top, rest = (text[: table.start()], text[table.start() :]) if table else (text, "")
+    changed, count = re.subn(rf"^[ \t]*{key}[ \t]*=.*$", lambda _: line, top, flags=re.MULTILINE)
+    if not count:
+        changed = f"{top.rstrip()}\n{line}\n" if top.strip() else f"{line}\n"
+        changed += "\n" if rest else ""
+    try:
+        valid = tomllib.loads(changed + rest) == {**tomllib.loads(text), key: value}
+    except tomllib.TOMLDecodeError:
+        valid = False
+    if not valid or path.is_symlink():
+        raise UsageError(f"{path} cannot be changed here; write this line before its first table:\n{line}")
+    try:
+        with NamedTemporaryFile("w", encoding="utf-8", dir=root, prefix=".", suffix=".tmp", delete=False) as file:
+            file.write(changed + rest)
+        os.chmod(file.name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise write_error(f"cannot write {path}", error) from None
+    return path
 
 
 def _first(error: ValidationError, text: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -162,6 +162,10 @@ class RunOverrides(Frozen):
     model: str | None = None
     """`gpt-4o`, or `openai/gpt-4o` if no provider is given."""
     experiment: str | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Columns of a table of results, by field: `{"input": "question"}`."""
+    threshold: float | None = None
+    """Lowest score that passes in a table of results; None for 1."""
 
     @property
     def said(self) -> tuple[str, ...]:

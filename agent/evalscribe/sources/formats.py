@@ -1,7 +1,7 @@
 """Open a file of runs, detecting the format by content."""
 
 import os
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,33 +14,45 @@ from evalscribe.sources.export import ExportFile, is_export_line
 from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, open_members
 from evalscribe.sources.inspect_log import HEADER, SAMPLES, START, EvalFile, JsonFile
 from evalscribe.sources.junit import JUnit
+from evalscribe.sources.results_table import ResultsTable, TableForm, is_results_row, read_header
 from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_xml
 from evalscribe.sources.tau_bench import Tau2Bench, TauBench
+from evalscribe.text import cut, join_first, one_line
 
 SUPPORTED = (
-    "Supported formats: tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, "
-    "snapshots of Convex runs, and JSON lines of agent runs or of `evalscribe export`."
+    "Supported formats: tables of results (CSV or JSON, with columns such as input, output, expected and score), "
+    "tau-bench trajectories and results of tau2-bench, Inspect logs (.eval, .json), JUnit XML, snapshots of Convex "
+    "runs, and JSON lines of agent runs or of `evalscribe export`."
 )
+SHAPES = {
+    "tau-bench": ("task_id", "reward", "info", "traj", "trial"),
+    "results of tau2-bench": ("info", "tasks", "simulations"),
+    "an Inspect log": ("version", "status", "eval", "plan", "results", "stats", "samples"),
+    "agent runs": ("id", "messages", "transcripts", "metadata"),
+    "a dataset (`evalscribe datasets upload`)": ("key", "input", "expected_output", "metadata", "split", "cluster"),
+    "a table of results": ("id", "input", "output", "expected", "score", "passed"),
+}
+"""Names by which an object resembles a format, for messages."""
 
 
 MAX_KEYS = 64
 """Maximum names of an object that are checked."""
+_CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
 def open_format(path: Path, overrides: RunOverrides) -> Records:
-    """Open the file with the matching reader. Raises `DataError` listing the supported formats."""
+    """Open the file with the matching reader. Raises `DataError` saying what the file contains instead."""
     with FileReader(path) as reading:
-        first = reading.read(4)
-    if first == ZIP_MAGIC:
+        first = reading.read(4096)
+    if first.startswith(ZIP_MAGIC):
         return _zipped(path, overrides)
     with FileReader(path) as reading:
         text = JsonStream(reading, str(path))
         begins = text.peek()
-        found = {"<": _xml, "[": _listed, "{": _object}.get(begins)
-        records = found(path, overrides, text) if found else None
-    if records is None:
-        raise DataError(f"{path} {'contains no runs' if begins else 'is empty'}. {SUPPORTED}")
-    return records
+        if not begins:
+            raise DataError(f"{path} {'is empty' if not first else 'contains only white space'}. {SUPPORTED}")
+        reader = {"<": _xml, "[": _listed, "{": _object}.get(begins, _table)
+        return reader(path, overrides, text)
 
 
 def _zipped(path: Path, overrides: RunOverrides) -> Records:
@@ -51,23 +63,33 @@ def _zipped(path: Path, overrides: RunOverrides) -> Records:
     raise DataError(f"{path} is a zip file but not an Inspect log. {SUPPORTED}")
 
 
-def _xml(path: Path, overrides: RunOverrides, _: JsonStream) -> Records | None:
+def _xml(path: Path, overrides: RunOverrides, _: JsonStream) -> Records:
 
     with FileReader(path) as reading:
         root = next(read_xml(reading, str(path)), None)
-    return JUnit(path, overrides) if isinstance(root, StartTag) and root.tag in ("testsuites", "testsuite") else None
+    if isinstance(root, StartTag) and root.tag in ("testsuites", "testsuite"):
+        return JUnit(path, overrides)
+    tag = cut(one_line(root.tag), 40) if isinstance(root, StartTag) else ""
+    raise DataError(f"{path} is XML but not JUnit: its root is <{tag}>, not <testsuites>. {SUPPORTED}")
 
 
-def _listed(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | None:
-    first = next(text.elements(), None)
+def _listed(path: Path, overrides: RunOverrides, text: JsonStream) -> Records:
+    try:
+        first = next(text.elements(), None)
+    except DataError:
+        if read_header(path, overrides.columns):  # a column's name may begin with a bracket
+            return _table(path, overrides, text)
+        raise
+    if first is None:
+        raise DataError(f"{path} contains no runs: it is an empty list")
     if not isinstance(first, dict):
-        return None
+        raise DataError(f"{path} contains no runs: it is a list of {_kind(first)}s, not of objects. {SUPPORTED}")
     if "traj" in first or ("task_id" in first and "reward" in first):
         return TauBench(path, overrides)
-    return _agent_runs(path, overrides, first, by_line=False)
+    return _rows(path, overrides, first, "json")
 
 
-def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | None:
+def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records:
     """Open a single object, identified by its names, or one object per line."""
     names = dict.fromkeys(_names(text))
     if "eval" in names and names.keys() & {"samples", "plan", "status"}:
@@ -76,19 +98,18 @@ def _object(path: Path, overrides: RunOverrides, text: JsonStream) -> Records | 
         return Tau2Bench(path, overrides)
     if "run" in names and "failedEvals" in names:
         raise DataError(f"{path} is part of a snapshot: give its folder")
-    return _by_line(path, overrides) or _agent_runs(path, overrides, names, by_line=False)
-
-
-def _by_line(path: Path, overrides: RunOverrides) -> Records | None:
-    """Open a file with one object per line; None if the first line is not a complete object."""
-
     try:
-        first = decode_json(first_line(path) or "")
+        line = decode_json(first_line(path) or "")
     except DataError:
-        return None
-    if not isinstance(first, dict):
-        return None
-    return ExportFile(path, overrides) if is_export_line(first) else _agent_runs(path, overrides, first, by_line=True)
+        line = None
+    if isinstance(line, dict):
+        return ExportFile(path, overrides) if is_export_line(line) else _rows(path, overrides, line, "jsonl")
+    with FileReader(path) as reading:
+        whole = JsonStream(reading, str(path))
+        for _ in whole.names():  # raises the error that says where it is not JSON
+            whole.skip()
+        whole.end()
+    return _rows(path, overrides, names, "json")
 
 
 def _inspect(path: Path, overrides: RunOverrides) -> Records:
@@ -96,9 +117,48 @@ def _inspect(path: Path, overrides: RunOverrides) -> Records:
     return JsonFile(path, overrides)
 
 
-def _agent_runs(path: Path, overrides: RunOverrides, names: Container[str], *, by_line: bool) -> Records | None:
+def _rows(path: Path, overrides: RunOverrides, first: Mapping[str, object], form: TableForm) -> Records:
+    """Open agent runs or rows of results, by the names of the first of them."""
+    if "transcripts" in first or "messages" in first:
+        return AgentRuns(path, overrides, by_line=form == "jsonl")
+    if is_results_row(first, overrides.columns):
+        return ResultsTable(path, overrides, form)
+    raise DataError(f"{path} contains no runs: {_unknown(list(first))}. {SUPPORTED}")
 
-    return AgentRuns(path, overrides, by_line=by_line) if "transcripts" in names or "messages" in names else None
+
+def _unknown(names: Sequence[str]) -> str:
+    """Describe an object of no known format, with the formats that it resembles."""
+    if not names:
+        return "its first object is empty"
+    shared = {what: [name for name in shape if name in names] for what, shape in SHAPES.items()}
+    near = sorted((what for what in shared if shared[what]), key=lambda what: -len(shared[what]))[:2]
+    shown = join_first([f"`{cut(one_line(name), 40)}`" for name in names], 12)
+    resembles = [
+        f"{what} ({join_first([f'`{name}`' for name in shared[what]], 6)}; "
+        f"without {join_first([f'`{name}`' for name in SHAPES[what] if name not in names], 6)})"
+        for what in near
+    ]
+    return f"its keys are {shown}" + (f". It comes near to {' and '.join(resembles)}" if resembles else "")
+
+
+def _table(path: Path, overrides: RunOverrides, _: JsonStream) -> Records:
+    header = read_header(path, overrides.columns)
+    if header is not None:
+        return ResultsTable(path, overrides, "csv", header)
+    with FileReader(path) as reading:
+        first = reading.read(4096)
+    if first.translate(None, _CONTROL) != first:
+        raise DataError(f"{path} contains no runs: it is binary. {SUPPORTED}")
+    line = cut(one_line(first_line(path) or ""), 80)
+    raise DataError(
+        f"{path} contains no runs: it is neither JSON nor XML, and as CSV it has none of the columns input, output, "
+        f"expected, score or passed. Its first line: {line!r}. Name other columns with `map` input=NAME. {SUPPORTED}",
+        fields=("map",),
+    )
+
+
+def _kind(value: object) -> str:
+    return {str: "text", bool: "boolean", int: "number", float: "number", list: "list"}.get(type(value), "null")
 
 
 def _names(text: JsonStream) -> Iterator[str]:

@@ -92,6 +92,10 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
     "cancelled": ("failed", "the run was cancelled"),
     "started": ("running", "the log was never finished"),
 }
+_KNOWN_FIELDS = frozenset(
+    ("version", "status", "eval", "error", "samples", "location", "etag", "plan", "results", "stats", "reductions")
+)
+"""Fields of a log of which nothing is missed: read elsewhere, sums over the samples, or how the log was made."""
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
 """Fields of the eval's description that are dropped: long, and the same for all samples."""
 LONGEST_KEPT = 2000
@@ -110,13 +114,15 @@ class InspectLog(RecordFile):
 
     def _run(self, header: Header) -> Run:
         eval = _object(header.get("eval"))
-        for field in header.keys() - {"version", "status", "eval", "error", "samples", "location", "etag"}:
+        for field in header.keys() - _KNOWN_FIELDS:
             if header[field]:
                 self._left_out.add(f"the log's field `{records.safe_name(field)}`")
         for field, value in eval.items():
             if value in (None, {}, []):
                 continue
-            if field in _UNKEPT or len(canonical_json(value)) > LONGEST_KEPT:
+            if field in _UNKEPT:
+                continue
+            if len(canonical_json(value)) > LONGEST_KEPT:
                 self._left_out.add(f"the log's field `eval.{records.safe_name(field)}`")
             else:
                 self._header_kept[field] = value

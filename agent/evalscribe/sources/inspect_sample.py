@@ -169,8 +169,26 @@ _UNTOLD = (
 _TRACES = ("traceback", "traceback_ansi")
 
 
+_OF_HARNESS = frozenset(
+    (
+        "model",
+        "tool",
+        "state",
+        "store",
+        "step",
+        "subtask",
+        "span_begin",
+        "span_end",
+        "sample_init",
+        "score",
+        "score_edit",
+    )
+)
+"""Kinds of events of which nothing is missed: the harness's own, or repeated by messages and scores."""
+
+
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
-    """Render one line per informative event and count the others."""
+    """Render one line per informative event and count those of unknown kinds."""
     return "\n".join(line for event in events for line in _lines(event, left_out))
 
 
@@ -181,13 +199,13 @@ def _lines(event: object, left_out: Omissions) -> Iterator[str]:
     kind = str(event.get("event"))
     if kind in _TELLING:
         if isinstance(error := event.get("error"), dict) and error.keys() & set(_TRACES):
-            left_out.add("the traceback of an event, which the sample's error repeats")
             event = {**event, "error": _short(error)}
         yield f"{kind}: {_event_json({key: value for key, value in event.items() if key not in _UNTOLD})}"
         return
     if error := event.get("error"):
         yield f"{kind}: {_event_json({'error': _short(error)})}"
-    left_out.add(f"an event `{kind[:40]}` (of the harness, or repeated by messages)")
+    if kind not in _OF_HARNESS:
+        left_out.add(f"an event `{kind[:40]}`")
 
 
 def _short(error: object) -> object:
@@ -288,8 +306,7 @@ def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omis
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
-        if plain.pop(field, None):
-            left_out.add(f"the field `{field}` of a sample, which repeats its events")
+        plain.pop(field, None)  # repeats the events
     agents = [{"name": one.name, "messages": one.messages} for one in spoken]
     sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": said, "agents": agents}))
     assert isinstance(sample, dict)

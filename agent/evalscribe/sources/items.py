@@ -3,7 +3,8 @@
 import codecs
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -365,36 +366,9 @@ class CsvRows(ItemFile):
                 yield item
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield each row that is not empty, with the number of its first line."""
-        csv.field_size_limit(MAX_ITEM_BYTES)
-        began = False
         with FileReader(self._path) as reading:
-            rows = csv.reader(self._lines(reading), delimiter=self._columns.delimiter, strict=True)
-            while True:
-                first = rows.line_num + 1
-                try:
-                    cells = next(rows)
-                except StopIteration:
-                    return
-                except csv.Error as error:
-                    self._refuse(first, _told(error), began)
-                    continue
-                if cells:
-                    began = True
-                    yield first, cells
-
-    def _refuse(self, number: int, what: str, began: bool) -> None:
-        """Raise `DataError` if no row has been read yet: without its first row a table cannot be understood."""
-        if not began:
-            raise DataError(f"{self._intake.place(number)}: {what}")
-        self._intake.refuse(number, what)
-
-    def _lines(self, reading: FileReader) -> Iterator[str]:
-        """Yield decoded lines and report invalid UTF-8 by row, because a line may be part of a cell."""
-        for number, line in item_lines(reading):
-            if line is None:
-                raise DataError(f"{self._intake.place(number)}: {TOO_LONG}")
-            yield line.decode(errors="surrogateescape")
+            decode = partial(bytes.decode, errors="surrogateescape")
+            yield from csv_rows(reading, self._columns.delimiter, self._intake.place, self._intake.refuse, decode)
 
     def _header(self, first: list[str]) -> list[str]:
         """Return the column names. Raises `UsageError` if a requested column is missing."""
@@ -456,6 +430,51 @@ class CsvRows(ItemFile):
         return value
 
 
+def csv_rows(
+    reading: FileReader,
+    delimiter: str,
+    place: Callable[[int], str],
+    refuse: Callable[[int, str], None],
+    decode: Callable[[bytes], str],
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row that is not empty, with the number of its first line.
+
+    Args:
+        reading: The file.
+        delimiter: One character.
+        place: Names a line in an error that ends the reading.
+        refuse: Called with the line and the problem of a row that cannot be read.
+        decode: Decodes a line, without an error: a line may be part of a cell.
+
+    Raises:
+        DataError: A line is too long, or the first row cannot be read: without it a table cannot be understood.
+    """
+    csv.field_size_limit(MAX_ITEM_BYTES)
+
+    def lines() -> Iterator[str]:
+        for number, line in item_lines(reading):
+            if line is None:
+                raise DataError(f"{place(number)}: {TOO_LONG}")
+            yield decode(line)
+
+    rows = csv.reader(lines(), delimiter=delimiter, strict=True)
+    began = False
+    while True:
+        first = rows.line_num + 1
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if not began:
+                raise DataError(f"{place(first)}: {_told(error)}") from None
+            refuse(first, _told(error))
+            continue
+        if cells:
+            began = True
+            yield first, cells
+
+
 def _row(header: list[str], cells: list[str]) -> _Row:
     if len(cells) != len(header):
         raise DataError(f"has {pluralise(len(cells), 'cell')}, not {len(header)}")
@@ -465,6 +484,8 @@ def _row(header: list[str], cells: list[str]) -> _Row:
 
 
 def _told(error: csv.Error) -> str:
+    if "new-line character" in str(error):
+        return "not CSV: a carriage return outside quotes; save the file with the line ends of Unix or Windows"
     unclosed = "unexpected end" in str(error) or "field limit" in str(error)
     return f"not CSV: {error}{' (a quote that is never closed?)' if unclosed else ''}"
 

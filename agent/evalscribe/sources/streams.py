@@ -62,7 +62,10 @@ class JsonStream:
         self._decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")(errors="replace")
         self._text = self._decoder.decode(first)
         self._at = 0
-        self._before = 0
+        self._lines = 0
+        """Lines that end before `_text`."""
+        self._column = 0
+        """Characters of the current line before `_text`."""
         self._ended = not first
 
     def peek(self) -> str:
@@ -132,7 +135,13 @@ class JsonStream:
             raise self.wrong("unexpected content after the end")
 
     def wrong(self, what: str, at: int | None = None) -> DataError:
-        return DataError(f"{self._where}: {what} at character {self._before + (self._at if at is None else at) + 1:,}")
+        lines, column = self._position(self._at if at is None else at)
+        return DataError(f"{self._where}: {what} at line {lines + 1:,}, column {column + 1:,}")
+
+    def _position(self, at: int) -> tuple[int, int]:
+        lines = self._text.count("\n", 0, at)
+        column = at - self._text.rfind("\n", 0, at) - 1 if lines else self._column + at
+        return self._lines + lines, column
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT
@@ -148,7 +157,7 @@ class JsonStream:
         """Read at least as much as is unread already, so that a long value is tried only a few times."""
         if self._ended:
             return False
-        self._before += self._at
+        self._lines, self._column = self._position(self._at)
         pieces, size = [self._text[self._at :]], 0
         self._at = 0
         while size < max(CHUNK_BYTES, least) and not self._ended:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
+from sqlalchemy import BindParameter, Connection, RowMapping, Select, bindparam, delete, func, insert, select, tuple_
 
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.result import JudgeResult, ResultType
@@ -13,7 +13,7 @@ from evalscribe.model.rubric import Collection, LabelSet, Rubric
 from evalscribe.store import tables
 from evalscribe.store.database import Database, open_database, pack
 from evalscribe.store.statements import matching, upsert
-from evalscribe.text import join_first, pluralise
+from evalscribe.text import dollars, join_first, pluralise
 
 MOST_NAMES = 20
 """Maximum names that an error lists."""
@@ -44,6 +44,23 @@ _HELD = {
     )
 }
 """Count of each kind in a collection."""
+_OF: BindParameter[str] = bindparam("of_id")
+_SETS = tables.result_sets
+_EMPTY = (
+    delete(tables.results).where(
+        tables.results.c.result_set_id.in_(select(_SETS.c.id).where(_SETS.c.collection_id == _OF))
+    ),
+    *(
+        delete(each).where(each.c.collection_id == _OF)
+        for each in (_SETS, _versions, _label_sets, tables.collection_runs)
+    ),
+)
+_PAID = (
+    select(func.count(), func.coalesce(func.sum(tables.results.c.cost_usd), 0.0))
+    .join_from(tables.results, _SETS, _SETS.c.id == tables.results.c.result_set_id)
+    .where(_SETS.c.collection_id == bindparam("collection_id"), tables.results.c.output.is_not(None))
+)
+_EXPERIMENT = select(tables.experiments.c.name).where(tables.experiments.c.collection_id == _OF).limit(1)
 _LABEL_SETS = matching(_label_sets, "collection_id").order_by(_label_sets.c.number)
 _PUT_RESULT = upsert(tables.judge_results)
 _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind == ResultType.DIRECT_RESULT.value)
@@ -81,23 +98,40 @@ class CollectionStore:
             rows = _rows(connection, _COLLECTIONS)
             return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
 
-    def remove_collection(self, collection_id: str) -> None:
-        """Remove an empty collection.
+    def contents(self, collection_id: str) -> str:
+        """Describe what `remove_collection` deletes, such as `2 runs, 1 rubric`; empty if there is nothing."""
+        with self._database.reading() as connection:
+            return _held(connection, collection_id)
+
+    def remove_collection(self, collection_id: str, *, contents: bool = False) -> None:
+        """Remove a collection.
+
+        Args:
+            contents: Also remove its rubrics, label sets and result sets, and take its runs out of it. The runs
+                themselves stay until `RunStore.sweep`.
 
         Raises:
-            UsageError: It is not empty; says what it contains.
+            UsageError: It is not empty and `contents` is False, or an experiment stores its runs there.
             NotFoundError: It does not exist.
         """
         # A concurrent import or rubric waits, and then finds no collection.
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
+            of = {"of_id": collection_id}
             held = _held(connection, collection_id)
-            if held:
+            if held and not contents:
                 raise UsageError(
                     f"collection {collection_id!r} is not empty: it has {held}.\n"
-                    "Only runs can be removed; a collection with rubrics, label sets or result sets is kept."
+                    "`yes` deletes all of that; runs stay in the store until `evalscribe gc`.",
+                    fields=("yes",),
                 )
-            connection.execute(_REMOVE, {"of_id": collection_id})
+            if experiment := connection.scalar(_EXPERIMENT, of):
+                raise UsageError(
+                    f"collection {collection_id!r} holds the runs of experiment {experiment!r}.\nNothing was deleted."
+                )
+            for statement in _EMPTY:
+                connection.execute(statement, of)
+            connection.execute(_REMOVE, of)
 
     def add_rubric(self, collection_id: str, rubric: Rubric) -> Rubric:
         """Store a rubric as the next version of its id, unless the latest version has the same content.
@@ -186,7 +220,9 @@ def _held(connection: Connection, collection_id: str) -> str:
     """Describe the contents, such as `2 runs, 1 rubric`; empty if there are none."""
     of = {"collection_id": collection_id}
     numbers = {kind: connection.scalar(count, of) or 0 for kind, count in _HELD.items()}
-    return ", ".join(pluralise(number, kind) for kind, number in numbers.items() if number)
+    held = [pluralise(number, kind) for kind, number in numbers.items() if number]
+    answers, cost = connection.execute(_PAID, of).one()
+    return ", ".join([*held, *([f"{pluralise(answers, 'answer')} that cost {dollars(cost)}"] if cost else [])])
 
 
 def _numbered(connection: Connection, latest: RowMapping, version: int) -> RowMapping:

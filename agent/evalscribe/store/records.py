@@ -204,7 +204,9 @@ _FORGET_EVIDENCE = delete(evidence).where(
 class Addition:
     """One batch of runs and records that is being added."""
 
-    def __init__(self, database: Database, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> None:
+    def __init__(
+        self, database: Database, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]
+    ) -> None:
         self._database = database
         self._collection_id = collection_id
         self._runs = runs
@@ -213,7 +215,8 @@ class Addition:
     def made(self) -> AddedCounts:
         """Add all of it or nothing. Raises the errors of `RunStore.add`."""
         with self._database.writing() as connection:
-            require_collection(connection, self._collection_id)
+            if self._collection_id is not None:
+                require_collection(connection, self._collection_id)
             self._put_runs(connection)
             self._require_runs(connection)
             there = self._states(connection)
@@ -221,10 +224,13 @@ class Addition:
         return self._added(there)
 
     def _put_runs(self, connection: Connection) -> None:
+        for run in self._runs:
+            analyses.save_run(connection, self._database, run)
+        if self._collection_id is None:
+            return
         joining = {"collection_id": self._collection_id}
         last = connection.scalar(_LAST_JOINED, joining)
         for number, run in enumerate(self._runs, 0 if last is None else last + 1):
-            analyses.save_run(connection, self._database, run)
             connection.execute(_JOIN, {**joining, "run_id": run.id, "number": number})
 
     def _require_runs(self, connection: Connection) -> None:
@@ -349,8 +355,8 @@ class RunStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, collection_id: str, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
-        """Add runs and records to a collection, all or nothing.
+    def add(self, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
+        """Add runs and records to a collection, or to none, all or nothing.
 
         Unchanged content is not written again; changed content is replaced.
 

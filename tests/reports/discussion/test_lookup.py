@@ -67,9 +67,25 @@ async def test_findings_are_listed_by_what_they_have_in_common(sample: ReportEvi
     )
 
 
-async def test_nothing_found_says_so(sample: ReportEvidence) -> None:
-    for question in ("zebra quagga", "...", "?!", "-"):
-        assert "Try fewer, or `help`" in await said(sample, question)
+async def test_stop_words_do_not_hide_a_hit(sample: ReportEvidence) -> None:
+    assert (await said(sample, "Where is the port that it is listening on?")).startswith("4 task TASK.txt:7\n")
+
+
+async def test_places_with_some_of_the_words_are_ranked(dossier_of: Callable[..., ReportEvidence]) -> None:
+    lines = ["total of all", *["the wrong line"] * 3, "a", "b", "c", "the total was wrong", *["wrong again"] * 9]
+    text = await said(
+        dossier_of((Document(role="log", path="run.log", text="\n".join(lines)),)), "Why was the TOTAL so wrong, zebra?"
+    )
+    assert text.startswith("No place has all of these words. The nearest:\n\n1 log run.log:8\n")
+    assert text.index("run.log:8") < text.index("run.log:1\n")
+
+
+async def test_nothing_found_suggests_what_has_an_answer(sample: ReportEvidence) -> None:
+    for question in ("zebra quagga", "...", "?!", "-", "why is it so?"):
+        text = await said(sample, question)
+        assert "has any of these words.\nTry `" in text
+        assert "`R1`" in text
+        assert text.rstrip().endswith("or `help`.")
     assert "R2 " in await said(sample, "help")
 
 

@@ -24,17 +24,30 @@ def found(worse: int, better: int, same: int) -> Comparison:
 
 def test_the_answer_comes_first_and_says_whether_it_is_luck() -> None:
     page = comparison_page(found(6, 3, 31))
-    assert "# p/m → p/new: 6 worse, 3 better of 40 evals" in page
-    assert "**No difference beyond luck; it looks worse: 92.5 % → 85.0 %** (-7.5 points, 95 % interval" in page
-    assert "9 of 40 evals changed, 6 worse and 3 better" in page
-    assert "differ at least so much in 51 of 100 comparisons, so the difference may well be luck." in page
-    assert "found in 80 of 100 comparisons" in page
+    assert "# p/m → p/new: 6 broke, 3 fixed of 40 evals" in page
+    lead = "**Lower pass rate, which may be chance: 6 broke, 3 fixed** (92.5 % → 85.0 %, -7.5 points, 95 % interval"
+    assert lead in page
+    assert "differ at least this much in 51 of 100 comparisons (p = 0.51); 40 evals reliably show only a" in page
 
 
 def test_what_is_hardly_luck_is_called_worse() -> None:
     page = comparison_page(found(12, 1, 27))
-    assert "**The candidate is worse: 97.5 % → 70.0 %**" in page
-    assert "differ at least so much in 3 of 1,000 comparisons, so this is hardly luck." in page
+    assert "**Worse: 12 broke, 1 fixed** (97.5 % → 70.0 %, " in page
+    assert "differ at least this much in 3 of 1,000 comparisons (p = 0.0034); 40 evals" in page
+
+
+def test_equal_rates_say_whether_the_same_evals_pass() -> None:
+    assert "**Same pass rate, different evals: 3 broke, 3 fixed** (50.0 % → 50.0 %" in comparison_page(found(3, 3, 0))
+    same = comparison_page(found(0, 0, 40))
+    assert "**Same pass rate, no eval changed** (100.0 % → 100.0 %" in same
+    assert "Sides that are equally good" not in same
+
+
+def test_different_experiments_stand_in_the_headline() -> None:
+    both = found(1, 0, 1)
+    moved = both.candidate.model_copy(update={"experiments": ("nightly",)})
+    page = comparison_page(both.model_copy(update={"candidate": moved, "experiments_differ": True}))
+    assert "(experiment default) → p/new (experiment nightly): 1 broke, 0 fixed" in page.replace("`", "")
 
 
 def test_nothing_to_compare_is_said() -> None:
@@ -66,9 +79,9 @@ def test_an_edit_is_seen_and_line_ends_are_none() -> None:
     page = comparison_page(found(1, 1, 1))
     assert is_unedited(page)
     assert is_unedited(page.replace("\n", "\r\n"))
-    assert not is_unedited(page.replace("worse", "better", 1))
+    assert not is_unedited(page.replace("broke", "fixed", 1))
     assert not is_unedited("# Notes of mine\n")
-    assert same_runs(page, page.replace("worse", "better"))
+    assert same_runs(page, page.replace("broke", "fixed"))
     assert not same_runs(page, page.replace("cand0000", "cand0001"))
 
 

@@ -109,13 +109,7 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
     }
     _, said, tool = record.transcripts[0].messages
     assert (said.reasoning, said.content, tool.error) == ("six sevens", "It is 42", "timeout: too slow")  # type: ignore[union-attr]
-    assert read.left_out == {
-        "the log's field `plan`": 1,
-        "the log's field `results`": 1,
-        "the log's field `eval.dataset`": 1,
-        "an event `model` (of the harness, or repeated by messages)": 1,
-        "an event `state` (of the harness, or repeated by messages)": 1,
-    }
+    assert read.left_out == {}
 
 
 @pytest.mark.parametrize(
@@ -392,7 +386,7 @@ def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any]
         archive.writestr("../../etc/passwd", "nobody")
     read = read_file(path)
     assert [one.eval.name for one in read.records] == ["good"]
-    assert set(read.left_out) > {
+    assert set(read.left_out) >= {
         "a member that is compressed more tightly than any text (first: samples/bomb_epoch_1.json)",
         "JSON nested too deeply (first: samples/deep_epoch_1.json)",
         "a sample that cannot be read: it is not an object with an `id` (first: samples/list_epoch_1.json)",
@@ -421,7 +415,7 @@ def test_an_error_is_traced_back_once(read_value: Callable[..., Any]) -> None:
     read = read_value(log(sample(error=error, scores=None, events=[{"event": "error", "error": error}])))
     texts = {one.path: one.text for one in read.records[0].documents if one.role == "log"}
     assert texts == {"traceback": "Traceback …", "events": 'error: {"error": {"message": "no sandbox"}}'}
-    assert read.left_out["the traceback of an event, which the sample's error repeats"] == 1
+    assert read.left_out == {}
 
 
 def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:

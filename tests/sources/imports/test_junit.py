@@ -192,7 +192,7 @@ def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any])
         pytest.param(
             "<testsuite><testcase name='a'></testsuite>", "invalid XML at line 1, column 33: mismatched tag", id="torn"
         ),
-        pytest.param("<html></html>", "contains no runs", id="other XML"),
+        pytest.param("<html></html>", "is XML but not JUnit: its root is <html>", id="other XML"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:

@@ -60,11 +60,11 @@ def test_digits_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("[1, 2", "expected ',' or ']' at character 6", id="cut off"),
-        pytest.param("[1, 2 3]", "expected ',' or ']' at character 7", id="no comma"),
-        pytest.param('["a', "invalid JSON: Unterminated string starting at at character 2", id="open text"),
-        pytest.param("[1, nope]", "invalid JSON: Expecting value at character 5", id="no value"),
-        pytest.param("[" * 100_000, "JSON nested too deeply at character 2", id="deep"),
+        pytest.param("[1, 2", "expected ',' or ']' at line 1, column 6", id="cut off"),
+        pytest.param("[1, 2 3]", "expected ',' or ']' at line 1, column 7", id="no comma"),
+        pytest.param('["a', "invalid JSON: Unterminated string starting at at line 1, column 2", id="open text"),
+        pytest.param("[1, nope]", "invalid JSON: Expecting value at line 1, column 5", id="no value"),
+        pytest.param("[" * 100_000, "JSON nested too deeply at line 1, column 2", id="deep"),
     ],
 )
 def test_errors_say_where(tmp_path: Path, text: str, told: str) -> None:
@@ -76,7 +76,7 @@ def test_errors_say_where(tmp_path: Path, text: str, told: str) -> None:
 def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     path.write_text('[{"a": nope, "b": "' + "x" * 2_000_000 + '"}]')
-    with FileReader(path) as reading, pytest.raises(DataError, match="character 8"):
+    with FileReader(path) as reading, pytest.raises(DataError, match="line 1, column 8"):
         list(JsonStream(reading, "x").elements())
     monkeypatch.setattr(streams, "MAX_VALUE_CHARS", 1_000_000)
     path.write_text('["' + "x" * 2_000_000 + '"]')
@@ -87,13 +87,18 @@ def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param(b"", "is empty. Supported formats: tau-bench", id="empty"),
-        pytest.param(b" \n\xef\xbb\xbf", "contains no runs", id="nearly empty"),
-        pytest.param(b"\x00\xff\xfe\x80 binary", "contains no runs. Supported formats:", id="binary"),
-        pytest.param(b"task,score\na,1\n", "contains no runs", id="csv"),
-        pytest.param(b"[]", "contains no runs", id="empty list"),
-        pytest.param(b'{"a": 1}', "contains no runs", id="other object"),
-        pytest.param(b"[1, 2]", "contains no runs", id="other list"),
+        pytest.param(b"", "is empty. Supported formats: tables", id="empty"),
+        pytest.param(b" \n\xef\xbb\xbf", "contains no runs: it is neither", id="nearly empty"),
+        pytest.param(b"\x00\xff\xfe\x80 binary", "contains no runs: it is binary. Supported formats:", id="binary"),
+        pytest.param(b"task,points\na,1\n", "as CSV it has none of the columns .* first line: 'task,points'", id="csv"),
+        pytest.param(b"[]", "contains no runs: it is an empty list", id="empty list"),
+        pytest.param(b'{"a": 1}', "contains no runs: its keys are `a`", id="other object"),
+        pytest.param(
+            b'[{"task_id": 1, "traj_": []}]', "It comes near to tau-bench .`task_id`; without `reward`", id="nearly"
+        ),
+        pytest.param(b'{"key": 1, "input": 2}\n', r"near to a dataset .`evalscribe datasets upload`", id="items"),
+        pytest.param(b'{\n "a": 1,\n "b": nope}', "invalid JSON: Expecting value at line 3, column 7", id="bad JSON"),
+        pytest.param(b"[1, 2]", "it is a list of numbers, not of objects", id="other list"),
         pytest.param(b"[" * 100_000, "JSON nested too deeply", id="deep"),
         pytest.param(b"PK\x03\x04 and then nothing", "is a damaged zip file", id="no zip"),
         pytest.param(b"\x1f\x8b and then nothing", "cannot be decompressed", id="no gzip"),

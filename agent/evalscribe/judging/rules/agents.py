@@ -242,14 +242,15 @@ class FinalAnswer(NamedTuple):
 
 def answers_otherwise(facts: Facts) -> RuleDecision | None:
     """The model's answer differs from the target."""
-    answer, target = _final_answer(facts.spoken), _target(facts)
+    answer = _final_answer(facts.spoken)
+    target = answer and _target(facts, answer)
     if answer is None or target is None:
         return None
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
-        return _otherwise_written(answer, target, "has the target, in another form or with more around it")
+        return _otherwise_written(facts, answer, target, "has the target, in another form or with more around it")
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):
         return _otherwise_written(
-            answer, target, f"differs from the target only in signs: {_first_difference(answer, target)}"
+            facts, answer, target, f"differs from the target only in signs: {_first_difference(answer, target)}"
         )
     alike = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
     almost = alike >= ALMOST and len(target.text) >= SHORTEST_ALMOST
@@ -264,7 +265,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
         ),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}. "
         + (f"They differ from {_first_difference(answer, target)} on." if almost else "They have little in common."),
-        citations=(answer.citation, target.citation),
+        citations=(*_shown(facts, answer), target.citation),
     )
 
 
@@ -314,7 +315,7 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _otherwise_written(answer: FinalAnswer, target: FinalAnswer, how: str) -> RuleDecision:
+def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, how: str) -> RuleDecision:
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
@@ -325,7 +326,7 @@ def _otherwise_written(answer: FinalAnswer, target: FinalAnswer, how: str) -> Ru
         why=quote.cut(f"the answer {how}"),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {how}. "
         "The target or the comparison may be wrong; look at both.",
-        citations=(answer.citation, target.citation),
+        citations=(*_shown(facts, answer), target.citation),
         fix="check the target for lost signs, and whether the comparison should allow other spellings",
     )
 
@@ -340,14 +341,26 @@ def _final_answer(spoken: Transcripts) -> FinalAnswer | None:
     return _last_message(spoken.words[-1]) if spoken.words else None
 
 
+def _shown(facts: Facts, answer: FinalAnswer) -> tuple[Citation, ...]:
+    """Quote the input, if it is a document of its own, and the answer."""
+    return (*quote.cells(facts, "task"), *(quote.cells(facts, "output") or (answer.citation,)))
+
+
 def _last_message(said: LocatedTurn) -> FinalAnswer:
     return FinalAnswer(said.turn.text.strip()[:LONGEST_ANSWER], said.quoted(2))
 
 
-def _target(facts: Facts) -> FinalAnswer | None:
-    """Return the only short reference that is neither a list of calls nor a file compared with an output file."""
+def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
+    """Return the only short reference that is neither a list of calls nor a file compared with an output file.
+
+    The output of an item or a row that repeats the answer is no such file.
+    """
     found = facts.evidence.of("expected")
-    if len(found) != 1 or facts.spoken.expected or facts.evidence.of("output") or _listed(found[0]):
+    files = any(
+        quote.cell_name(document) != "output" or document.text.strip()[:LONGEST_ANSWER] != answer.text
+        for document in facts.evidence.of("output")
+    )
+    if len(found) != 1 or facts.spoken.expected or files or _listed(found[0]):
         return None
     text = found[0].text.strip()
     return FinalAnswer(text, cite_lines(found[0], 1, 2)) if text and len(text) <= LONGEST_TARGET else None

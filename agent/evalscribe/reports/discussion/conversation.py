@@ -490,7 +490,8 @@ class Discussion:
 
     def introduction(self) -> tuple[str, ...]:
         """Return the lines that a user should read before the first question."""
-        return tuple(line for line in (self._who_answers(), *self._prompts_note(), *self._missing()) if line)
+        lookup = () if self._conversation else LookupDiscussion(self._dossier).suggestions()
+        return tuple(line for line in (self._who_answers(), *lookup, *self._prompts_note(), *self._missing()) if line)
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """Answer a question, streaming text to `on_text`, with citations resolved.

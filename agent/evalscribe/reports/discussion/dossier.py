@@ -1,5 +1,6 @@
 """The report under discussion, its evidence, and search through both."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -243,11 +244,38 @@ def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> t
     return tuple(best)
 
 
-def _hits(dossier: ReportEvidence, wanted: tuple[str, ...]) -> Iterator[SearchHit]:
-    yield from _in_text(None, dossier.name, dossier.text.split("\n"), wanted)
+def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
+    """Return the lines that contain some of the words, the best first: with more and rarer ones."""
+    wanted = tuple(dict.fromkeys(word.casefold() for word in words if word))
+    lines: list[tuple[frozenset[str], SearchHit]] = []
+    for n, place, text in _texts(dossier):
+        for at, line in enumerate(text):
+            folded = line.casefold()
+            if len(lines) < MAX_HITS and (held := frozenset(word for word in wanted if word in folded)):
+                begin = max(0, at - AROUND)
+                shown = tuple(text[begin : at + AROUND + 1])
+                hit = SearchHit(finding=n, place=place, line=at + 1, first=begin + 1, lines=shown, together=False)
+                lines.append((held, hit))
+    lines_with = Counter(word for held, _ in lines for word in held)
+    lines.sort(key=lambda one: -sum(1 / lines_with[word] + 1 for word in one[0]))
+    best: list[SearchHit] = []
+    for _, hit in lines:
+        if len(best) < most and not any(_overlap(hit, other) for other in best):
+            best.append(hit)
+    return tuple(best)
+
+
+def _texts(dossier: ReportEvidence) -> Iterator[tuple[int | None, str, Sequence[str]]]:
+    """Yield the report and every document that is here, each with its finding, its name and its lines."""
+    yield None, dossier.name, dossier.text.split("\n")
     for n, evidence in dossier.known():
         for document in evidence.documents:
-            yield from _in_text(n, document_mark(document), document.lines, wanted)
+            yield n, document_mark(document), document.lines
+
+
+def _hits(dossier: ReportEvidence, wanted: tuple[str, ...]) -> Iterator[SearchHit]:
+    for n, place, lines in _texts(dossier):
+        yield from _in_text(n, place, lines, wanted)
 
 
 def _in_text(n: int | None, place: str, lines: Sequence[str], wanted: tuple[str, ...]) -> Iterator[SearchHit]:

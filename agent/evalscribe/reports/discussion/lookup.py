@@ -1,6 +1,7 @@
 """Answer questions about a report without a model, and recognise typed commands."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from evalscribe.model.analysis import CitationSummary, FindingSummary, RecommendationSummary
@@ -14,11 +15,25 @@ from evalscribe.reports.discussion.dossier import (
     NumberedFinding,
     ReportEvidence,
     SearchHit,
+    rank_report,
     search_report,
 )
 from evalscribe.text import cut, printable
 
 MOST_HITS = 10
+MOST_NEAR = 4
+"""Maximum places shown that have only some of the words."""
+STOP_WORDS = frozenset(
+    (
+        *("a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can"),
+        *("could", "did", "do", "does", "explain", "find", "for", "from", "get", "give", "had", "has", "have", "how"),
+        *("i", "if", "in", "into", "is", "it", "its", "know", "many", "me", "mean", "much", "my", "no"),
+        *("not", "of", "on", "or", "our", "please", "show", "so", "tell", "than", "that", "the", "their", "them"),
+        *("then", "there", "these", "they", "this", "those", "to", "up", "was", "we", "were", "what", "when", "where"),
+        *("which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
+    )
+)
+"""Words of questions that say nothing about what is asked."""
 WIDTH = 200
 """Maximum characters of a line of evidence that are shown."""
 HELP = """\
@@ -33,6 +48,9 @@ _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
 """Punctuation, which a search would find everywhere."""
+
+
+NOT_SEARCHED = "Evidence that is not here was not searched."
 
 
 class LookupDiscussion:
@@ -51,7 +69,7 @@ class LookupDiscussion:
         yield from _apart(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
-        """Return what the question names, else hits with all of its words, else findings that one of them names."""
+        """Return what the question names, hits with all words, findings that one word names, or the nearest places."""
         asked = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
         return (
@@ -60,6 +78,7 @@ class LookupDiscussion:
             or self._found(question)
             or self._shown(tokens)
             or self._alike(tokens, any)
+            or self._near(tokens)
         )
 
     def _shown(self, names: Sequence[str]) -> list[Iterable[str]]:
@@ -78,6 +97,15 @@ class LookupDiscussion:
     def _found(self, question: str) -> list[Iterable[str]]:
         words = [] if _PUNCTUATION.fullmatch(question) else question.split()
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
+
+    def _near(self, words: Sequence[str]) -> list[Iterable[str]]:
+        """Return the hits with all words but stop words, else the places with the most of them."""
+        words = _content(words)
+        if hits := search_report(self._dossier, words, MOST_HITS):
+            return [*map(_hit, hits)]
+        hits = rank_report(self._dossier, words, MOST_NEAR)
+        missing = [[NOT_SEARCHED]] if self._dossier.missing() else []
+        return [["No place has all of these words. The nearest:"], *map(_hit, hits), *missing] if hits else []
 
     def _named(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
         """Yield what the names refer to: finding numbers, recommendation ids, eval paths or their last parts."""
@@ -101,9 +129,23 @@ class LookupDiscussion:
         return found[0] if len(found) == 1 else None
 
     def _nothing(self) -> Iterator[str]:
-        yield "Nothing in the report or in the evidence holds all of these words. Try fewer, or `help`."
+        yield "Nothing in the report or in the evidence has any of these words."
+        yield from self.suggestions()
         if self._dossier.missing():
-            yield "Evidence that is not here was not searched."
+            yield NOT_SEARCHED
+
+    def suggestions(self) -> Iterator[str]:
+        """Yield a line with questions that have an answer in this report."""
+        topics = list(self._dossier.topics.values())
+        uncertain = [topic for topic in topics if topic.first.uncertain]
+        steps = Counter(topic.first.step for topic in topics if topic.first.step)
+        ids = [one.id for one in self._dossier.said.recommendations][:1]
+        asked = [
+            *(f"`{topic.n}` ({topic.title})" for topic in (uncertain or topics)[:1]),
+            *(f"`{id}`" for id in ids),
+            *(f"`{step}`" for step, _ in steps.most_common(1)),
+        ]
+        yield f"Try {', '.join([*asked, 'a word of an error'])}, or `help`."
 
     def _topic(self, topic: NumberedFinding) -> Iterator[str]:
         yield from _told(topic)
@@ -126,6 +168,12 @@ class LookupDiscussion:
         for topic in self._dossier.topics.values():
             if set(topic.paths) & set(item.evals):
                 yield from ("", *_told(topic))
+
+
+def _content(words: Iterable[str]) -> list[str]:
+    """Return the words without stop words and the punctuation around them."""
+    bare = (word.strip(".,;:!?\"'()`") for word in words)
+    return [word for word in bare if word and word.casefold() not in STOP_WORDS]
 
 
 def _apart(answers: Iterable[Iterable[str]]) -> list[str]:

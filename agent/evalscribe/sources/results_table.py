@@ -1,0 +1,552 @@
+"""Read tables of results, as CSV or flat JSON: each row is an eval with input, output, expected output and score."""
+
+import codecs
+import csv
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from pydantic import JsonValue
+
+from evalscribe.errors import DataError, UsageError
+from evalscribe.ids import content_id
+from evalscribe.model.evidence import Document, Role
+from evalscribe.model.record import SCORES_LOG, Record
+from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
+from evalscribe.model.transcript import Transcript
+from evalscribe.sources import records
+from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
+from evalscribe.sources.items import TOO_LONG, csv_rows, item_lines
+from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.streams import JsonStream, decode_json
+from evalscribe.text import cut, join_first, one_line, slug
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "input": ("inputs", "question", "prompt", "query"),
+    "output": ("outputs", "actual_output", "model_output", "response", "completion", "prediction"),
+    "expected": ("expected_output", "reference", "reference_output", "reference_outputs", "ground_truth", "target"),
+    "passed": ("pass", "success", "correct", "is_correct", "status"),
+    "score": (),
+    "scores": (),
+    "reason": ("explanation", "comment", "grader_reason"),
+    "error": (),
+    "id": ("key", "example_id", "test_id", "name"),
+    "category": (),
+    "provider": (),
+    "model": ("model_name",),
+}
+"""The fields of a row, each with other names that its column may have, the likeliest first.
+
+`answer` is not among them: it is the reference answer in some tables and the model's in others.
+"""
+_DECIDING = ("passed", "score", "scores")
+_DELIMITERS = (",", ";", "\t", "|")
+_SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
+"""First line by which a spreadsheet names its delimiter."""
+_SAMPLE_ROWS = 100
+"""Rows of a JSON file whose names are its columns."""
+_MAX_NAMES = 500
+_MAX_SLUG = 48
+_PASSES_FROM = 1.0
+_MAIN_SCORES = ("reward", "score", "passed", "correct")
+_STATUSES: Mapping[str, EvalStatus] = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "success"), "passed"),
+    **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong"), "failed"),
+    **dict.fromkeys(("error", "errored", "timeout"), "error"),
+    **dict.fromkeys(("skipped", "skip", "n/a", "none", "null", "pending", "incomplete"), "incomplete"),
+}
+_Row = dict[str, JsonValue]
+TableForm = Literal["csv", "jsonl", "json"]
+
+
+def parse_columns(assignments: Sequence[str]) -> dict[str, str]:
+    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
+    columns: dict[str, str] = {}
+    next_field = re.compile(rf",(?=\s*(?:{'|'.join(COLUMNS)})\s*=)")  # the name of a column may contain a comma
+    for one in (part for text in assignments for part in next_field.split(text)):
+        field, equals, name = (part.strip() for part in one.partition("="))
+        if not equals or not name:
+            raise _wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
+        if field not in COLUMNS:
+            near = get_close_matches(field, COLUMNS, 1)
+            raise _wrong_columns(
+                f"there is no field {field!r}"
+                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(COLUMNS)}")
+            )
+        if field in columns:
+            raise _wrong_columns(f"{field} has two columns")
+        columns[field] = name
+    return columns
+
+
+def _wrong_columns(problem: str) -> UsageError:
+    return UsageError(f"`map`: {problem}", fields=("map",))
+
+
+def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -> dict[str, str]:
+    """Return the column of each field that the table has.
+
+    Args:
+        names: The table's columns.
+        wanted: Columns that the user named, by field.
+        file: The file, for messages.
+
+    Raises:
+        UsageError: A column that the user named does not exist.
+        DataError: Several columns have the name of a field.
+    """
+    chosen = {field: _wanted_column(names, field, name, file) for field, name in wanted.items()}
+    plain = {_plain(name): name for name in reversed(names)}
+    for field, others in COLUMNS.items():
+        found = next((plain[one] for one in (field, *others) if plain.get(one) not in (None, *chosen.values())), None)
+        if field in chosen or found is None:
+            continue
+        if (times := names.count(found)) > 1:
+            raise DataError(
+                f"{file} has {times} columns {_quoted(found)}: keep one of them. For outputs of several providers side "
+                "by side, import the tool's JSON lines instead"
+            )
+        chosen[field] = found
+    return chosen
+
+
+def _wanted_column(names: Sequence[str], field: str, name: str, file: str) -> str:
+    same = [one for one in names if one == name] or [one for one in names if one.strip().lower() == name.lower()]
+    if len(same) == 1:
+        return same[0]
+    near = get_close_matches(name, names, 1)
+    hint = f"; did you mean {_quoted(near[0])}?" if near and not same else f". {_columns_of(names)}"
+    raise _wrong_columns(
+        f"{field}={name}: {file} has {'several columns' if same else 'no column'} {_quoted(name)}{hint}"
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def _quoted(name: str) -> str:
+    return repr(cut(one_line(name), 60))
+
+
+def _columns_of(names: Sequence[str]) -> str:
+    return f"Its columns: {join_first([cut(one_line(name), 40) for name in names], 12)}"
+
+
+def is_results_row(row: Mapping[str, object], wanted: Mapping[str, str]) -> bool:
+    """Return True if an object has a score, or an input and an output, or a column that the user named."""
+    plain = {_plain(str(name)) for name in row}
+    fields = {field for field, others in COLUMNS.items() if plain & {field, *others}}
+    known = fields & set(_DECIDING) or {"input", "output"} <= fields
+    return bool(known) or not row.keys().isdisjoint(wanted.values())
+
+
+class TableHeader(NamedTuple):
+    delimiter: str
+    names: tuple[str, ...]
+    lines_before: int = 0
+    """1 after a line `sep=;`, which is no row."""
+
+
+def read_header(path: Path, wanted: Mapping[str, str]) -> TableHeader | None:
+    """Return the delimiter and the columns of a CSV file; None if it has none that are known.
+
+    The delimiter is the one with which most columns are known. `csv.Sniffer` also looks at the cells, and takes a
+    letter for the delimiter where they are sentences.
+
+    Raises `DataError` if the first line is too long.
+    """
+    with _TextReader(path) as reading:
+        lines = [line for _, line in islice(item_lines(reading), 2)]
+    if None in lines[:1]:
+        raise DataError(f"{path}: line 1: {TOO_LONG}")
+    first, second = ([(line or b"").decode(errors="replace") for line in lines] + ["", ""])[:2]
+    if separator := _SEPARATOR_LINE.fullmatch(first.strip()):
+        cells = _cells(second, separator[1])
+        return TableHeader(separator[1], cells, 1) if cells else None
+    fields = {name for field, others in COLUMNS.items() for name in (field, *others)}
+    mine = {name.lower() for name in wanted.values()}
+    tables = [TableHeader(mark, _cells(first, mark)) for mark in _DELIMITERS]
+    known = [sum(_plain(name) in fields or name.strip().lower() in mine for name in table.names) for table in tables]
+    return tables[known.index(max(known))] if any(known) else None
+
+
+def _cells(line: str, delimiter: str) -> tuple[str, ...]:
+    try:
+        return tuple(next(csv.reader([line], delimiter=delimiter), ()))
+    except csv.Error:
+        return ()
+
+
+class _TextReader(FileReader):
+    """A file that may be UTF-16, as spreadsheets write "Unicode text"; read as UTF-8."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._began = False
+
+    def read(self, size: int = CHUNK_BYTES) -> bytes:
+        while True:
+            piece = super().read(size)
+            if not self._began and piece.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+            self._began = True
+            if self._decoder is None:
+                return piece
+            text = self._decoder.decode(piece, final=not piece)
+            if text or not piece:
+                return text.encode(errors="replace")
+
+
+class _Score(NamedTuple):
+    """How a row was graded."""
+
+    status: EvalStatus
+    step: str = "score"
+    value: float | None = None
+    problem: str | None = None
+    """Why the row's grade cannot be read."""
+
+
+class _Summary:
+    """What the first pass learns: how many trials each task has, and what its scores are like."""
+
+    def __init__(self) -> None:
+        self.trials: Counter[str] = Counter()
+        self.inputs: dict[str, str] = {}
+        """Digest of the first input with a name, by name."""
+        self.graded = 0
+        self.unreadable: tuple[str, str] | None = None
+        """Place and problem of the first grade that cannot be read."""
+        self.above: tuple[str, float] | None = None
+        """Place and value of the first score above 1."""
+        self.refused: str | None = None
+
+
+class ResultsTable(RecordFile):
+    """A table of results. It is read twice, because several rows of one task are its trials."""
+
+    passes = 2
+
+    def __init__(self, path: Path, overrides: RunOverrides, form: TableForm, header: TableHeader | None = None) -> None:
+        super().__init__(path, overrides)
+        self.format = form
+        self._header = header or TableHeader(",", ())
+        self._decimal_comma = self._header.delimiter != ","
+        self._columns: dict[str, str] = {}
+
+    def read(self) -> Iterator[Run | Record]:
+        self._columns = self._choose()
+        summary = self._summarise()
+        digest = self._finish_first_pass()
+        runs: dict[tuple[str, str], Run] = {}
+        seen: Counter[tuple[str, str]] = Counter()
+        for number, row in self._rows(self._left_out):
+            place = self._place(number)
+            provider, model = self._agent(row)
+            if (provider, model) not in runs:
+                run_id = digest if not runs else content_id([digest, provider, model]).removeprefix("sha256:")[:32]
+                experiment = self._overrides.experiment or "default"
+                runs[provider, model] = Run(id=run_id, provider=provider, model=model, experiment=experiment)
+                yield runs[provider, model]
+            run = runs[provider, model]
+            category, name = self._name(row, summary)
+            task = f"{category}/{name}" if category else name
+            seen[run.id, task] += 1
+            score = self._score(row)
+            if score.problem:
+                self._left_out.add("a grade that cannot be read, so the eval is incomplete", place)
+            trial, trials = seen[run.id, task], summary.trials[f"{run.provider}/{run.model}\0{task}"]
+            eval = Eval(
+                id=records.eval_id(run.id, task, trial),
+                category=category,
+                name=name,
+                trial=trial,
+                trials=max(trial, trials),
+                status=score.status,
+            )
+            yield self._record(run, eval, row, score, number)
+
+    def _choose(self) -> dict[str, str]:
+        """Return the columns. Raises `DataError` if none says which rows passed."""
+        names = list(self._header.names)
+        if self.format != "csv":
+            rows = islice(self._rows(Omissions()), _SAMPLE_ROWS)
+            names = list(islice(dict.fromkeys(str(name) for _, row in rows for name in row), _MAX_NAMES))
+        columns = choose_columns(names, self._overrides.columns, str(self._path))
+        if not any(field in columns for field in _DECIDING):
+            raise DataError(
+                f"{self._path} does not say which rows passed: it needs a column `passed` or `score`, or `map` "
+                f"score=NAME. {_columns_of(names)}",
+                fields=("map",),
+            )
+        return columns
+
+    def _summarise(self) -> _Summary:
+        """Read the file once. Raises `DataError` if no row has a grade that can be read, or if scores exceed 1."""
+        summary = _Summary()
+        left_out = Omissions()
+        try:
+            for number, row in self._rows(left_out):
+                category, name = self._name(row, summary)
+                provider, model = self._agent(row)
+                summary.trials[
+                    f"{provider}/{model}\0{category}/{name}" if category else f"{provider}/{model}\0{name}"
+                ] += 1
+                score = self._score(row)
+                place = self._place(number)
+                summary.graded += score.status != "incomplete"
+                if score.problem and summary.unreadable is None:
+                    summary.unreadable = place, score.problem
+                if score.value is not None and score.value > 1 and summary.above is None:
+                    summary.above = place, score.value
+        except DataError:
+            if not summary.trials:  # otherwise the second pass shows where it ends
+                raise
+        self._check(summary, left_out)
+        return summary
+
+    def _check(self, summary: _Summary, left_out: Omissions) -> None:
+        if not summary.trials:
+            why = next(iter(left_out.told()), "it has no rows below its header")
+            raise DataError(f"{self._path} contains no results: {why}")
+        if summary.unreadable and not summary.graded:
+            other = self._columns.keys() & set(_DECIDING) - {"passed"}
+            if "passed" in self._columns and other and "passed" not in self._overrides.columns:
+                del self._columns["passed"]  # a column `status` or `correct` may mean something else
+                self._check(self._summarise(), left_out)
+                return
+            place, problem = summary.unreadable
+            raise DataError(f"{self._path}: {place}: {problem}; no row says whether it passed")
+        if summary.above and self._overrides.threshold is None and "passed" not in self._columns:
+            place, value = summary.above
+            raise DataError(
+                f"{self._path}: {place}: the score {value:g} is above 1; name the lowest score that passes with "
+                "`threshold`",
+                fields=("threshold",),
+            )
+
+    def _rows(self, left_out: Omissions) -> Iterator[tuple[int, _Row]]:
+        """Yield the cleaned rows with their line, or their position in a list; others are counted."""
+        read = {"csv": self._csv_rows, "jsonl": self._json_lines, "json": self._json_items}[self.format]
+        for number, row in read(left_out):
+            try:
+                yield number, cast(_Row, records.safe_json(row))
+            except DataError as error:
+                left_out.add(f"a row that cannot be read: {error}", self._place(number))
+
+    def _csv_rows(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
+        def decode(line: bytes) -> str:
+            try:
+                return line.decode()
+            except UnicodeDecodeError:
+                left_out.add("a line that is not UTF-8, read as Windows-1252")
+                return line.decode("cp1252", "replace")
+
+        def refuse(number: int, problem: str) -> None:
+            left_out.add(f"a row that cannot be read: {problem}", self._place(number))
+
+        names: list[str] | None = None
+        with _TextReader(self._path) as self._reader:
+            rows = csv_rows(self._reader, self._header.delimiter, f"{self._path}:{{}}".format, refuse, decode)
+            for number, cells in islice(rows, self._header.lines_before, None):
+                if names is None:
+                    names = _distinct(cells)
+                    continue
+                while len(cells) > len(names) and not cells[-1]:  # spreadsheets add empty cells
+                    cells.pop()
+                if len(cells) != len(names):
+                    refuse(number, f"{len(cells)} cells in place of {len(names)}")
+                elif any(map(str.strip, cells)):
+                    yield number, dict(zip(names, cells, strict=True))
+
+    def _json_lines(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
+        with FileReader(self._path) as self._reader:
+            for number, line in read_lines(self._reader):
+                try:
+                    if line is None:
+                        raise DataError("the line is too long")
+                    yield number, _json_row(decode_json(line))
+                except DataError as error:
+                    left_out.add(f"a row that cannot be read: {error}", self._place(number))
+
+    def _json_items(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
+        with FileReader(self._path) as self._reader:
+            text = JsonStream(self._reader, str(self._path))
+            for number, value in enumerate(text.elements() if text.peek() == "[" else iter((text.value(),))):
+                try:
+                    yield number, _json_row(value)
+                except DataError as error:
+                    left_out.add(f"a row that cannot be read: {error}", self._place(number))
+            text.end()
+
+    def _place(self, number: int) -> str:
+        return f"[{number}]" if self.format == "json" else f"line {number}"
+
+    def _cell(self, row: _Row, field: str) -> JsonValue:
+        """Return a field's value; None if it is missing or blank."""
+        value = row.get(self._columns.get(field, ""))
+        return None if isinstance(value, str) and not value.strip() else value
+
+    def _text(self, row: _Row, field: str) -> str | None:
+        value = self._cell(row, field)
+        return None if value is None else _as_text(value)
+
+    def _agent(self, row: _Row) -> tuple[str, str]:
+        return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
+
+    def _name(self, row: _Row, summary: _Summary) -> tuple[str, str]:
+        """Return category and name: the row's id, else its input. Equal names of other inputs get a suffix."""
+        category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
+        text = self._text(row, "input") or ""
+        digest = content_id(text).removeprefix("sha256:")[:8]
+        named = self._text(row, "id")
+        name = records.safe_name(named) if named else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
+        if not named and (len(slug(text)) > _MAX_SLUG or name == "row"):
+            name = f"{name}-{digest}"
+        if summary.inputs.setdefault(f"{category}/{name}", digest) != digest:
+            name = f"{name}-{digest}"
+        return category, name
+
+    def _score(self, row: _Row) -> _Score:
+        """Read the grade: `passed` decides, else the score."""
+        numbers = self._numbers(row)
+        main = next((name for name in ("score", *_MAIN_SCORES) if name in numbers), next(iter(numbers), None))
+        value = numbers.get(main) if main else None
+        passed = self._cell(row, "passed")
+        error = self._cell(row, "error")
+        if passed is not None:
+            status = _STATUSES.get(_as_text(passed).strip().lower())
+            if status is not None:
+                return _Score(status, main or "passed", value)
+            return _Score("incomplete", problem=f"`{self._columns['passed']}` is {_quoted(_as_text(passed))}")
+        if value is not None:
+            threshold = self._overrides.threshold
+            least = _PASSES_FROM if threshold is None else threshold
+            return _Score("passed" if value >= least else "failed", main or "score", value)
+        if error is not None:
+            return _Score("error")
+        if (raw := self._cell(row, "score")) is not None and _as_text(raw).strip().lower() not in _STATUSES:
+            return _Score("incomplete", problem=f"`{self._columns['score']}` is {_quoted(_as_text(raw))}, not a number")
+        return _Score("incomplete")
+
+    def _numbers(self, row: _Row) -> dict[str, float]:
+        scores = self._cell(row, "scores")
+        if isinstance(scores, str) and scores.lstrip().startswith("{"):
+            try:
+                scores = cast(JsonValue, decode_json(scores))
+            except DataError:
+                scores = None
+        if not isinstance(scores, dict):
+            scores = {} if scores is None else {"scores": scores}
+        values = {"score": self._number(self._cell(row, "score"))}
+        values |= {records.safe_name(name): self._number(value) for name, value in scores.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _number(self, value: JsonValue) -> float | None:
+        if isinstance(value, str):
+            text = value.strip()
+            if self._decimal_comma and re.fullmatch(r"-?\d+,\d+%?", text):
+                text = text.replace(",", ".")
+            try:
+                value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+            except ValueError:
+                return _TRUTH.get(text.lower())
+        number = records.score_number(value)
+        return number if number is not None and math.isfinite(number) else None
+
+    def _record(self, run: Run, eval: Eval, row: _Row, score: _Score, number: int) -> Record:
+        failed = score.status == "failed"
+        error = self._text(row, "error")
+        reason = self._text(row, "reason") or error
+        if failed and reason is None and score.value is not None:
+            reason = f"scored {score.value:g}"
+        step = TARGET if score.status == "error" else score.step
+        eval = eval.model_copy(
+            update={
+                "failed_step": step if score.status in ("failed", "error") else None,
+                "reason": reason if score.status in ("failed", "error") else None,
+            }
+        )
+        steps: tuple[Step, ...] = ()
+        if score.status in ("passed", "failed", "error"):
+            status: Literal["passed", "failed"] = "passed" if score.status == "passed" else "failed"
+            steps = (Step(name=step, status=status, error=eval.reason),)
+        return Record(
+            run_id=run.id,
+            eval=eval,
+            metadata=self._metadata(run, eval, row, score, number),
+            transcripts=self._transcripts(eval, row),
+            steps=steps,
+            documents=(*self._documents(row), *self._log(score, reason)),
+        )
+
+    def _metadata(self, run: Run, eval: Eval, row: _Row, score: _Score, number: int) -> dict[str, JsonValue]:
+        stored = ("input", "output", "expected", *(() if score.problem else _DECIDING))
+        shown = {self._columns[name] for name in stored if name in self._columns}
+        scores: dict[str, JsonValue] = {**self._numbers(row)}
+        if score.status in ("passed", "failed"):
+            scores.setdefault("passed", 1.0 if score.status == "passed" else 0.0)
+        own: dict[str, JsonValue] = {"task": eval.task, "scores": scores, "agent": agent_metadata(run)}
+        rest = {name: value for name, value in row.items() if name not in shown and value not in (None, "")}
+        metadata: dict[str, JsonValue] = {"item" if self.format == "json" else "line": number}
+        columns: dict[str, JsonValue] = {name: rest.pop(name) for name in own if name in rest}
+        if columns:
+            metadata["columns"] = columns
+        return {**metadata, **rest, **own}
+
+    def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
+        """Return input and output as messages, which judges of collections and the SDK read."""
+        texts = ("user", self._text(row, "input")), ("assistant", self._text(row, "output"))
+        messages = [{"role": role, "content": text} for role, text in texts if text is not None]
+        place = str(eval.id)
+        return (records.build_transcript(f"{eval.id}-0", messages, self._left_out, place),) if messages else ()
+
+    def _documents(self, row: _Row) -> Iterator[Document]:
+        roles: tuple[tuple[Role, str], ...] = (("task", "input"), ("expected", "expected"), ("output", "output"))
+        for role, field in roles:
+            value = self._cell(row, field)
+            if value is not None:
+                path = f"{field}.txt" if isinstance(value, str) else f"{field}.json"
+                yield Document(role=role, path=path, text=_as_text(value))
+
+    def _log(self, score: _Score, reason: str | None) -> Iterator[Document]:
+        """Yield the log of scores, as a run of an experiment has it."""
+        if score.status == "error":
+            yield Document(role="log", path="error.log", text=reason or "the table does not say why")
+        elif score.status in ("passed", "failed"):
+            value = float(score.status == "passed") if score.value is None else score.value
+            said = f": {one_line(reason)}" if reason else ""
+            yield Document(role="log", path=SCORES_LOG, text=f"{score.step}: {score.status} {value:g}{said}")
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return the names of columns, with a number where one is empty or occurs again."""
+    distinct: dict[str, None] = {}
+    for number, name in enumerate(names, 1):
+        one = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
+        distinct[one if one not in distinct else f"{one} ({number})"] = None
+    return list(distinct)
+
+
+def _json_row(value: object) -> object:
+    if not isinstance(value, dict):
+        raise DataError("it is not an object")
+    return value
+
+
+def _as_text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+_TRUTH = {
+    word: 1.0 if status == "passed" else 0.0 for word, status in _STATUSES.items() if status in ("passed", "failed")
+}

@@ -1,0 +1,94 @@
+"""A table of results at the command line: analysed, compared, queried, and what is said of one that is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.command import InProcessCommand
+
+ROWS = """id,question,answer,gold,passed,reason
+geo-1,What is the capital of France?,Paris,Paris,true,
+geo-2,What is the capital of Australia?,Sydney,Canberra,false,"Wrong city, the largest"
+math-1,What is 17 * 23?,The answer is 391.,391,false,
+essay,Write a haiku.,Five syllables here,,false,the second line has six syllables
+broken,What is 2 + 2?
+"""
+MAP = ("--map", "output=answer,expected=gold")
+
+
+@pytest.fixture
+def table(inside: InProcessCommand) -> Path:
+    path = inside.folder / "results.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def test_a_table_is_analysed(inside: InProcessCommand, table: Path) -> None:
+    ended = inside.run("analyze", table.name, *MAP, "--model", "acme/m-1", "--judge", "rules", "--json")
+    told = json.loads(ended.out)
+    assert "left out: 1 x a row that cannot be read: 2 cells in place of 6 (first: line 6)" in ended.err
+    assert (told["run"]["passed"], told["run"]["failed"], told["run"]["model"]) == (1, 3, "m-1")
+    findings = {one["eval"]: one for one in told["findings"]}
+    assert {path: one["classification"] for path, one in findings.items()} == {
+        "geo-2": "MODEL_FAULT",
+        "math-1": "OVERLY_STRICT",
+        "essay": "MODEL_FAULT",
+    }
+    quoted = {path: {one["text"].strip() for one in finding["citations"]} for path, finding in findings.items()}
+    assert quoted["geo-2"] == {"What is the capital of Australia?", "Sydney", "Canberra"}
+    assert quoted["math-1"] == {"What is 17 * 23?", "The answer is 391.", "391"}
+    assert quoted["essay"] > {"Write a haiku.", "Five syllables here"}
+    assert "no collection" in inside.run("collections", "list").out
+    explained = inside.run("explain", told["run"]["id"], "geo-2", "--judge", "rules").out
+    assert "Canberra" in explained
+
+
+def test_a_table_is_queried_and_exported(inside: InProcessCommand, table: Path) -> None:
+    said = inside.run("import", table.name, *MAP).out
+    assert "results.csv (csv)" in said
+    assert "  left out: 1 x a row that cannot be read: 2 cells in place of 6 (first: line 6)\n" in said
+    query = "SELECT name, status, metadata_json->>'line' AS line FROM agent_runs ORDER BY name"
+    rows = inside.run("sql", query, "--format", "csv").out.splitlines()
+    assert rows[1:] == ["essay,failed,5", "geo-1,passed,2", "geo-2,failed,3", "math-1,failed,4"]
+    exported = inside.run("export").out
+    (inside.folder / "again.jsonl").write_text(exported)
+    assert "0 new, 4 same" in inside.run("import", "again.jsonl", "--collection", "results").out
+
+
+def test_two_tables_are_compared_and_leave_no_collection(inside: InProcessCommand, table: Path) -> None:
+    (inside.folder / "fixed.csv").write_text(ROWS.replace("Sydney,Canberra,false", "Canberra,Canberra,true"))
+    compared = json.loads(inside.run("compare", "results.csv", "fixed.csv", *MAP, "--judge", "rules", "--json").out)
+    assert [one["eval"] for one in compared["pairs"] if one["change"] == "fixed"] == ["geo-2"]
+    assert "no collection" in inside.run("collections", "list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (
+            ("--map", "input=qestion"),
+            64,
+            "evalscribe: --map: input=qestion: results.csv has no column 'qestion'; did you",
+        ),
+        (("--map", "inputs=question"), 64, "evalscribe: --map: there is no field 'inputs'; did you mean input?"),
+        (
+            ("--map", "passed=reason"),
+            65,
+            "line 3: `reason` is 'Wrong city, the largest'; no row says whether",
+        ),
+    ],
+)
+def test_a_wrong_map_is_an_error(
+    inside: InProcessCommand, table: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    for command in ("analyze", "import"):
+        assert told in inside.run(command, table.name, *arguments, code=code).err
+    assert "no collection" in inside.run("collections", "list").out
+
+
+def test_a_score_above_1_asks_for_the_threshold(inside: InProcessCommand) -> None:
+    (inside.folder / "rated.csv").write_text("input,output,score\nq,a,5\nr,b,3\n")
+    said = inside.run("analyze", "rated.csv", code=65).err
+    assert "line 2: the score 5 is above 1; name the lowest score that passes with --threshold" in said
+    assert ": 1 of 2 evals failed" in inside.run("analyze", "rated.csv", "--threshold", "4").out
