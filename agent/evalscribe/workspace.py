@@ -4,6 +4,7 @@ Only this module imports adapters, inside its properties: a command that only li
 LangGraph.
 """
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from evalscribe.model.protocols import Engine, Models, Tables
     from evalscribe.store.store import Storage
 
+log = logging.getLogger(__name__)
 DATABASE = "store.db"
 CHECKPOINTS = "checkpoints.db"
 
@@ -74,7 +76,9 @@ class Workspace:
             UsageError: A setting is invalid.
             NotFoundError: A named file does not exist.
         """
-        return load(self.options, self.folder, self._environ)
+        settings = load(self.options, self.folder, self._environ)
+        log.info("settings of %s: reports in %s", settings.root, settings.reports.value)
+        return settings
 
     @cached_property
     def prompts(self) -> "Prompts":
@@ -103,7 +107,9 @@ class Workspace:
         """The store: all repositories over one database. Raises the errors of `open_storage`."""
         from evalscribe.store.store import open_storage
 
-        store = open_storage(self.settings.store_place)
+        place = self.settings.store_place
+        log.info("open the store: %s", place if isinstance(place, Path) else "a database server")
+        store = open_storage(place)
         self._opened.callback(store.close)
         return store
 

@@ -114,10 +114,10 @@ def explore_collection(text: str) -> Results:
 
 def run_experiment(run: Run, model: dict[str, str]) -> Results:
     """Run the experiment on the same build in this folder: the same outputs, judged by the same criteria."""
-    run("deployments", "create", "--component", "support=python:support:answer", "--name", "here")
+    run("experiments", "deployments", "create", "--component", "support=python:support:answer", "--name", "here")
     options = ("--deployment-id", "here", "--wait", "--timeout", "15m")
     ended = run("experiments", "run", "shipping", *options, **model)
-    scores = json.loads(run("scores", "list", "--run-id", ended.split()[0], "--format", "json"))
+    scores = json.loads(run("experiments", "scores", "list", "--run-id", ended.split()[0], "--format", "json"))
     return {one["item_key"]: {field: one[field] for field in ("label", "passed", "explanation")} for one in scores}
 
 
@@ -295,7 +295,7 @@ def _pay() -> list[Batch]:
     _run("datasets", "create", "--name", "tickets")
     _run("datasets", "upload", "tickets", "tickets.jsonl")
     _run("datasets", "publish", "tickets")
-    _run("deployments", "create", "--component", "support=python:support:answer", "--name", "build")
+    _run("experiments", "deployments", "create", "--component", "support=python:support:answer", "--name", "build")
     target = ("--target-type", "component", "--deployment-id", "build", "--component-name", "support")
     scorers = ("--builtin-scorer", json.dumps(LLM_JUDGE))
     _run("experiments", "create", "--name", "shipping", "--dataset-id", "tickets", *target, *scorers)

@@ -437,7 +437,7 @@ def test_the_rules_cannot_write_a_patch(analyzed: Workspace, suite: SuiteReposit
     [
         ("smp7q2ka", "R9", 66, "There is R1: "),
         ("smp7q2ka", "style/002-loop", 66, "has no recommendation"),
-        ("nobody", "R1", 66, "no single report"),
+        ("nobody", "R1", 66, "not found"),
         ("smp5c1zz", "R1", 65, "cannot be read as a report of evalscribe"),
     ],
 )

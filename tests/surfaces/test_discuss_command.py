@@ -143,7 +143,7 @@ def test_a_colleagues_report_has_no_evidence_here(analyzed: Workspace) -> None:
 
 
 def test_what_was_found_wrong_before_a_question(analyzed: Workspace) -> None:
-    assert "no single report is called 'none'" in analyzed.run("discuss", "none", "--ask", "4", code=66).err
+    assert "report 'none' not found" in analyzed.run("discuss", "none", "--ask", "4", code=66).err
     missing = analyzed.run(*ASKED, "--ask", QUESTION, code=77).err
     assert "ANTHROPIC_API_KEY" in missing
     assert "without a model: --judge rules" in missing

@@ -128,9 +128,9 @@ def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, jud
         assert len(server.calls) == 4
 
 
-def test_a_missing_key_ends_it_before_anything_is_read(judging: InProcessCommand) -> None:
-    ended = judging.run("judge", "polite", "no-such-file.json", code=77)
-    assert "ANTHROPIC_API_KEY" in ended.err
+def test_a_missing_file_is_reported_before_a_missing_key(judging: InProcessCommand) -> None:
+    assert "no-such-file.json" in judging.run("judge", "polite", "no-such-file.json", code=66).err
+    assert "ANTHROPIC_API_KEY" in judging.run("judge", "polite", "runs.jsonl", code=77).err
 
 
 def test_the_budget_holds_over_all_subjects(judging: InProcessCommand) -> None:

@@ -45,23 +45,26 @@ def analyze(
     model: options.Model = None,
     map: options.Map = None,
     threshold: options.Threshold = None,
-    commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over: ask again what is already known.")] = False,
+    commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be judged, and what it would cost.")
+        bool, typer.Option("--dry-run", help="Show what would be judged and what it would cost.")
     ] = False,
     as_json: options.Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress and no analysis, only where the report is.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the path of the report.")] = False,
     discuss: Annotated[
         bool | None,
         typer.Option(
-            "--discuss/--no-discuss", help="Discuss the report at the end. Default: in a terminal.", show_default=False
+            "--discuss/--no-discuss",
+            help="Ask questions about the report afterwards. Default: in a terminal.",
+            show_default=False,
         ),
     ] = None,
 ) -> int:
-    """Find out why a model failed a run, and whose fault it was."""
+    """Find out why evals of a run failed, and whose fault it was.
+
+    Writes a report and prints it. Nothing is sent to a model without your consent.
+    """
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     checked_date = options.checked_date(date)
@@ -69,6 +72,8 @@ def analyze(
 
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
         async with paying_workspace(given, quiet=quiet) as (workspace, display):
+            if commit:
+                workspace.reports.require_repository()
             outcome = await analyze_run(
                 workspace,
                 run,
@@ -167,7 +172,8 @@ def _planned(plan: AnalysisPlan) -> None:
 def explain(
     run: options.RunArgument,
     eval: Annotated[
-        str | None, typer.Argument(help="The eval, as `category/name`, name or id. Not needed with an eval's URL.")
+        str | None,
+        typer.Argument(metavar="EVAL", help="The eval: category/name, name or id. Omit it if RUN is an eval's URL."),
     ] = None,
     judge: options.Judge = None,
     rubric: options.Rubric = None,
@@ -187,7 +193,7 @@ def explain(
     threshold: options.Threshold = None,
     as_json: options.Json = False,
 ) -> int:
-    """Explain one failure in full: the same analysis, every quotation, nothing written."""
+    """Explain one failed eval in full, with every quotation. Writes nothing."""
     name = eval or eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")

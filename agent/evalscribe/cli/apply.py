@@ -154,15 +154,14 @@ def _command(options: Options, repo: Path, offer: PatchOffer) -> str:
 
 def apply(
     report: Name,
-    recommendation: Annotated[str, typer.Argument(metavar="ID", help="The recommendation, such as R3.")],
+    recommendation: Annotated[str, typer.Argument(metavar="ID", help="The recommendation to apply, such as R3.")],
     repo: Annotated[
-        Path, typer.Option(metavar="DIR", help="The eval suite's git repository, or a folder of it.")
+        Path,
+        typer.Option(metavar="DIR", help="Git repository of the eval suite, or a folder in it. Default: this folder."),
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option(
-            "--yes", help="A person has agreed: commit what is shown. Refused in a terminal, where you are asked."
-        ),
+        typer.Option("--yes", help="Commit without asking, after a person agreed. Refused in a terminal, which asks."),
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask for a new patch instead of reusing the last one.")
@@ -170,7 +169,7 @@ def apply(
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="PROVIDER/MODEL", help="Who proposes the patch. Default: as for analyze.", show_default=False
+            metavar="MODEL", help="Model that proposes the patch. Default: as for analyze.", show_default=False
         ),
     ] = None,
     reports: options.Reports = None,
@@ -178,6 +177,6 @@ def apply(
     max_tokens: options.MaxTokens = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
+    """Propose the change that a recommendation asks for, and commit it to a new branch once you agree."""
     given = options.workspace_options(locals())
     return apply_recommendation(given, repo, report, recommendation, yes=yes, run=run_until_signal)

@@ -24,20 +24,22 @@ def compare(
         list[str],
         typer.Argument(
             metavar="BASE CANDIDATE [MORE]...",
-            help="Runs by id or its beginning, files to import, URLs, or PROVIDER/MODEL of the collection.",
+            help="Runs: ids, files, URLs, or PROVIDER/MODEL in the collection.",
             show_default=False,
         ),
     ],
     within: Annotated[
-        bool, typer.Option("--within", help="Compare each failed trial of one run with a passed one of its task.")
+        bool, typer.Option("--within", help="Compare failed with passed trials of the same task, in one run.")
     ] = False,
     collection: options.Collection = None,
     judge: options.Judge = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Estimate what asking a model would cost, without asking or writing.")
+        bool, typer.Option("--dry-run", help="Show what it would cost; ask no model and write nothing.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
+    ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
@@ -59,10 +61,15 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="With more than two: print the matrix as CSV.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Short for --format csv: the matrix of three or more runs.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
+    """Compare two runs: what changed, why, and whether it may be chance.
+
+    Three or more runs give a matrix.
+    """
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     given = options.workspace_options(locals())
 

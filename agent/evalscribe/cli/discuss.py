@@ -253,20 +253,20 @@ def _signals(answering: _Answering) -> Iterator[None]:
 
 Repo = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The eval suite's repository, for `implement R2`.", show_default=False),
+    typer.Option(metavar="DIR", help="Git repository of the eval suite, for `implement R2`.", show_default=False),
 ]
 
 
 def discuss(
     report: Name,
     ask: Annotated[
-        list[str] | None, typer.Option("--ask", metavar="QUESTION", help="Answer this and end; can be repeated.")
+        list[str] | None, typer.Option("--ask", metavar="QUESTION", help="Answer this question and exit. Repeatable.")
     ] = None,
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="rules|PROVIDER/MODEL",
-            help="Who answers; `rules` asks no model and shows the evidence. Default: as for analyze.",
+            metavar="MODEL",
+            help="Model that answers; `rules` shows evidence without a model. Default: as for analyze.",
             show_default=False,
         ),
     ] = None,
@@ -276,11 +276,11 @@ def discuss(
     max_tokens: options.MaxTokens = None,
     yes: options.Yes = False,
     env_file: options.EnvFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on one line per answer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each answer as one line of JSON.")] = False,
 ) -> int:
-    """Discuss a report: ask about it, one failure or a recommendation; nothing is written.
+    """Ask questions about a report. Writes nothing.
 
-    Questions come from --ask, from the terminal, or line by line from a pipe.
+    Questions come from --ask, from the terminal, or from standard input, one per line.
     """
     given = options.workspace_options(locals())
     return run_session(given, report, ask=ask, repo=repo, as_json=as_json)

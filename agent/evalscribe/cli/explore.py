@@ -17,19 +17,21 @@ from evalscribe.model.protocols import Estimate
 
 def explore(
     question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="What you want to know of many runs.", show_default=False)
+        str, typer.Argument(metavar="QUESTION", help="What you want to know about the runs.", show_default=False)
     ],
     collection: options.Collection = None,
     where: options.Where = None,
     judge: options.Judge = None,
     max_runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Read at most so many agent runs.", show_default=False)
+        int | None, typer.Option(metavar="N", min=1, help="Most agent runs to read.", show_default=False)
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again, also what was answered before.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Estimate what asking a model would cost, without asking or writing.")
+        bool, typer.Option("--dry-run", help="Show what it would cost; ask no model and write nothing.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
+    ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
@@ -38,7 +40,7 @@ def explore(
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
-    """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
+    """Answer a question about a collection of runs, with quotations."""
     given = options.workspace_options(locals())
 
     async def main() -> int:

@@ -23,6 +23,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from evalscribe.cli.logs import is_quiet
 from evalscribe.cli.streams import can_ask, escaped, unescaped
 from evalscribe.errors import InterruptError, TerminatedError
 from evalscribe.judging.verdicts import JudgedGroup
@@ -138,12 +139,13 @@ async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIte
 
 
 class Bar:
-    """Base of all progress displays; `quiet` prints nothing."""
+    """Base of all progress displays; `quiet` and the option `--quiet` print nothing."""
 
     shown: "ClassVar[Bar | None]" = None
     """The display in progress."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
+        quiet = quiet or is_quiet()
         self._console = console(sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
         self._bar = Progress(
             *columns, console=self._console, disable=quiet or not self._console.is_terminal, transient=True

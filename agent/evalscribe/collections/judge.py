@@ -132,6 +132,13 @@ async def judge(
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
         by = rubric_of(workspace, builder, rubric, collection)
+        # A wrong name is reported before a missing key.
+        if names:
+            there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
+                names
+            )
+        else:
+            there = tuple(collection_members(workspace, collection, where).values())
         chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
         models = builder.model_names(by, judge)
         if judge not in (None, CASCADE):
@@ -140,12 +147,6 @@ async def judge(
             workspace.consent.check(*models)
         for note in builder.notes:
             watcher.say(note)
-        if names:
-            there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
-                names
-            )
-        else:
-            there = tuple(collection_members(workspace, collection, where).values())
         waiting = there[:most]
         outcome = JudgeOutcome(
             rubric=f"{by.id}@{by.version}",

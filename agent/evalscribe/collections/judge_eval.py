@@ -433,6 +433,12 @@ async def judge_eval(
         by = rubric_of(workspace, builder, rubric, collection)
         key = label_key(by, label)
         names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
+        # A wrong name or line is reported before a missing key.
+        source = open_labelled(workspace, dataset, key)
+        labels = tuple(schema_labels(by.output_schema, key))
+        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
+        members = partial(collection_members, workspace, collection, where)
+        examples = await LabelledSubjects(source, labels, members).examples(finder)
         asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
         chosen = {name.strip() for name in judges} - {"", CASCADE}
         called = [builder.model_names(by, name) for name in names]
@@ -440,11 +446,6 @@ async def judge_eval(
         workspace.consent.check(*chain.from_iterable(called))
         for note in builder.notes:
             watcher.say(note)
-        source = open_labelled(workspace, dataset, key)
-        labels = tuple(schema_labels(by.output_schema, key))
-        finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
-        members = partial(collection_members, workspace, collection, where)
-        examples = await LabelledSubjects(source, labels, members).examples(finder)
         if models := tuple(chain.from_iterable(called)):
             waiting = [example.waiting for example in examples]
             estimates = (estimate_judging(one, waiting) for one, its in zip(asked, called, strict=True) if its)

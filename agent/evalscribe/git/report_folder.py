@@ -165,6 +165,17 @@ class ReportsFolder:
             raise write_error(f"cannot write {target}", error, "Make the file and its folder writable.") from error
         return target
 
+    def require_repository(self) -> None:
+        """Check that reports can be committed, before work is paid for. Raises `UsageError` with the reason."""
+        command.require_git()
+        folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
+        try:
+            reason = _reason_against(ReportRepository(folder), self.root / "new.md")
+        except GitError:
+            raise UsageError(f"{self.root} is not in a git repository: `git init` makes one") from None
+        if reason:
+            raise UsageError(f"nothing can be committed to {self.root}: {reason}")
+
     def commit(self, path: Path, message: str) -> str:
         """Commit only this file on the current branch and return the commit's id. Raises `UsageError`, `DataError`."""
         command.require_git()

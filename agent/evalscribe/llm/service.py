@@ -1,6 +1,7 @@
 """Open models by name, retry transient failures, and pause when a provider limits the rate."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MAX_REFUSALS = 3
+log = logging.getLogger(__name__)
 
 
 class RateLimitPause:
@@ -90,9 +92,16 @@ class RetryingModel:
             try:
                 reply = await self._model.complete(request, on_text)
                 self._shared.answered()
+                log.info(
+                    "call answered: %s, %s input and %s output tokens",
+                    reply.stop,
+                    reply.usage.input_tokens,
+                    reply.usage.output_tokens,
+                )
                 return reply.model_copy(update={"usage": lost + reply.usage})
             except TransientFailure as error:
                 lost += error.usage
+                log.info("call failed (attempt %s): %s", failures, error.reason)
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
                 error.usage, error.free = lost + error.usage, error.free and not lost.calls
