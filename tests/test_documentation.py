@@ -82,7 +82,7 @@ def test_documented_commands_parse(page: str, args: list[str]) -> None:
 def test_options_named_in_passing_exist(page: Path) -> None:
     known = {
         name
-        for command in leaves(COMMANDS)
+        for command in (COMMANDS, *leaves(COMMANDS))
         for param in command.params
         for name in (*param.opts, *param.secondary_opts)
     }

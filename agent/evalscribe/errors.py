@@ -2,6 +2,7 @@
 
     EvalscribeError            70  a bug, or an unmapped error
     ├── UsageError             64  the command line or a setting is wrong
+    │   └── ConsentError           a model would be called without the user's consent
     ├── DataError              65  unreadable input, or a check that found problems
     │   └── RubricError            an invalid rubric, schema or template, with the location of the problem
     ├── NotFoundError          66  no such run, eval, report or file
@@ -55,6 +56,10 @@ def flag(field: str) -> str:
 
 class UsageError(EvalscribeError):
     exit_code = 64
+
+
+class ConsentError(UsageError):
+    """A model would be called, which costs money, without the user's consent."""
 
 
 class DataError(EvalscribeError):

@@ -4,8 +4,9 @@ Only this module imports adapters, inside its properties: a command that only li
 LangGraph.
 """
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from evalscribe.prompts.templates import Prompts
 from evalscribe.settings import Options, Settings, load
+from evalscribe.settings.access import without_key
+from evalscribe.settings.consent import Consent
 
 if TYPE_CHECKING:
     from evalscribe.git.report_folder import ReportsFolder
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from evalscribe.model.protocols import Engine, Models, Tables
     from evalscribe.store.store import Storage
 
+log = logging.getLogger(__name__)
 DATABASE = "store.db"
 CHECKPOINTS = "checkpoints.db"
 
@@ -43,6 +47,7 @@ class Workspace:
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
         checkpoints: Path | None = None,
+        ask: Callable[[str], bool] | None = None,
     ) -> None:
         """Store the arguments; open nothing yet.
 
@@ -51,11 +56,15 @@ class Workspace:
             folder: Folder where settings are looked up; None for the current directory.
             environ: Environment variables; None for those of this process.
             checkpoints: File for LangGraph's checkpoints; None for one beside the store, or the store's own server.
+            ask: Asks the user a question before a model is called, and returns True for a yes; None if nobody can be
+                asked. Then a model is called only if the options or the environment name it, or with `yes`.
         """
         self.options = options or Options()
         self.folder = folder or Path.cwd()
         self._environ = os.environ if environ is None else environ
         self._checkpoints = checkpoints
+        self._ask = ask
+        self._estimates_only = False
         self._opened = ExitStack()
         self._opened_async = AsyncExitStack()
 
@@ -67,7 +76,9 @@ class Workspace:
             UsageError: A setting is invalid.
             NotFoundError: A named file does not exist.
         """
-        return load(self.options, self.folder, self._environ)
+        settings = load(self.options, self.folder, self._environ)
+        log.info("settings of %s: reports in %s", settings.root, settings.reports.value)
+        return settings
 
     @cached_property
     def prompts(self) -> "Prompts":
@@ -96,7 +107,9 @@ class Workspace:
         """The store: all repositories over one database. Raises the errors of `open_storage`."""
         from evalscribe.store.store import open_storage
 
-        store = open_storage(self.settings.store_place)
+        place = self.settings.store_place
+        log.info("open the store: %s", place if isinstance(place, Path) else "a database server")
+        store = open_storage(place)
         self._opened.callback(store.close)
         return store
 
@@ -120,7 +133,21 @@ class Workspace:
         """The limit on the cost and tokens of all model calls together."""
         from evalscribe.llm.budget import Budget
 
-        return Budget(usd=self.settings.budget.value, tokens=self.settings.max_tokens.value)
+        return Budget(self.settings.budget.value, self.settings.max_tokens.value, self.consent)
+
+    @cached_property
+    def consent(self) -> Consent:
+        """The user's consent to call models, which costs money."""
+        if self._estimates_only:
+            return Consent()
+        settings = self.settings
+        named = [settings.judge_name] if settings.user_names_judge else []
+        limit = f" (at most ${settings.budget.value:g} in all)"
+        return Consent(agreed=self.options.yes, named=named, ask=self._ask, limit=limit)
+
+    def estimate_only(self) -> None:
+        """Open models without their keys, for estimates; a call raises `ConsentError`."""
+        self._estimates_only = True
 
     @cached_property
     def models(self) -> "Models":
@@ -138,7 +165,7 @@ class Workspace:
 
         intents = self.store.batches if self.options.batch else None
         window = self.settings.context_tokens.value
-        provider = self.settings.provider
+        provider = without_key if self._estimates_only else self.settings.provider
         return ModelService(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
 
     def open_engine(self, name: str | None = None) -> "Engine":

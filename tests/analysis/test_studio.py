@@ -77,7 +77,12 @@ def server(folder: Path, models: MessagesServer) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": models.url, "BG_JOB_HEARTBEAT": "5"}
+    environment = {
+        "ANTHROPIC_API_KEY": "sk-ant-test-0000",
+        "ANTHROPIC_BASE_URL": models.url,
+        "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        "BG_JOB_HEARTBEAT": "5",
+    }
     log = folder / "server.log"
     with log.open("w") as out:
         process = subprocess.Popen(

@@ -267,8 +267,8 @@ def test_a_run_is_cancelled(session: Session) -> None:
         ("import_file outside", "outside the workspace"),
         ("import_file link", "outside the workspace"),
         ("import_file url", "ask a person"),
-        ("get_report outside", "no single report"),
-        ("get_report absolute", "no single report"),
+        ("get_report outside", "not found"),
+        ("get_report absolute", "not found"),
         ("get_eval unknown", "list_evals"),
         ("get_results unknown", "why/v1"),
         ("get_everything", "Unknown tool"),
@@ -289,7 +289,7 @@ def test_what_cannot_be_done_says_what_to_do(call: str, told: str, session: Sess
 def test_no_secret_comes_back(session: Session) -> None:
     everything = [content.text for result in session.results.values() for content in result.content]
     assert not any(KEY in text for text in [*everything, *session.read.values(), session.errors])
-    assert "no single report" in session.refused("get_report key")
+    assert "not found" in session.refused("get_report key")
 
 
 def test_nothing_but_the_protocol_is_on_standard_output_and_nothing_is_logged(session: Session) -> None:

@@ -45,7 +45,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def asked(server: MessagesServer) -> Counter[str]:

@@ -33,7 +33,11 @@ def changed(workspace: Workspace, tmp_path: Path) -> SuiteRepository:
     suite = SuiteRepository(tmp_path / "suite")
     workspace.run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
     with MessagesServer(patch()) as server:
-        access = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
+        access = {
+            "ANTHROPIC_API_KEY": "key",
+            "ANTHROPIC_BASE_URL": server.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
         workspace.run("apply", "smp7q2ka", "R2", "--repo", suite.root, **access)
         workspace.run("apply", "smp7q2ka", "R2", "--repo", suite.root, "--yes", **access)
     suite.git("merge", "-q", BRANCH)

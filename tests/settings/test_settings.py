@@ -370,7 +370,7 @@ def test_no_secret_is_printed_by_anything(folder: Path) -> None:
     assert shown["Convex key"] == ("set", "environment")
     assert shown["Convex host"] == (NAMED, "environment")
     assert shown["Anthropic key"] == ("set", "environment")
-    assert shown["judge"] == ("by the keys that are set", "default")
+    assert shown["judge"] == ("anthropic/claude-opus-5-5", "ANTHROPIC_API_KEY is set; not called without consent")
 
 
 def test_doctor_says_what_is_missing_and_what_is_refused(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The command line as people and programs start it."""
 
 import os
+import re
 import signal
 import time
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
+"""Ends the presentation of an analysis in a terminal."""
+NEXT = "Go on: "
+"""Begins the last line of the presentation elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,11 @@ class Workspace:
         """Files of the workspace that hold `word` in any byte."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return [path for path in files if word.encode() in path.read_bytes()]
+
+
+def known(ended: CompletedCommand) -> int:
+    """How many of an analysis's verdicts came from the store, as the last line of its progress says."""
+    return int(re.findall(r"^\d+ of \d+ judged \((\d+) known\), ", ended.err, re.MULTILINE)[-1])
 
 
 def end(process: Process, number: signal.Signals) -> tuple[CompletedCommand, float]:

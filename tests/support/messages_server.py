@@ -14,6 +14,7 @@ from typing import Any
 from support.scripted_server import Answer, Call, Script, ScriptedServer, page
 
 __all__ = [
+    "FAILED_ATTEMPTS",
     "USAGE",
     "VERDICT",
     "Answer",
@@ -126,3 +127,12 @@ class MessagesServer(ScriptedServer):
             return replace(answer, pieces=tuple(events(json.loads(answer.body))))
         except (ValueError, TypeError, KeyError, AttributeError):
             return answer
+
+
+FAILED_ATTEMPTS = {
+    "provider": (failure(529, "overloaded_error", "busy", retry_after="900"), (), 69),
+    "key": (failure(401, "authentication_error", "no"), (), 77),
+    "budget": (submit(), ("--budget", "0.0001"), 64),
+    "no verdict": (says("I cannot say."), (), 65),
+}
+"""Answers that decide nothing, with the options and the exit code of a command that gets only these."""

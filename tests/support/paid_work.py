@@ -34,7 +34,11 @@ KEY = "sk-ant-test-0000"
 QUESTION = "What do the failures have in common?"
 DATE = ("--date", "2026-11-02")
 """Reports are named by their date."""
-JUDGED = {"model": ("--judge", OPUS), "cascade": ("--cascade",), "interrupted": ("--judge", OPUS, "--concurrency", "1")}
+JUDGED = {
+    "model": ("--judge", OPUS),
+    "cascade": ("--cascade", "--yes"),
+    "interrupted": ("--judge", OPUS, "--concurrency", "1"),
+}
 """Who judges each run of `inputs/runs` that is judged call by call."""
 BATCHED = ("batch", "sent")
 """Runs that are judged through Message Batches."""
@@ -57,7 +61,10 @@ def work(run: Run, url: str, without: Sequence[str] = ()) -> Iterator[tuple[str,
         judged = JUDGED[name]
         yield f"analyze {name}", analyze_runs(run("analyze", f"runs/{name}", *judged, *DATE, "--json", **model))
     yield "judge", judge_collection(run("judge", "polite", "runs.jsonl", "--judge", OPUS, "--json", **model))
-    yield "judge --cascade", judge_collection(run("judge", "polite", "hasty.jsonl", "--cascade", "--json", **model))
+    yield (
+        "judge --cascade",
+        judge_collection(run("judge", "polite", "hasty.jsonl", "--cascade", "--yes", "--json", **model)),
+    )
     yield (
         "explore",
         explore_collection(run("explore", QUESTION, "--collection", "orders", "--judge", OPUS, "--json", **model)),
@@ -107,10 +114,10 @@ def explore_collection(text: str) -> Results:
 
 def run_experiment(run: Run, model: dict[str, str]) -> Results:
     """Run the experiment on the same build in this folder: the same outputs, judged by the same criteria."""
-    run("deployments", "create", "--component", "support=python:support:answer", "--name", "here")
+    run("experiments", "deployments", "create", "--component", "support=python:support:answer", "--name", "here")
     options = ("--deployment-id", "here", "--wait", "--timeout", "15m")
     ended = run("experiments", "run", "shipping", *options, **model)
-    scores = json.loads(run("scores", "list", "--run-id", ended.split()[0], "--format", "json"))
+    scores = json.loads(run("experiments", "scores", "list", "--run-id", ended.split()[0], "--format", "json"))
     return {one["item_key"]: {field: one[field] for field in ("label", "passed", "explanation")} for one in scores}
 
 
@@ -288,7 +295,7 @@ def _pay() -> list[Batch]:
     _run("datasets", "create", "--name", "tickets")
     _run("datasets", "upload", "tickets", "tickets.jsonl")
     _run("datasets", "publish", "tickets")
-    _run("deployments", "create", "--component", "support=python:support:answer", "--name", "build")
+    _run("experiments", "deployments", "create", "--component", "support=python:support:answer", "--name", "build")
     target = ("--target-type", "component", "--deployment-id", "build", "--component-name", "support")
     scorers = ("--builtin-scorer", json.dumps(LLM_JUDGE))
     _run("experiments", "create", "--name", "shipping", "--dataset-id", "tickets", *target, *scorers)

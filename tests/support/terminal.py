@@ -17,6 +17,7 @@ class TerminalCommand:
 
     def __init__(self, folder: Path, *arguments: str | Path, **environment: str) -> None:
         self.shown = ""
+        self._expected = 0
         self._master, slave = pty.openpty()
         self._process = fork_server.start(
             ["-m", "evalscribe", *arguments],
@@ -35,6 +36,13 @@ class TerminalCommand:
         while words not in self.shown:
             assert time.monotonic() < deadline, f"never printed {words!r}: {self.shown[-2000:]}"
             assert self._read(), f"ended without printing {words!r}: {self.shown[-2000:]}"
+
+    def expect(self, words: str) -> None:
+        """Read until the command has printed these words after those that were expected before."""
+        before, self.shown = self.shown[: self._expected], self.shown[self._expected :]
+        self.wait_for(words)
+        self._expected = len(before) + self.shown.index(words) + len(words)
+        self.shown = before + self.shown
 
     def reads(self) -> None:
         """Return once the command waits for a line: what it prints before comes earlier than that.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evalscribe import workspace as opened
-from evalscribe.cli.apply import ask_consent
+from evalscribe.cli.terminal import confirm
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
 from evalscribe.reports.apply import PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
 from support.command import CompletedCommand, Workspace
@@ -56,7 +56,11 @@ def report(analyzed: Workspace) -> Path:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
+    return {
+        "ANTHROPIC_API_KEY": "key",
+        "ANTHROPIC_BASE_URL": server.url,
+        "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+    }
 
 
 def apply(
@@ -112,7 +116,7 @@ def test_what_was_typed_before_the_question_is_no_answer(monkeypatch: pytest.Mon
         monkeypatch.setattr("sys.stdin", terminal)
         os.write(master, b"y\n")
         threading.Timer(0.2, os.write, (master, b"n\n")).start()
-        assert not ask_consent("Apply this?")
+        assert not confirm("Apply this?")
     os.close(master)
 
 
@@ -122,7 +126,7 @@ def test_only_the_whole_word_or_its_letter_is_a_yes(
 ) -> None:
     typed = io.StringIO("" if answer is None else f"{answer}\n")
     monkeypatch.setattr("sys.stdin", typed)
-    assert ask_consent("Apply this?") == (answer in ("y", "YES", " Yes "))
+    assert confirm("Apply this?") == (answer in ("y", "YES", " Yes "))
 
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptError), (signal.SIGTERM, TerminatedError)])
@@ -139,7 +143,7 @@ def test_a_signal_ends_the_question(
     before = signal.getsignal(number)
     monkeypatch.setattr("sys.stdin.readline", typing)
     with pytest.raises(error, match="nothing was changed"):
-        ask_consent("Apply this?")
+        confirm("Apply this?")
     assert capsys.readouterr().out == "Apply this?\n", "what is said next has a line of its own"
     assert signal.getsignal(number) == before
 
@@ -149,6 +153,9 @@ def test_killed_at_the_question_then_a_no_then_a_yes(analyzed: Workspace, suite:
     before, files = report.read_bytes(), suite.fingerprint()
     with MessagesServer([patch(), failure(500)]) as server:
         killed = at_terminal(analyzed, suite, server)
+        killed.wait_for("Call anthropic/claude-opus-5-5 (at most $5 in all)? [y/N] ")
+        assert server.calls == []
+        killed.type("y\n")
         killed.wait_for(QUESTION)
         assert killed.kill() == -signal.SIGKILL
         assert (report.read_bytes(), suite.fingerprint()) == (before, files)
@@ -430,7 +437,7 @@ def test_the_rules_cannot_write_a_patch(analyzed: Workspace, suite: SuiteReposit
     [
         ("smp7q2ka", "R9", 66, "There is R1: "),
         ("smp7q2ka", "style/002-loop", 66, "has no recommendation"),
-        ("nobody", "R1", 66, "no single report"),
+        ("nobody", "R1", 66, "not found"),
         ("smp5c1zz", "R1", 65, "cannot be read as a report of evalscribe"),
     ],
 )

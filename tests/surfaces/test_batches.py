@@ -78,14 +78,14 @@ def test_investigations_that_came_to_nothing_are_made_anew(analysing: InProcessC
 
 def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: InProcessCommand) -> None:
     with BatchesServer(says("no idea")) as server:
-        analyze(analysing, server, "--cascade")
+        analyze(analysing, server, "--cascade", "--yes")
         asked = len(server.batches)
         server.result = looks_first
-        analyze(analysing, server, "--cascade")
+        analyze(analysing, server, "--cascade", "--yes")
         models = [{params["model"] for params in batch.requests.values()} for batch in server.batches[asked:]]
         assert models[0] == {"claude-haiku-5-5"}
         again = len(server.batches)
-        analyze(analysing, server, "--cascade")
+        analyze(analysing, server, "--cascade", "--yes")
         assert len(server.batches) == again
         assert server.singles == []
 
@@ -125,4 +125,8 @@ def test_rules_need_no_batch(analysing: InProcessCommand) -> None:
 
 
 def access(server: BatchesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+    return {
+        "ANTHROPIC_API_KEY": "sk-ant-test-0000",
+        "ANTHROPIC_BASE_URL": server.url,
+        "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+    }

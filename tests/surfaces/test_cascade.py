@@ -28,7 +28,11 @@ UNFAIR = "prove it, or prove that it is fair"
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+    return {
+        "ANTHROPIC_API_KEY": "sk-ant-test-0000",
+        "ANTHROPIC_BASE_URL": server.url,
+        "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+    }
 
 
 def of(call: Call) -> tuple[str, str]:
@@ -59,7 +63,7 @@ def configured(workspace: Workspace, text: str) -> None:
 def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) -> None:
     configured(workspace, WITHOUT_RULES)
     with MessagesServer(by_eval) as server:
-        ended = workspace.run("analyze", made, "--cascade", **access(server))
+        ended = workspace.run("analyze", made, "--cascade", "--yes", **access(server))
         asked = Counter(map(of, server.calls))
         cheap = {name for model, name in asked if model == HAIKU}
         dear = {name[:3] for model, name in asked if model == OPUS}
@@ -69,7 +73,7 @@ def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) 
         fair = {of(call)[1][:3] for call in server.calls if UNFAIR in json.dumps(call.body["system"])}
         assert fair == {"001", "005"}, "only what is tagged is judged by the tag's rubric"
         assert [tool["name"] for tool in server.calls[0].body["tools"]] == ["submit"]
-        again = json.loads(workspace.run("analyze", made, "--cascade", "--json", **access(server)).out)
+        again = json.loads(workspace.run("analyze", made, "--cascade", "--yes", "--json", **access(server)).out)
         assert len(server.calls) == 14, "all is known"
     text = workspace.report.read_text()
     report = report_at(workspace.report)
@@ -95,9 +99,9 @@ def test_the_sample_with_its_rules_asks_only_what_they_leave_open(workspace: Wor
         return tagged("unfair-check") if of(call)[0] == HAIKU else submit(classification="AMBIGUOUS_TASK")
 
     with MessagesServer(script) as server:
-        document = json.loads(workspace.run("analyze", "sample", "--cascade", "--json", **access(server)).out)
+        document = json.loads(workspace.run("analyze", "sample", "--cascade", "--yes", "--json", **access(server)).out)
         assert [of(call) for call in server.calls] == [(HAIKU, "007-range"), (OPUS, "007-range")]
-        told = workspace.run("explain", "sample", "007-range", "--cascade", **access(server)).out
+        told = workspace.run("explain", "sample", "007-range", "--cascade", "--yes", **access(server)).out
         assert len(server.calls) == 2, "explain asks the same question"
         assert "Judge   anthropic/claude-opus-5-5 with unfair-check@1 (judge), 0.90\nTags    unfair-check\n" in told
     stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
@@ -116,11 +120,11 @@ def test_a_killed_cascade_asks_nothing_twice(workspace: Workspace, made: Path) -
         return replace(submit(), held=True) if of(call)[0] == OPUS else tagged(sure=False)
 
     with MessagesServer(slow) as server:
-        process = workspace.start("analyze", made, "--cascade", **access(server))
+        process = workspace.start("analyze", made, "--cascade", "--yes", **access(server))
         wait_until(lambda: sum(of(call)[0] == OPUS for call in server.calls) == 4, "four expensive calls")
         end(process, signal.SIGKILL)
         server._script = by_eval
-        workspace.run("analyze", made, "--cascade", **access(server))
+        workspace.run("analyze", made, "--cascade", "--yes", **access(server))
         asked = Counter(map(of, server.calls))
     assert {name: times for name, times in asked.items() if times > 1}.keys() <= {c for c in asked if c[0] == OPUS}
     assert sum(times for (model, _), times in asked.items() if model == HAIKU) == 8
@@ -136,7 +140,7 @@ def test_what_the_budget_leaves_undone_keeps_the_best_known_and_is_asked_again(
         return tagged(sure=False) if of(call)[0] == HAIKU else submit(citations=[QUOTE])
 
     with MessagesServer(script) as server:
-        poor = workspace.run("analyze", made, "--cascade", "--budget", "0.1", "--json", **access(server))
+        poor = workspace.run("analyze", made, "--cascade", "--yes", "--budget", "0.1", "--json", **access(server))
         document = json.loads(poor.out)
         dear = sum(of(call)[0] == OPUS for call in server.calls)
         stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
@@ -146,7 +150,7 @@ def test_what_the_budget_leaves_undone_keeps_the_best_known_and_is_asked_again(
         assert all(
             finding["uncertain"] and "Nobody looked closer: the budget" in finding["reasoning"] for finding in kept
         )
-        rich = json.loads(workspace.run("analyze", made, "--cascade", "--json", **access(server)).out)
+        rich = json.loads(workspace.run("analyze", made, "--cascade", "--yes", "--json", **access(server)).out)
         assert {finding["judge"]["stage"] for finding in rich["findings"]} == {"judge"}
         assert sum(of(call)[0] == HAIKU for call in server.calls) == 8, "the cheap answers are known"
 
@@ -163,7 +167,7 @@ def test_a_dry_run_tells_each_stage(workspace: Workspace, made: Path, anthropic:
 def test_the_models_are_those_of_the_settings_and_the_command_line(workspace: Workspace, made: Path) -> None:
     configured(workspace, '[cascade]\ntag = "anthropic/claude-one"\njudge = "anthropic/claude-two"\ntags = {}\n')
     with MessagesServer(lambda call: tagged(sure=False) if call.body["model"] == "claude-one" else submit()) as server:
-        bound = ("--cascade", "--max-tokens", "900000", "--quiet")
+        bound = ("--cascade", "--yes", "--max-tokens", "900000", "--quiet")
         workspace.run("analyze", made, *bound, **access(server))
         assert Counter(call.body["model"] for call in server.calls) == {"claude-one": 2, "claude-two": 2}
         tool = server.calls[0].body["tools"][0]["input_schema"]["properties"]
@@ -178,7 +182,7 @@ def test_the_models_are_those_of_the_settings_and_the_command_line(workspace: Wo
 @pytest.mark.parametrize(
     ("arguments", "config", "message"),
     [
-        (["--cascade", "--judge", "rules"], "", "--cascade asks models"),
+        (["--cascade", "--yes", "--judge", "rules"], "", "--cascade asks models"),
         (["--judge", "rules", "--rubric", "failure"], "", "--rubric needs a model"),
         (["--rubric", "helpfulness"], "", "judges no failures"),
         (["--cascade"], "[cascade]\ncheap = 'x'\n", "line 2: `cascade.cheap` is not a setting"),

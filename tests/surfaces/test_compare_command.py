@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.command import Workspace
-from support.messages_server import Answer, Call, MessagesServer, failure, says
+from support.messages_server import FAILED_ATTEMPTS, Answer, Call, MessagesServer, failure, says
 from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-ant-test-0000"
@@ -50,7 +50,7 @@ def sides(workspace: Workspace) -> tuple[str, str]:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def says_json(value: Any) -> Answer:
@@ -329,3 +329,30 @@ def test_no_condition_holds_if_nothing_is_compared_or_a_run_is_incomplete(
     said = workspace.run("compare", sides[0], "torn.json", *arguments, code=65).err
     assert "is incomplete: its import has not ended. No condition holds." in said
     assert "needs two sides" in workspace.run("compare", "--within", sides[0], "--assert", "not-worse", code=64).err
+
+
+@pytest.mark.parametrize("cause", FAILED_ATTEMPTS)
+def test_an_attempt_that_explains_nothing_leaves_the_page(
+    cause: str, workspace: Workspace, sides: tuple[str, str]
+) -> None:
+    script, more, code = FAILED_ATTEMPTS[cause]
+    with MessagesServer(explains) as server:
+        workspace.run("compare", *sides, **access(server))
+    before = workspace.report.read_bytes()
+    with MessagesServer(script) as server:
+        workspace.run("compare", *sides, "--fresh", *more, code=code, **access(server))
+    assert workspace.report.read_bytes() == before
+    with MessagesServer(explains) as server:
+        again = workspace.run("compare", *sides, **access(server))
+    assert again.err.count("(known)") == 5, "stored answers stay too; one of six never has a quotation"
+    assert "(unchanged)" in again.out
+
+
+def test_an_attempt_that_explains_less_leaves_the_page(workspace: Workspace, sides: tuple[str, str]) -> None:
+    with MessagesServer(explains) as server:
+        workspace.run("compare", *sides, **access(server))
+    before = workspace.report.read_bytes()
+    with MessagesServer(lambda call: failure(400, "no") if call.number == 1 else explains(call)) as server:
+        ended = workspace.run("compare", *sides, "--fresh", "--concurrency", "1", **access(server))
+    assert "the judge left 2 questions unanswered this time" in ended.out
+    assert workspace.report.read_bytes() == before

@@ -23,7 +23,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def made(workspace: Workspace, *arguments: str) -> str:
-    told = workspace.run("deployments", "create", *arguments)
+    told = workspace.run("experiments", "deployments", "create", *arguments)
     assert told.out.startswith("dep-")
     return told.out.strip()
 
@@ -31,11 +31,11 @@ def made(workspace: Workspace, *arguments: str) -> str:
 def test_a_deployment_is_a_build_of_components_that_work(workspace: Workspace) -> None:
     (workspace.folder / "agent.py").write_text(FUNCTION)
     support = ("--component", "support=python:agent:support")
-    told = workspace.run("deployments", "create", *support, "--smoke-input", '{"name": "Ada"}')
+    told = workspace.run("experiments", "deployments", "create", *support, "--smoke-input", '{"name": "Ada"}')
     assert "support: imported, takes (input)" in told.err
     assert '"hello Ada"' in told.err
     first = told.out.strip()
-    again = workspace.run("deployments", "create", *support)
+    again = workspace.run("experiments", "deployments", "create", *support)
     assert (again.out.strip(), "unchanged" in again.err) == (first, True)
 
     git(workspace.folder, "init", "-q")
@@ -48,11 +48,11 @@ def test_a_deployment_is_a_build_of_components_that_work(workspace: Workspace) -
     changed_again = made(workspace, *support, "--name", "base", "--component", "echo=cmd:cat", "--type", "function")
     assert len({first, committed, changed, changed_again}) == 4
 
-    rows = json.loads(workspace.run("deployments", "list", "--format", "json").out)
+    rows = json.loads(workspace.run("experiments", "deployments", "list", "--format", "json").out)
     assert [row["id"] for row in rows] == [first, committed, changed, changed_again]
     assert [row["dirty"] for row in rows] == [None, False, True, True]
-    assert "not in git" in workspace.run("deployments", "list").out
-    newest = workspace.run("deployments", "show", "base").out
+    assert "not in git" in workspace.run("experiments", "deployments", "list").out
+    newest = workspace.run("experiments", "deployments", "show", "base").out
     assert changed_again in newest
     assert "function echo = cmd:cat" in newest
     assert "(dirty)" in newest
@@ -76,7 +76,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("cmd:cat", "is not a folder", "--folder", "nowhere"),
         ("cmd:cat", "named twice", "--component", "a=cmd:cat"),
     ):
-        error = workspace.run("deployments", "create", "--component", f"a={place}", *more, code=64).err
+        error = workspace.run("experiments", "deployments", "create", "--component", f"a={place}", *more, code=64).err
         assert told in error, error
         assert "secret itself" not in error
         assert "secret-word" not in error
@@ -85,42 +85,52 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         "deployments", "create", "--component", "a=python:agent:support", "--smoke-input", "3", code=65
     )
     assert "a fails on the smoke input: TypeError" in failed.err
-    assert "--component is missing" in workspace.run("deployments", "create", code=64).err
-    assert json.loads(workspace.run("deployments", "list", "--format", "json").out) == []
-    assert "there is none yet" in workspace.run("deployments", "show", "x", code=66).err
+    assert "--component is missing" in workspace.run("experiments", "deployments", "create", code=64).err
+    assert json.loads(workspace.run("experiments", "deployments", "list", "--format", "json").out) == []
+    assert "there is none yet" in workspace.run("experiments", "deployments", "show", "x", code=66).err
 
 
 def test_a_prompt_has_versions_by_content(workspace: Workspace) -> None:
     file = workspace.folder / "ask.md"
     file.write_text(PROMPT)
-    first = workspace.run("prompts", "create", file, "--name", "ask")
+    first = workspace.run("experiments", "prompts", "create", file, "--name", "ask")
     assert first.out.startswith("prompt-")
     assert "version 1" in first.err
-    assert "unchanged" in workspace.run("prompts", "create", file, "--name", "ask").err
+    assert "unchanged" in workspace.run("experiments", "prompts", "create", file, "--name", "ask").err
     file.write_text(PROMPT + "Be brief.\n")
-    assert "version 2" in workspace.run("prompts", "create", file, "--name", "ask").err
+    assert "version 2" in workspace.run("experiments", "prompts", "create", file, "--name", "ask").err
     file.write_text(PROMPT)
-    assert "version 1" in workspace.run("prompts", "create", file, "--name", "ask").err
+    assert "version 1" in workspace.run("experiments", "prompts", "create", file, "--name", "ask").err
 
-    shown = workspace.run("prompts", "show", "ask").out
+    shown = workspace.run("experiments", "prompts", "show", "ask").out
     assert "version 2 of 2" in shown
     assert "Answer {{input.question}}\nBe brief." in shown
-    version = json.loads(workspace.run("prompts", "show", "ask@1", "--format", "json").out)
+    version = json.loads(workspace.run("experiments", "prompts", "show", "ask@1", "--format", "json").out)
     assert [message["role"] for message in version["messages"]] == ["system", "user"]
     assert version["model"] == "anthropic/claude-haiku-5-5"
-    assert workspace.run("prompts", "show", first.out.strip()).out == shown
-    assert "ask" in workspace.run("prompts", "list").out
-    assert "has no version '7'; versions: 1 (pv-" in workspace.run("prompts", "show", "ask@7", code=66).err
-    assert "available: ask" in workspace.run("prompts", "show", "other", code=66).err
+    assert workspace.run("experiments", "prompts", "show", first.out.strip()).out == shown
+    assert "ask" in workspace.run("experiments", "prompts", "list").out
+    assert (
+        "has no version '7'; versions: 1 (pv-" in workspace.run("experiments", "prompts", "show", "ask@7", code=66).err
+    )
+    assert "available: ask" in workspace.run("experiments", "prompts", "show", "other", code=66).err
 
 
 def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:
     file = workspace.folder / "ask.txt"
     file.write_text("Answer {{input}}")
-    assert "it names no model" in workspace.run("prompts", "create", file, "--name", "ask", code=64).err
+    assert "it names no model" in workspace.run("experiments", "prompts", "create", file, "--name", "ask", code=64).err
     options = ("--name", "ask", "--model", "nobody/m")
-    assert "model nobody/m is not known" in workspace.run("prompts", "create", file, *options, code=64).err
-    assert "file none.md not found" in workspace.run("prompts", "create", "none.md", "--name", "ask", code=66).err
-    assert "--name" in workspace.run("prompts", "create", file, "--name", "prompt-1", code=64).err
+    assert (
+        "model nobody/m is not known" in workspace.run("experiments", "prompts", "create", file, *options, code=64).err
+    )
+    assert (
+        "file none.md not found"
+        in workspace.run("experiments", "prompts", "create", "none.md", "--name", "ask", code=66).err
+    )
+    assert "--name" in workspace.run("experiments", "prompts", "create", file, "--name", "prompt-1", code=64).err
     file.write_text("Answer {{input.a|b}}")
-    assert "{{input.a|b}} is not a variable" in workspace.run("prompts", "create", file, "--name", "ask", code=65).err
+    assert (
+        "{{input.a|b}} is not a variable"
+        in workspace.run("experiments", "prompts", "create", file, "--name", "ask", code=65).err
+    )

@@ -46,7 +46,7 @@ def ready(workspace: Workspace) -> Workspace:
     workspace.run("datasets", "upload", "questions", "items.jsonl")
     workspace.run("datasets", "publish", "questions")
     components = ("--component", "agent=python:suite:agent", "--component", "stuck=python:suite:stuck")
-    workspace.run("deployments", "create", "--name", "base", *components)
+    workspace.run("experiments", "deployments", "create", "--name", "base", *components)
     return workspace
 
 
@@ -60,7 +60,7 @@ def create(ready: Workspace, name: str, component: str = "agent", *more: str) ->
 
 
 def state(ready: Workspace, run: str) -> dict[str, object]:
-    return dict(json.loads(ready.run("reports", "summary", run, "--format", "json").out)["summary"])
+    return dict(json.loads(ready.run("experiments", "runs", "summary", run, "--format", "json").out)["summary"])
 
 
 def test_experiments_are_made_changed_listed_and_shown(ready: Workspace) -> None:
@@ -90,8 +90,8 @@ def _refused(ready: Workspace) -> None:
     again = ("experiments", "create", "--name", "quality", *taken, "--deployment-id", "base")
     assert "--component-name" in ready.run(*again, code=64).err
     assert "quality" in ready.run(*again, "--component-name", "agent", code=64).err
-    ready.run("reports", "wait", "nothing", "--fail-on-gate=false", code=66)
-    ready.run("reports", "wait", "nothing", "--fail-on-gate=perhaps", code=64)
+    ready.run("experiments", "runs", "wait", "nothing", "--fail-on-gate=false", code=66)
+    ready.run("experiments", "runs", "wait", "nothing", "--fail-on-gate=perhaps", code=64)
 
 
 def test_a_run_is_analysed_explained_and_compared_by_its_name(ready: Workspace) -> None:
@@ -125,7 +125,7 @@ def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> No
     os.kill(worker, signal.SIGKILL)
     wait_until(lambda: not _alive(worker), "the worker ends")
     stored = state(ready, run)
-    done = json.loads(ready.run("scores", "list", "--run-id", run, "--format", "json").out)
+    done = json.loads(ready.run("experiments", "scores", "list", "--run-id", run, "--format", "json").out)
     before = calls.read_text().split()
     assert stored["state"] == "running"
     assert 0 < len(done) < ITEMS
@@ -150,7 +150,7 @@ def test_a_cancelled_run_leaves_no_children(ready: Workspace) -> None:
     pid = int(child.read_text())
     assert "is cancelled" in ready.run("experiments", "runs", "cancel", "stuck", run).out
     wait_until(lambda: not _alive(pid), "the component's process ends")
-    assert "cancelled" in ready.run("reports", "ci", run, code=3).out
+    assert "cancelled" in ready.run("experiments", "runs", "gate", run, code=3).out
 
 
 def _alive(pid: int) -> bool:

@@ -19,7 +19,7 @@ def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
     workspace.run("datasets", "create", "--name", "questions")
     workspace.run("datasets", "upload", "questions", "items.jsonl")
     workspace.run("datasets", "publish", "questions")
-    workspace.run("deployments", "create", "--name", "base", "--component", "agent=python:suite:agent")
+    workspace.run("experiments", "deployments", "create", "--name", "base", "--component", "agent=python:suite:agent")
     target = ("--target-type", "component", "--deployment-id", "base", "--component-name", "agent")
     create = ("experiments", "create", "--name", "held-out", "--dataset-id", "questions", *target)
     scorer = ("--builtin-scorer", "exact_match", "--config")
@@ -36,7 +36,7 @@ def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
     assert "questions@1:test" in shown
     assert "2 items" in shown
     assert "questions@1:test" in workspace.run("experiments", "runs", "list", "held-out").out
-    exported = workspace.run("reports", "export", "once", "--artifact-format", "jsonl").out
+    exported = workspace.run("experiments", "runs", "export", "once", "--format", "jsonl").out
     assert [json.loads(line)["item_key"] for line in exported.splitlines()] == ["k1", "k3"]
 
     made = workspace.run("experiments", "runs", "regression-dataset", "once", "--name", "again", "--format", "json").out

@@ -14,7 +14,7 @@ import yaml
 
 from evalscribe.sample import tickets_file
 from evalscribe.sample.support_agent import ORDERS
-from support.command import CLOSING, CompletedCommand, Workspace
+from support.command import NEXT, CompletedCommand, Workspace
 from support.messages_server import Answer, Call, MessagesServer, says
 
 AGENT = "support_agent=python:evalscribe.sample.support_agent"
@@ -184,7 +184,7 @@ def archived(typed: Typed) -> None:
     """A run is an ordinary run to everything else."""
     report = typed.run("evalscribe analyze <run-id> --judge rules").out
     assert f"{TICKETS - FIRST} of {TICKETS} evals failed" in report
-    assert CLOSING in report
+    assert NEXT in report
     compared = typed.run("evalscribe compare <run-id> <candidate-run> --judge rules").out
     assert "ticket-12" in compared
     query = "\"SELECT status, count(*) FROM agent_runs WHERE run_id = '<run-id>' GROUP BY status\""

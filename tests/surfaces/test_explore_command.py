@@ -16,7 +16,7 @@ from support.chat_server import Call as ChatCall
 from support.chat_server import ChatServer
 from support.chat_server import says as chat
 from support.command import Workspace
-from support.messages_server import Answer, Call, MessagesServer, failure, says
+from support.messages_server import FAILED_ATTEMPTS, Answer, Call, MessagesServer, failure, says
 from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-ant-test-0000"
@@ -60,7 +60,7 @@ def orders(workspace: Workspace) -> Workspace:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def prompt(call: Call) -> str:
@@ -401,3 +401,33 @@ def test_an_agent_run_beyond_the_window_is_read_in_parts(workspace: Workspace) -
     (passage,) = next(one for one in found.observations if "hands over" in one.text).passages
     assert (passage.place, passage.text, passage.status) == ("T0B4", "hand you over", "verified")
     assert {one.name for one in found.clusters} == {"hands-over", "gives-up"}
+
+
+@pytest.mark.parametrize("cause", FAILED_ATTEMPTS)
+def test_an_attempt_that_reads_nothing_leaves_the_page(cause: str, orders: Workspace) -> None:
+    script, more, code = FAILED_ATTEMPTS[cause]
+    with MessagesServer(reads) as server:
+        orders.run("explore", QUESTION, **access(server))
+    before = orders.report.read_bytes()
+    with MessagesServer(script) as server:
+        orders.run("explore", QUESTION, "--fresh", *more, code=code, **access(server))
+    assert orders.report.read_bytes() == before
+    with MessagesServer(failure(401, "authentication_error")) as server:
+        assert "(unchanged)" in orders.run("explore", QUESTION, **access(server)).out, "stored answers stay too"
+        assert server.calls == []
+
+
+@pytest.mark.parametrize("step_that_fails", ["observe", "answer"])
+def test_an_attempt_that_answers_less_leaves_the_page(step_that_fails: str, orders: Workspace) -> None:
+    with MessagesServer(reads) as server:
+        orders.run("explore", QUESTION, **access(server))
+    before = orders.report.read_bytes()
+
+    def script(call: Call) -> Answer:
+        fails = step(call) == step_that_fails and (call.number == 0 or step_that_fails == "answer")
+        return failure(400, "no") if fails else reads(call)
+
+    with MessagesServer(script) as server:
+        ended = orders.run("explore", QUESTION, "--fresh", "--concurrency", "1", **access(server))
+    assert "unanswered this time" in ended.out
+    assert orders.report.read_bytes() == before

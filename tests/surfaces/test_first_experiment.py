@@ -162,13 +162,13 @@ def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: P
     assert document(workspace, *target, code=2)["summary"]["errors"] == [
         {"reason": "raised NameError (broken.py:4)", "trials": 10}
     ]
-    assert told in workspace.run("reports", "wait", "broken", code=2).out
-    failures = document(workspace, "reports", "failures", "broken")
+    assert told in workspace.run("experiments", "runs", "wait", "broken", code=2).out
+    failures = document(workspace, "experiments", "runs", "failures", "broken")
     assert {one["error"] for one in failures} == {"NameError: name 'as_number' is not defined (broken.py:4)"}
     assert all(one["log"].startswith("Traceback (most recent call last):") for one in failures)
-    assert workspace.run("reports", "failures", "broken").out.startswith(told)
+    assert workspace.run("experiments", "runs", "failures", "broken").out.startswith(told)
     for form in ("md", "html", "junit"):
-        page = workspace.run("reports", "export", "broken", "-f", form).out
+        page = workspace.run("experiments", "runs", "export", "broken", "-f", form).out
         assert "Traceback" in page
         assert form == "junit" or told in page
     assert "(broken.py:4)" in workspace.run("analyze", "broken", "--judge", "rules").out
@@ -182,7 +182,7 @@ def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None
     git(folder, "commit", "-q", "-m", "first")
     (folder / "broken.py").unlink()
     (folder / ".git" / "info" / "exclude").write_text("reports/\n.evalscribe/\n__pycache__/\n")
-    workspace.run("deployments", "create", "--name", "base", "--component", "answer=python:agent:answer")
+    workspace.run("experiments", "deployments", "create", "--name", "base", "--component", "answer=python:agent:answer")
     workspace.run(*RUN[:2], "sums", *RUN[2:], "--name", "clean", code=2)
     (folder / "agent.py").write_text(AGENT.replace('!= "7"', '!= "8"'))
     changed = workspace.run("experiments", "run", "sums", "--wait", "--name", "changed", code=2)
@@ -193,7 +193,8 @@ def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None
     )
     assert "has changed since build dep-" in named.err
     builds = [
-        document(workspace, "reports", "summary", run)["summary"]["deployment_id"] for run in ("clean", "changed")
+        document(workspace, "experiments", "runs", "summary", run)["summary"]["deployment_id"]
+        for run in ("clean", "changed")
     ]
     assert len(set(builds)) == 2
     compared = document(workspace, "experiments", "runs", "compare", "clean", "changed")
@@ -201,7 +202,7 @@ def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None
     assert compared["noise"] is None, "these are not two runs of one build"
     assert (len(compared["fixed"]), len(compared["regressed"])) == (1, 1)
     same = workspace.run("experiments", "run", "sums", "--wait", "--name", "same", code=2)
-    assert document(workspace, "reports", "summary", "same")["summary"]["deployment_id"] == builds[1]
+    assert document(workspace, "experiments", "runs", "summary", "same")["summary"]["deployment_id"] == builds[1]
     assert document(workspace, "experiments", "runs", "compare", "changed", "same")["noise"] == 0.0
     assert same.code == 2
 
@@ -211,5 +212,5 @@ def test_a_taken_run_name_gets_a_suffix(workspace: Workspace, folder: Path) -> N
         told = workspace.run(*RUN, "--name", "ci-abc", code=2)
         assert ("the name ci-abc is taken" in told.err) is (number > 1)
         assert f"run ci-abc{'' if number == 1 else f'-{number}'} (" in told.out
-    assert "ci-abc-3 (" in workspace.run("reports", "summary", "ci-abc-3").out
-    assert "version 1: run ci-abc (" in workspace.run("reports", "summary", "ci-abc").out
+    assert "ci-abc-3 (" in workspace.run("experiments", "runs", "summary", "ci-abc-3").out
+    assert "version 1: run ci-abc (" in workspace.run("experiments", "runs", "summary", "ci-abc").out

@@ -34,7 +34,7 @@ def test_a_file_here_cannot_redirect_a_deploy_key(workspace: Workspace, deployme
 
 def test_key_and_host_of_one_file_belong_together(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     (workspace.folder / ".env").write_text(f"ANTHROPIC_API_KEY={KEY}\nANTHROPIC_BASE_URL={anthropic.url}\n")
-    workspace.run("analyze", made, "--quiet")
+    workspace.run("analyze", made, "--yes", "--quiet")
     assert {call.headers["authorization"] for call in anthropic.calls} == {f"Bearer {KEY}"}
 
 
@@ -59,7 +59,11 @@ def test_nothing_is_traced(workspace: Workspace, made: Path, anthropic: Messages
         "LANGSMITH_OTEL_ENABLED": "true",
     }
     with MessagesServer() as judge:
-        access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": judge.url}
+        access = {
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": judge.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
         workspace.apart.run("analyze", made, **access, **traced)
         assert len(judge.calls) == 8
     assert anthropic.calls == []

@@ -174,13 +174,13 @@ def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
     with opened.Workspace(environ={}) as workspace:
         run = launch_run(workspace, plan_run(workspace, experiment_named(workspace, "c"), name="first"))
         asyncio.run(work_on_run(workspace, run.id))
-    assert "min_kappa" in reviewed.run("reports", "ci", "first", code=2).out
-    report = json.loads(reviewed.run("reports", "summary", "first", "--format", "json").out)
+    assert "min_kappa" in reviewed.run("experiments", "runs", "gate", "first", code=2).out
+    report = json.loads(reviewed.run("experiments", "runs", "summary", "first", "--format", "json").out)
     labels = report["summary"]["labels"]
     assert (labels["pairs"], labels["judged"]) == (judge["subjects"], judge["subjects"])
     assert report["summary"]["pass_rate"]["passed"] == judge["right"]
     for said in ("balanced accuracy", "KNOWN_GAP: ", "recall"):
-        assert said in reviewed.run("reports", "summary", "first").out
+        assert said in reviewed.run("experiments", "runs", "summary", "first").out
 
 
 def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> None:

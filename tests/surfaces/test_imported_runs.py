@@ -33,11 +33,38 @@ def test_a_file_is_imported_and_its_run_analysed_and_is_there_afterwards(workspa
     workspace.run("reports", "check")
 
 
-@pytest.mark.parametrize("words", ["analyze nope", "explain nope an-eval", "import nope", "compare nope room-desk-c1"])
-def test_a_name_that_nothing_has_is_told_before_the_key_that_is_missing(workspace: Workspace, words: str) -> None:
-    said = workspace.run(*words.split(), code=77).err.removeprefix("Reading nope\n")
-    assert "no imported run or file 'nope' found, and it cannot be fetched: no Convex deployment is set" in said
-    assert said.startswith("evalscribe: 'nope' is not a model of a collection, and") == words.startswith("compare")
+UNKNOWN = [
+    "analyze typo.json",
+    "explain nope an-eval",
+    "import nope",
+    "compare nope room-desk-c1",
+    "judge failure nope",
+]
+
+
+@pytest.mark.parametrize(("words", "key"), [*((words, "") for words in UNKNOWN), (UNKNOWN[0], "prod:a|b")])
+def test_a_name_that_nothing_has_is_66_and_needs_no_key(workspace: Workspace, words: str, key: str) -> None:
+    named = "typo.json" if "typo" in words else "nope"
+    said = workspace.run(*words.split(), code=66, CONVEX_DEPLOY_KEY=key).err.removeprefix("Reading nope\n")
+    assert f'No file or run "{named}".' in said
+    assert "Convex" not in said
+    assert "key" not in said.lower()
+
+
+def test_an_unknown_run_is_answered_with_the_nearest(workspace: Workspace) -> None:
+    workspace.run("import", checkpoints_file())
+    said = workspace.run("analyze", "room-desk-c3", code=66).err
+    assert 'No file or run "room-desk-c3". Nearest: room-desk-c2, room-desk-c1.' in said
+    (workspace.folder / "result.json").write_text("{}")
+    assert "Nearest: result.json." in workspace.run("analyze", "results.json", code=66).err
+    both = workspace.run("analyze", "room-desk", code=64).err
+    assert "'room-desk' fits 2 runs; choose one by its id: room-desk-c1, room-desk-c2" in both
+
+
+@pytest.mark.parametrize("run", ["jn7em9ag4xxa9s37nhh83rxw913phxtt", "https://x.example/experiment/default/run/jn7x"])
+def test_what_has_the_form_of_a_deployments_id_names_the_key_that_is_missing(workspace: Workspace, run: str) -> None:
+    said = workspace.run("analyze", run, code=77).err
+    assert "CONVEX_DEPLOY_KEY" in said
     assert len(said.splitlines()) == 2
 
 

@@ -38,7 +38,7 @@ def brought(workspace: Workspace, number: int) -> None:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def helps(_: Call) -> Answer:
@@ -94,7 +94,7 @@ def test_a_cascade_over_a_collection_asks_the_rubric_of_a_tag(workspace: Workspa
         return says(f"<response>{json.dumps({'tags': issues, 'sure': True, 'answer': told})}</response>")
 
     with MessagesServer(tags) as server:
-        asked = ("judge", "polite.yaml", "--collection", "orders", "--cascade")
+        asked = ("judge", "polite.yaml", "--collection", "orders", "--cascade", "--yes")
         ended = workspace.run(*asked, **access(server))
         models = Counter(call.body["model"] for call in server.calls)
         assert models == {"claude-haiku-5-5": 6, "claude-opus-5-5": 3}

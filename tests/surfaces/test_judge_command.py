@@ -14,7 +14,7 @@ from evalscribe.llm.batch import BatchPacing
 from support import run_snapshots
 from support.batches_server import BatchesServer, answer
 from support.command import InProcessCommand, Workspace, end
-from support.messages_server import Answer, Call, MessagesServer, failure
+from support.messages_server import FAILED_ATTEMPTS, Answer, Call, MessagesServer, failure
 from support.rubric_runs import KEY, POLITE, RUBRIC, access, run, says_json
 from support.waiting import wait_until
 
@@ -128,14 +128,14 @@ def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, jud
         assert len(server.calls) == 4
 
 
-def test_a_missing_key_ends_it_before_anything_is_read(judging: InProcessCommand) -> None:
-    ended = judging.run("judge", "polite", "no-such-file.json", code=77)
-    assert "ANTHROPIC_API_KEY" in ended.err
+def test_a_missing_file_is_reported_before_a_missing_key(judging: InProcessCommand) -> None:
+    assert "no-such-file.json" in judging.run("judge", "polite", "no-such-file.json", code=66).err
+    assert "ANTHROPIC_API_KEY" in judging.run("judge", "polite", "runs.jsonl", code=77).err
 
 
 def test_the_budget_holds_over_all_subjects(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
-        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=65, **access(server))
+        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=64, **access(server))
         assert server.calls == []
     assert "0 results, 8 could not be judged" in ended.out
     assert "left undone, run again with more" in ended.out
@@ -243,7 +243,11 @@ def test_a_batch_holds_the_questions_of_all_subjects(
 
     command = ("judge", "polite", "runs.jsonl", "--batch")
     with BatchesServer(polite) as server:
-        access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+        access = {
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": server.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
         ended = judging.run(*command, **access)
         assert [len(batch.requests) for batch in server.batches] == [8]
         known = judging.run(*command, **access)
@@ -273,9 +277,9 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
         return says_json({"sure": sure, "answer": {"label": "polite", "because": "It greets [T0B1]."}})
 
     with MessagesServer(script) as server:
-        ended = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--json", **access(server))
+        ended = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--yes", "--json", **access(server))
         assert Counter(call.body["model"] for call in server.calls) == {"claude-haiku-5-5": 8, "claude-opus-5-5": 1}
-        again = judging.run("judge", "polite", "runs.jsonl", "--cascade", **access(server))
+        again = judging.run("judge", "polite", "runs.jsonl", "--cascade", "--yes", **access(server))
         assert len(server.calls) == 9
     results = json.loads(ended.out)
     assert Counter((result["stage"], result["output"]["label"]) for result in results) == {
@@ -288,3 +292,15 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
     assert again.err.count("(known)") == 8
     assert again.out.count("\n  tag: anthropic/claude-haiku-5-5 with polite@1\n") == 7
     assert again.out.count("\n  judge: anthropic/claude-opus-5-5 with polite@1\n") == 1
+
+
+@pytest.mark.parametrize("cause", FAILED_ATTEMPTS)
+def test_an_attempt_that_judges_nothing_leaves_the_results(cause: str, judging: InProcessCommand) -> None:
+    script, more, code = FAILED_ATTEMPTS[cause]
+    with MessagesServer(says_json(POLITE)) as server:
+        judging.run("judge", "polite", "one.json", **access(server))
+    with MessagesServer(script) as server:
+        judging.run("judge", "polite", "one.json", "--fresh", *more, code=code, **access(server))
+    with MessagesServer(failure(401, "authentication_error")) as server:
+        assert "alone: polite (known)" in judging.run("judge", "polite", "one.json", **access(server)).err
+        assert server.calls == []

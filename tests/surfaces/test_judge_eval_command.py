@@ -148,7 +148,7 @@ def test_a_cascade_is_a_judge_among_the_others(judging: InProcessCommand) -> Non
         return says_json({"sure": sure, "answer": {"label": "polite", "because": "It is [T0B1]."}})
 
     with MessagesServer(script) as server:
-        ended = judging.run("judge-eval", "polite", names, "--judge", "cascade", "--json", **access(server))
+        ended = judging.run("judge-eval", "polite", names, "--judge", "cascade", "--yes", "--json", **access(server))
         assert sorted(call.body["model"] for call in server.calls) == [
             "claude-haiku-5-5",
             "claude-haiku-5-5",

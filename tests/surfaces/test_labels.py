@@ -204,7 +204,11 @@ def test_a_model_judge_reads_what_people_said(team: Team, later: Path) -> None:
     team.merged()
     team.sync()
     with MessagesServer() as server:
-        access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+        access = {
+            "ANTHROPIC_API_KEY": "sk-ant-test-0000",
+            "ANTHROPIC_BASE_URL": server.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
         team.workspace.run("analyze", later, "--quiet", **access)
         asked = [json.dumps(call.body["messages"]) for call in server.calls]
     evidence = [text for text in asked if "What people concluded about this eval" in text]

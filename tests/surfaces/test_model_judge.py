@@ -11,7 +11,7 @@ import pytest
 
 from evalscribe.reports.markdown.page import parse
 from support import run_snapshots
-from support.command import CLOSING, Workspace, end
+from support.command import NEXT, Workspace, end, known
 from support.messages_server import Answer, Call, MessagesServer, failure, submit
 from support.waiting import wait_until
 
@@ -30,7 +30,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def access(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def asked(server: MessagesServer) -> Counter[str]:
@@ -82,7 +82,7 @@ def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace:
         assert len(questions) == MANY
         assert sum(questions.values()) - MANY <= LANES
         assert len(server.calls) - before <= MANY // 2 + LANES
-        assert ended.err.count("(known)") >= MANY // 2 - LANES
+        assert known(ended) >= MANY // 2 - LANES
         calls = len(server.calls)
         document = json.loads(workspace.run("analyze", many, "--json", **access(server)).out)
         assert len(server.calls) == calls, "all is known"
@@ -103,7 +103,7 @@ def test_a_signal_ends_it(number: signal.Signals, code: int, workspace: Workspac
         assert "Traceback" not in ended.err
         assert workspace.reports == []
         again = workspace.run("analyze", made, "--judge", "anthropic/claude-opus-5-5", **access(quick(server)))
-        assert again.err.count("(known)") == 4
+        assert known(again) == 4
 
 
 def held() -> Answer:
@@ -130,7 +130,7 @@ def test_a_second_analysis_says_who_is_at_it_and_stops(workspace: Workspace, mad
         assert run_snapshots.RUN_ID in second.err
         assert len(server.calls) == LANES
         end(process, signal.SIGKILL)
-        assert workspace.run("analyze", made, **access(quick(server))).out.splitlines()[-1] == CLOSING
+        assert workspace.run("analyze", made, **access(quick(server))).out.splitlines()[-1].startswith(NEXT)
 
 
 def test_a_wrong_key_ends_it_before_a_report(workspace: Workspace, made: Path) -> None:

@@ -139,7 +139,10 @@ def test_what_an_earlier_report_says_is_remembered(workspace: Workspace, library
 def test_recurring(workspace: Workspace, library: Path) -> None:
     out = workspace.run("recurring", "example/sample-model-2").out
     assert "001-data_modeling/001-task_1: 2 times, 2026-10-01 to 2026-11-02" in out
-    assert "002-queries/002-task_2: once, 2026-11-02" in out
+    assert "002-queries/002-task_2" not in out
+    assert "evals failed in one run only; --all lists them" in out
+    whole = workspace.run("recurring", "example/sample-model-2", "--all").out
+    assert "002-queries/002-task_2: once, 2026-11-02" in whole
     assert "Reworded the task" in out
     document = json.loads(workspace.run("recurring", "--json").out)
     times = {row["eval"]: row["times"] for row in document["rows"]}
@@ -147,10 +150,17 @@ def test_recurring(workspace: Workspace, library: Path) -> None:
     assert times["002-queries/002-task_2"] == 1
 
 
+def test_outages_are_one_line_of_recurring(workspace: Workspace) -> None:
+    workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
+    lines = workspace.run("recurring").out.splitlines()
+    assert lines[-2] == "Outages: 1 eval failed for reasons outside model and task (deps/001-lock)"
+    assert "deps/001-lock" not in "".join(lines[:-2])
+
+
 def test_doctor_with_nothing_set(workspace: Workspace) -> None:
     out = workspace.run("doctor").out
     rows = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert rows["judge"].endswith("(default)")
+    assert rows["judge"].endswith("rules  (ANTHROPIC_API_KEY is not set)")
     assert str(workspace.folder / "reports") in rows["reports"]
     assert "5 USD" in rows["budget"]
     assert "can be written" in out

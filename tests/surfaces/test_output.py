@@ -12,7 +12,7 @@ import pytest
 
 from evalscribe.model.analysis import Analysis
 from support import run_snapshots
-from support.command import CLOSING, Workspace
+from support.command import NEXT, Workspace
 from support.report_pages import report_at
 from support.waiting import PATIENCE_S
 
@@ -75,7 +75,7 @@ def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Worksp
     lines = ended.out.splitlines()
     assert lines[:8] == short[:8]
     assert lines[0] == "# sample-model-2: 8 of 16 evals failed"
-    assert lines[-1] == CLOSING
+    assert lines[-1].startswith(NEXT)
     assert f"Report: {workspace.report} (unchanged)" in lines
     (how,) = [line for line in lines if line.startswith("Go on: ")]
     assert f"`evalscribe explain {made} " in how
@@ -83,7 +83,7 @@ def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Worksp
     assert "$" in how
     for part in ("## Failures", "## Recommendations", "## Net impact", "## Actions taken"):
         assert part in lines
-    progress = [line for line in ended.err.splitlines() if "/8  " in line]
+    progress = [line for line in ended.err.splitlines() if " of 8 judged, 0:" in line]
     assert len(progress) == 8
     assert "\x1b" not in ended.err
 
@@ -108,7 +108,7 @@ def test_a_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
     assert "Verdicts needed: 8, of which 0 are known" in ended.out
     assert "rules@" in ended.out
     assert workspace.reports == []
-    assert CLOSING not in ended.out
+    assert NEXT not in ended.out
 
 
 @pytest.mark.parametrize("command", [("analyze", "sample", "--dry-run"), ("explain", "sample", "query/007-range")])
@@ -144,7 +144,7 @@ def test_provider_and_model_can_be_given(workspace: Workspace, made: Path) -> No
 )
 def test_poor_terminals(environment: dict[str, str], workspace: Workspace, made: Path) -> None:
     ended = workspace.run("analyze", made, "--judge", "rules", **environment)
-    assert ended.out.splitlines()[-1] == CLOSING
+    assert ended.out.splitlines()[-1].startswith(NEXT)
     assert "\x1b" not in ended.out + ended.err
     assert "sample-model-2: 8 of 16 evals failed" in ended.out
     assert len(report_at(workspace.report).entries) == 8
@@ -218,7 +218,7 @@ def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: l
     first = out.partition("\n## ")[0].lower()
     for word in words:
         assert word in first
-    assert out.splitlines()[-1] == CLOSING
+    assert out.splitlines()[-1].startswith(NEXT)
 
 
 def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace: Workspace) -> None:

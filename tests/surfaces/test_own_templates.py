@@ -38,7 +38,7 @@ def judged_by_own_templates(server: MessagesServer) -> bool:
 
 
 def environment(server: MessagesServer) -> dict[str, str]:
-    return {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+    return {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
 def test_the_command_reads_by_them(
@@ -80,6 +80,6 @@ def test_a_cascade_reads_by_them(
 
     with MessagesServer(step) as server:
         command = InProcessCommand(folder, monkeypatch, capsys)
-        ended = command.run("judge", "on", "long.json", "--cascade", "--budget", "90", **environment(server))
+        ended = command.run("judge", "on", "long.json", "--cascade", "--yes", "--budget", "90", **environment(server))
     assert "long: match" in ended.out
     assert judged_by_own_templates(server)

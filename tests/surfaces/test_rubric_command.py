@@ -17,37 +17,37 @@ def file(workspace: Workspace) -> Path:
 
 
 def test_a_version_for_each_change(inside: InProcessCommand, file: Path) -> None:
-    first = inside.run("rubric", "create", "polite").out
+    first = inside.run("rubrics", "create", "polite").out
     assert first.startswith("polite version 1 (sha256:")
-    assert inside.run("rubric", "create", "polite").out == f"unchanged: {first}"
+    assert inside.run("rubrics", "create", "polite").out == f"unchanged: {first}"
     file.write_text("rubric_text: Was it kind?\n")
-    listed = inside.run("rubric", "list").out
+    listed = inside.run("rubrics", "list").out
     assert (
-        "polite        version 1, workspace file, which differs: `evalscribe rubric create polite` makes version 2\n"
+        "polite        version 1, workspace file, which differs: `evalscribe rubrics create polite` makes version 2\n"
         in listed
     )
     assert "failure       not stored yet, shipped file\n" in listed
-    assert inside.run("rubric", "diff", "polite").out.endswith(
+    assert inside.run("rubrics", "diff", "polite").out.endswith(
         "-rubric_text: Was it polite?\n+rubric_text: Was it kind?\n"
     )
-    assert inside.run("rubric", "create", str(file)).out.startswith("polite version 2 (sha256:")
-    assert inside.run("rubric", "show", "polite@1").out == "rubric_text: Was it polite?\n"
+    assert inside.run("rubrics", "create", str(file)).out.startswith("polite version 2 (sha256:")
+    assert inside.run("rubrics", "show", "polite@1").out == "rubric_text: Was it polite?\n"
 
 
 def test_what_is_shown_can_be_edited_and_created(inside: InProcessCommand) -> None:
     mine = inside.folder / "mine.yaml"
-    mine.write_text(inside.run("rubric", "show", "failure").out)
-    assert inside.run("rubric", "validate", "mine.yaml").out == "1 rubric checked, 0 with problems\n"
-    assert inside.run("rubric", "create", "mine.yaml").out.startswith("mine version 1 ")
-    assert inside.run("rubric", "diff", "mine", "failure").out == "no difference\n"
+    mine.write_text(inside.run("rubrics", "show", "failure").out)
+    assert inside.run("rubrics", "validate", "mine.yaml").out == "1 rubric checked, 0 with problems\n"
+    assert inside.run("rubrics", "create", "mine.yaml").out.startswith("mine version 1 ")
+    assert inside.run("rubrics", "diff", "mine", "failure").out == "no difference\n"
 
 
 def test_json_of_list_and_show(inside: InProcessCommand, file: Path) -> None:
-    inside.run("rubric", "create", "polite")
-    listing = json.loads(inside.run("rubric", "list", "--json").out)
+    inside.run("rubrics", "create", "polite")
+    listing = json.loads(inside.run("rubrics", "list", "--json").out)
     assert listing["collection"] == "default"
     (row,) = [row for row in listing["rubrics"] if row["name"] == "polite"]
-    shown = json.loads(inside.run("rubric", "show", "polite", "--json").out)
+    shown = json.loads(inside.run("rubrics", "show", "polite", "--json").out)
     assert (row["version"], row["file"], row["changed"]) == (1, "workspace", False)
     assert (shown["id"], shown["version"], shown["rubric_text"]) == ("polite", 1, "Was it polite?")
 
@@ -57,7 +57,9 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
     bad = "rubric_text: x\noutput_schema:\n  type: object\n  properties:\n    label: {type: strange}\n"
     (workspace.folder / "bad.yaml").write_text(bad)
     (workspace.folder / "worse.yaml").write_text("rubric_text: [\n")
-    out = workspace.run("rubric", "validate", "bad.yaml", "polite", "worse.yaml", "none.yaml", code=65).out.splitlines()
+    out = workspace.run(
+        "rubrics", "validate", "bad.yaml", "polite", "worse.yaml", "none.yaml", code=65
+    ).out.splitlines()
     assert out[0].startswith("bad.yaml:5: output_schema.properties.label")
     assert out[1].startswith("worse.yaml:")
     assert out[2:] == ["file none.yaml not found", "4 rubrics checked, 3 with problems"]
@@ -79,8 +81,8 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
 )
 def test_errors(inside: InProcessCommand, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
     (inside.folder / "bad.yaml").write_text("rubric_text: ''\n")
-    inside.run("rubric", "show", "failure")
-    ended = inside.run("rubric", *arguments, code=code)
+    inside.run("rubrics", "show", "failure")
+    ended = inside.run("rubrics", *arguments, code=code)
     assert said in ended.err
     assert len(ended.err.strip().splitlines()) <= 2
     assert ended.out == ""

@@ -50,7 +50,7 @@ def told(ended: CompletedCommand) -> dict[str, object]:
 
 
 def exported(workspace: Workspace, run: str, form: str) -> str:
-    ended = workspace.run("reports", "export", run, "--artifact-format", form, "-o", f"run.{form}")
+    ended = workspace.run("experiments", "runs", "export", run, "--format", form, "-o", f"run.{form}")
     assert ended.out == ""
     return (workspace.folder / f"run.{form}").read_bytes().decode()
 
@@ -68,30 +68,30 @@ def test_ci_and_wait_end_as_the_gate_says(
     workspace: Workspace, made: StoredExperiment, outcomes: str, state: str, code: int, said: str
 ) -> None:
     made.run(outcomes, name="pr-1", state=state, reason="the key is wrong" if state == "failed" else None)  # type: ignore[arg-type]
-    assert said in workspace.run("reports", "ci", "pr-1", code=code).out.splitlines()[0]
-    assert said in workspace.run("reports", "wait", "pr-1", code=code).out
+    assert said in workspace.run("experiments", "runs", "gate", "pr-1", code=code).out.splitlines()[0]
+    assert said in workspace.run("experiments", "runs", "wait", "pr-1", code=code).out
     lenient = 0 if code == 2 else code
-    workspace.run("reports", "ci", "pr-1", "--fail-on-gate=false", code=lenient)
-    workspace.run("reports", "wait", "pr-1", "--no-fail-on-gate", code=lenient)
+    workspace.run("experiments", "runs", "gate", "pr-1", "--fail-on-gate=false", code=lenient)
+    workspace.run("experiments", "runs", "wait", "pr-1", "--no-fail-on-gate", code=lenient)
 
 
 def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="main")
     config = ExperimentConfig(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
     made.run("pfpue", config, name="pr-1")
-    out = workspace.run("reports", "ci", "pr-1", code=2).out
+    out = workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
     for clause in ("min_pass_rate", "max_failed_items", "no_new_failures_vs", "max_error_rate"):
         assert f"failed       {clause}: " in out
     assert "an item passes if its target answered and every required scorer passed it" in out
-    gate = told(workspace.run("reports", "ci", "pr-1", "--format", "json", code=2))["gate"]
+    gate = told(workspace.run("experiments", "runs", "gate", "pr-1", "--format", "json", code=2))["gate"]
     assert isinstance(gate, dict)
     assert [len(clause["items"]) for clause in gate["clauses"]] == [0, 0, 3, 0]
 
 
 def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
-    ended = workspace.run("reports", "ci", run.id, code=64)
-    assert f"evalscribe reports wait {run.id}" in ended.err
+    ended = workspace.run("experiments", "runs", "gate", run.id, code=64)
+    assert f"evalscribe experiments runs wait {run.id}" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_baseline_that_cannot_be_compared_fails_the_gate(
 ) -> None:
     made.run("ppp", name="stopped", state="cancelled")
     made.run("ppppp", ExperimentConfig(no_new_failures_vs=baseline), name="pr-1")
-    out = workspace.run("reports", "ci", "pr-1", code=2).out
+    out = workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
     assert "inconclusive no_new_failures_vs" in out
     assert said in out
 
@@ -112,7 +112,7 @@ def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspac
     other = BINDINGS[0].model_copy(update={"threshold": 0.5})
     made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
     made.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
-    assert "its scorers differ: exact_match" in workspace.run("reports", "ci", "pr-1", code=2).out
+    assert "its scorers differ: exact_match" in workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
 
 
 def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
@@ -121,19 +121,19 @@ def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: 
     made.dataset_version = made.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
     made.items = (*made.items, *make_items("new"))
     made.run("pppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
-    assert "another dataset version" in workspace.run("reports", "ci", "pr-1", code=2).out
+    assert "another dataset version" in workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
 
 
 def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     made.runs.beat(run.id, datetime.now(UTC).isoformat())
-    ended = workspace.run("reports", "wait", run.id, "--timeout", "300ms", code=4)
+    ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
     assert "is running still" in ended.out
 
 
 def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
-    ended = workspace.run("reports", "wait", run.id, "--timeout", "15m", code=69)
+    ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "15m", code=69)
     assert f"evalscribe experiments runs resume {run.id}" in ended.err
 
 
@@ -141,13 +141,16 @@ def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: S
     run = made.run("pp", state="running")
     with made.runs.claim(run.id) as claimed:
         assert claimed
-        workspace.run("reports", "wait", run.id, "--timeout", "300ms", code=4)
+        workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
 
 
 def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
-    workspace.run("reports", "wait", "pr-1", "--timeout=1h30m")
-    assert "'soon' is not a length of time" in workspace.run("reports", "wait", "pr-1", "--timeout=soon", code=64).err
+    workspace.run("experiments", "runs", "wait", "pr-1", "--timeout=1h30m")
+    assert (
+        "'soon' is not a length of time"
+        in workspace.run("experiments", "runs", "wait", "pr-1", "--timeout=soon", code=64).err
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_what_is_no_length_of_time(text: str) -> None:
 
 def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, ExperimentConfig(min_pass_rate=0.5), name="pr-1")
-    out = workspace.run("reports", "summary", "pr-1").out
+    out = workspace.run("experiments", "runs", "summary", "pr-1").out
     for line in (
         "pass rate  3/10 = 30.0 %",
         "tries      3 passed, 1 failed, 1 error, 1 unscored, 4 not run",
@@ -178,36 +181,43 @@ def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: S
         "gate       failed",
     ):
         assert line in out
-    found = told(workspace.run("reports", "summary", "pr-1", "--format", "jsonl"))
+    found = told(workspace.run("experiments", "runs", "summary", "pr-1", "--format", "jsonl"))
     assert found["summary"]["flaky"] == ["b"]  # type: ignore[index]
 
 
 def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1")
-    out = workspace.run("reports", "failures", "pr-1").out
+    out = workspace.run("experiments", "runs", "failures", "pr-1").out
     assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["FAILED", "UNSCORED", "ERROR"]
     assert "exact_match failed (0.00, mismatch): compared as text [score-" in out
     assert "exact_match broke (input_error): nothing is expected of this item" in out
     assert "error     ValueError: no such order" in out
     rows = [
-        json.loads(line) for line in workspace.run("reports", "failures", "pr-1", "--format=jsonl").out.splitlines()
+        json.loads(line)
+        for line in workspace.run("experiments", "runs", "failures", "pr-1", "--format=jsonl").out.splitlines()
     ]
     assert [row["item_key"] for row in rows] == ["b", "=SUM(1)", "e\ne"]
-    first = workspace.run("reports", "failures", "pr-1", "--limit", "1")
+    first = workspace.run("experiments", "runs", "failures", "pr-1", "--limit", "1")
     assert first.out.count("FAILED") == 1
     assert "(1 try not passed, and more than --limit shows)" in first.err
-    assert "(3 tries not passed)" in workspace.run("reports", "failures", "pr-1").err
+    assert "(3 tries not passed)" in workspace.run("experiments", "runs", "failures", "pr-1").err
 
 
 def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pfppp", name="pr-1")
-    assert f"Next: evalscribe reports failures {run.id}\n" in workspace.run("reports", "ci", "pr-1", code=2).err
-    assert "Try `evalscribe reports ci --help`." in workspace.run("reports", "ci", "pr-1", "--nope", code=64).err
+    assert (
+        f"Next: evalscribe experiments runs failures {run.id}\n"
+        in workspace.run("experiments", "runs", "gate", "pr-1", code=2).err
+    )
+    assert (
+        "Try `evalscribe experiments runs gate --help`."
+        in workspace.run("experiments", "runs", "gate", "pr-1", "--nope", code=64).err
+    )
 
 
 def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pf", "b": "ff", "c|<b>@x": "pp", "=SUM(1)": "pp", "e\ne": "pp"}, name="pr-1")
-    rows = json.loads(workspace.run("reports", "failures", "pr-1", "--flaky", "--format", "json").out)
+    rows = json.loads(workspace.run("experiments", "runs", "failures", "pr-1", "--flaky", "--format", "json").out)
     assert [(row["item_key"], row["repetition"]) for row in rows] == [("a", 2)]
 
 
@@ -261,7 +271,7 @@ def test_scores_are_filtered(workspace: Workspace, made: StoredExperiment) -> No
     made.run("pfpue", name="pr-1")
 
     def keys(*options: str) -> list[str]:
-        out = workspace.run("scores", "list", "--run-id", "pr-1", "--format", "jsonl", *options).out
+        out = workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--format", "jsonl", *options).out
         return [json.loads(line)["item_key"] for line in out.splitlines()]
 
     assert keys("--failed") == ["b"]
@@ -282,25 +292,36 @@ def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Stor
         ("--since", "yesterday"),
         ("--format", "yaml"),
     ):
-        said = workspace.run("scores", "list", option, value, code=64).err
+        said = workspace.run("experiments", "scores", "list", option, value, code=64).err
         assert option in said
 
 
 def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppf", name="pr-1")
     made.run("ppppp", name="pr-2")
-    item = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--format", "json").out)[0]["run_item_id"]
+    item = json.loads(workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--format", "json").out)[0][
+        "run_item_id"
+    ]
     there = "is not a scorer of run pr-1; scorers: exact_match, json_valid"
-    assert there in workspace.run("scores", "list", "--run-id", "pr-1", "--scorer-id", "regex", code=64).err
-    assert "'regex' is not a scorer of any run" in workspace.run("scores", "list", "--scorer-id", "regex", code=64).err
-    versions = workspace.run("scores", "list", "--run-id", "pr-1", "--scorer-version-id", "scv-1", code=64).err
+    assert (
+        there in workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--scorer-id", "regex", code=64).err
+    )
+    assert (
+        "'regex' is not a scorer of any run"
+        in workspace.run("experiments", "scores", "list", "--scorer-id", "regex", code=64).err
+    )
+    versions = workspace.run(
+        "experiments", "scores", "list", "--run-id", "pr-1", "--scorer-version-id", "scv-1", code=64
+    ).err
     assert f"'scv-1' is not a scorer version of run pr-1; scorers: {BINDINGS[0].spec.id} (exact_match)" in versions
-    other = workspace.run("scores", "list", "--run-id", "pr-2", "--run-item-id", item, code=64).err
+    other = workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--run-item-id", item, code=64).err
     assert f"run item {item} belongs to run " in other
-    turned = workspace.run("scores", "list", "--since", "2026-02-01", "--until", "2026-01-01", code=64).err
+    turned = workspace.run(
+        "experiments", "scores", "list", "--since", "2026-02-01", "--until", "2026-01-01", code=64
+    ).err
     assert "--since must be before --until" in turned
-    assert "No score is like that" in workspace.run("scores", "list", "--run-id", "pr-2", "--failed").out
-    assert "so none can be flaky" in workspace.run("reports", "failures", "pr-1", "--flaky").err
+    assert "No score is like that" in workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--failed").out
+    assert "so none can be flaky" in workspace.run("experiments", "runs", "failures", "pr-1", "--flaky").err
     assert (
         "--page 2: 1 experiment in total, 50 per page"
         in workspace.run("experiments", "list", "--page", "2", code=64).err
@@ -324,7 +345,7 @@ def test_what_is_analysed_is_a_run_and_the_latest_is_named(
 ) -> None:
     made.run("ppppf", name="pr-1")
     run = made.run("ppppp", name="pr-2")
-    score = json.loads(workspace.run("scores", "list", "--run-id", "pr-2", "--format", "json").out)[0]
+    score = json.loads(workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--format", "json").out)[0]
     ids = [run.experiment_version_id, run.dataset_version_id, score["run_item_id"], score["id"]]
     whole = next((id for id in ids if named.endswith("-") and id.startswith(named)), named)
     said = workspace.run("analyze", whole, "--judge", "rules", code=66).err
@@ -339,18 +360,24 @@ def test_an_id_that_is_not_stored_is_told_by_its_kind(workspace: Workspace) -> N
 
 def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pf", name="pr-1")
-    score = json.loads(workspace.run("scores", "list", "--run-id", "pr-1", "--failed", "--format", "jsonl").out)["id"]
-    whole = workspace.run("scores", "evidence", score, "--include", "scorer_input,scorer_output,evidence").out
+    score = json.loads(
+        workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--failed", "--format", "jsonl").out
+    )["id"]
+    whole = workspace.run(
+        "experiments", "scores", "evidence", score, "--include", "scorer_input,scorer_output,evidence"
+    ).out
     assert '"output": "said"' in whole
     assert "expect b" in whole
-    found = told(workspace.run("scores", "evidence", score, "--include", "evidence", "--format", "json"))
+    found = told(workspace.run("experiments", "scores", "evidence", score, "--include", "evidence", "--format", "json"))
     assert found["parts"] == {"evidence": {"expected": "expect b"}}
-    found = told(workspace.run("scores", "evidence", score, "--include", "scorer_output", "--format", "json"))
+    found = told(
+        workspace.run("experiments", "scores", "evidence", score, "--include", "scorer_output", "--format", "json")
+    )
     returned = found["parts"]["scorer_output"]
     assert returned["passed"] is False, "a scorer without a raw answer shows what it returned"
     assert returned["explanation"] == found["score"]["explanation"]
-    workspace.run("scores", "evidence", score, "--include", "thoughts", code=64)
-    workspace.run("scores", "evidence", "score-none", code=66)
+    workspace.run("experiments", "scores", "evidence", score, "--include", "thoughts", code=64)
+    workspace.run("experiments", "scores", "evidence", "score-none", code=66)
 
 
 def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: StoredExperiment) -> None:
@@ -440,13 +467,13 @@ def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, ma
 
 def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
-    workspace.run("reports", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)
+    workspace.run("experiments", "runs", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)
     assert not (workspace.folder / "run.pdf").exists()
 
 
 def test_an_export_without_a_file_is_printed(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
-    assert len(workspace.run("reports", "export", "pr-1", "-f", "jsonl").out.splitlines()) == 5
+    assert len(workspace.run("experiments", "runs", "export", "pr-1", "-f", "jsonl").out.splitlines()) == 5
 
 
 @pytest.mark.parametrize("command", ["ci", "wait"])
@@ -468,12 +495,12 @@ def test_the_summary_of_a_step_stays_below_its_limit(
     made.run("fffff", name="pr-1", outputs={item.key: "long " * 900 for item in made.items})
     page = tmp_path / "summary.md"
     page.write_text("x" * (900_000 - 21_000))
-    workspace.run("reports", "ci", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
+    workspace.run("experiments", "runs", "gate", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
     text = page.read_text()
     assert len(text.encode()) <= 900_000
     assert "1 more did not pass" in text
-    assert "evalscribe reports export" in text
-    workspace.run("reports", "ci", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
+    assert "evalscribe experiments runs export" in text
+    workspace.run("experiments", "runs", "gate", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
     assert page.read_text() == text
 
 
@@ -484,21 +511,23 @@ def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(
     workspace: Workspace, made: StoredExperiment
 ) -> None:
     run = made.run("fpppp", name="##[error]run", outputs={"a": ORDERS})
-    score = json.loads(workspace.run("scores", "list", "--run-id", run.id, "--format", "json").out)[0]["id"]
+    score = json.loads(workspace.run("experiments", "scores", "list", "--run-id", run.id, "--format", "json").out)[0][
+        "id"
+    ]
     printing = [
-        *(("reports", "export", run.id, "--artifact-format", form) for form in ("csv", "md", "jsonl")),
-        ("reports", "failures", run.id),
-        ("reports", "summary", run.id, "--format", "json"),
+        *(("experiments", "runs", "export", run.id, "--format", form) for form in ("csv", "md", "jsonl")),
+        ("experiments", "runs", "failures", run.id),
+        ("experiments", "runs", "summary", run.id, "--format", "json"),
         ("experiments", "runs", "list", "quality"),
-        ("scores", "evidence", score),
+        ("experiments", "scores", "evidence", score),
     ]
     for words in printing:
         said = workspace.run(*words, GITHUB_ACTIONS="true").out
         assert said
         assert not re.search(r"^\s*::|##\[error", said, re.MULTILINE), words
-    plain = workspace.run("reports", "export", run.id, "--artifact-format", "csv", GITHUB_ACTIONS="false").out
+    plain = workspace.run("experiments", "runs", "export", run.id, "--format", "csv", GITHUB_ACTIONS="false").out
     assert "\n::set-output" in plain
-    summary = json.loads(workspace.run("reports", "summary", run.id, "--format", "json").out)
+    summary = json.loads(workspace.run("experiments", "runs", "summary", run.id, "--format", "json").out)
     assert summary["summary"]["name"] == "##[error]run"
 
 
@@ -506,21 +535,21 @@ def test_a_summary_that_cannot_be_written_changes_nothing(
     workspace: Workspace, made: StoredExperiment, tmp_path: Path
 ) -> None:
     made.run("ppppp", name="pr-1")
-    ended = workspace.run("reports", "ci", "pr-1", GITHUB_STEP_SUMMARY=str(tmp_path))
+    ended = workspace.run("experiments", "runs", "gate", "pr-1", GITHUB_STEP_SUMMARY=str(tmp_path))
     assert "the step's summary cannot be written" in ended.err
 
 
 def test_a_run_that_there_is_not(workspace: Workspace, made: StoredExperiment) -> None:
     for command in ("summary", "failures", "wait", "ci"):
         assert "run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
-    assert "nothing has run yet" in workspace.run("reports", "ci", "nobody", code=66).err
+    assert "nothing has run yet" in workspace.run("experiments", "runs", "gate", "nobody", code=66).err
     made.run("ppppp", name="pr-1")
-    assert "recent runs: pr-1; `evalscribe" in workspace.run("reports", "ci", "nobody", code=66).err
+    assert "recent runs: pr-1; `evalscribe" in workspace.run("experiments", "runs", "gate", "nobody", code=66).err
 
 
 def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppf", name="bad")
-    process = workspace.start("reports", "ci", "bad", "--format", "json")
+    process = workspace.start("experiments", "runs", "gate", "bad", "--format", "json")
     assert process.stdout
     process.stdout.close()
     _, err = process.communicate(timeout=PATIENCE_S)
@@ -532,7 +561,7 @@ def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: Stor
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    workspace.run("reports", "export", "pr-1", "-f", "csv", "-o", pipe)
+    workspace.run("experiments", "runs", "export", "pr-1", "-f", "csv", "-o", pipe)
     assert os.read(reader, 100_000).startswith(b"item_key,")
     os.close(reader)
     assert pipe.is_fifo()
@@ -544,7 +573,7 @@ def test_exit_codes_of_real_processes(workspace: Workspace, made: StoredExperime
     made.run("pppp", name="stopped", state="cancelled")
     waiting = made.run("pppp", name="going", state="running")
     apart = workspace.apart
-    apart.run("reports", "ci", "bad", code=2)
-    apart.run("reports", "wait", "stopped", code=3)
+    apart.run("experiments", "runs", "gate", "bad", code=2)
+    apart.run("experiments", "runs", "wait", "stopped", code=3)
     with made.runs.claim(waiting.id):
-        apart.run("reports", "wait", "going", "--timeout", "100ms", code=4)
+        apart.run("experiments", "runs", "wait", "going", "--timeout", "100ms", code=4)

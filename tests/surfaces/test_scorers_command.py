@@ -1,4 +1,4 @@
-"""`evalscribe scorers`: functions and built-ins under a name, shown, bound, and opened for a run."""
+"""`evalscribe experiments scorers`: functions and built-ins under a name, shown, bound, and opened for a run."""
 
 import asyncio
 import json
@@ -81,7 +81,9 @@ def folder(workspace: Workspace) -> Path:
 
 
 def create(workspace: Workspace, function: str, *more: str) -> str:
-    return workspace.run("scorers", "create", "--function", f"python:own_scorers:{function}", *more).out.strip()
+    return workspace.run(
+        "experiments", "scorers", "create", "--function", f"python:own_scorers:{function}", *more
+    ).out.strip()
 
 
 def here(folder: Path, **environment: str) -> opened_workspace.Workspace:
@@ -121,16 +123,16 @@ async def _opened(
 
 
 def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, folder: Path) -> None:
-    ended = workspace.run("scorers", "create", *POLITE)
+    ended = workspace.run("experiments", "scorers", "create", *POLITE)
     id = ended.out.strip()
     assert id.startswith("scorer-")
     assert ended.err.startswith("Made scorer polite, version 1 (scv-")
-    again = workspace.run("scorers", "create", *POLITE)
+    again = workspace.run("experiments", "scorers", "create", *POLITE)
     assert (again.out.strip(), again.err[:9]) == (id, "unchanged")
     create(workspace, "polite", "--config", '{"word": "kindly"}')
-    rows = json.loads(workspace.run("scorers", "list", "--format", "json").out)
+    rows = json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out)
     assert [(row["id"], row["number"], row["spec"]["config"]) for row in rows] == [(id, 2, {"word": "kindly"})]
-    shown = workspace.run("scorers", "show", "polite").out
+    shown = workspace.run("experiments", "scorers", "show", "polite").out
     assert shown.startswith(f"polite ({id}), version 2 (scv-")
     for line in (
         "Says please.",
@@ -143,19 +145,19 @@ def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, fold
 
 def test_builtins_under_a_name_and_what_there_is(workspace: Workspace, folder: Path) -> None:
     judge = ("--builtin", "llm_judge", "--config", '{"criteria": "It is kind.", "model": "openai/gpt-x"}')
-    workspace.run("scorers", "create", "--name", "kind", *judge)
-    assert "openai/gpt-x" in workspace.run("scorers", "show", "kind").out
-    listed = workspace.run("scorers", "list", "--builtin").out
+    workspace.run("experiments", "scorers", "create", "--name", "kind", *judge)
+    assert "openai/gpt-x" in workspace.run("experiments", "scorers", "show", "kind").out
+    listed = workspace.run("experiments", "scorers", "list", "--builtin").out
     assert all(name in listed for name in ("exact_match", "llm_judge", "context_fields*"))
-    told = json.loads(workspace.run("scorers", "show", "faithfulness", "--format", "json").out)
+    told = json.loads(workspace.run("experiments", "scorers", "show", "faithfulness", "--format", "json").out)
     assert told["required"] == ["context_fields"]
     assert told["needs_model"] is True
 
 
 def test_an_id_that_cannot_run_is_never_given(workspace: Workspace, folder: Path) -> None:
     for arguments, said in REFUSED:
-        assert said in workspace.run("scorers", "create", *arguments, code=64).err
-    assert json.loads(workspace.run("scorers", "list", "--format", "json").out) == []
+        assert said in workspace.run("experiments", "scorers", "create", *arguments, code=64).err
+    assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []
 
 
 def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
@@ -221,7 +223,9 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
 
 
 async def _changed_is_refused(folder: Path, id: str) -> None:
-    with pytest.raises(UsageError, match=r"has changed since .*\nCreate its next version with evalscribe scorers"):
+    with pytest.raises(
+        UsageError, match=r"has changed since .*\nCreate its next version with evalscribe experiments scorers"
+    ):
         async with opened(folder, ids=(id,)):
             pass
 
@@ -248,10 +252,10 @@ async def test_without_a_key_nothing_begins(folder: Path) -> None:
 )
 def test_a_config_that_holds_a_secret_is_not_stored(workspace: Workspace, builtin: str, config: dict[str, str]) -> None:
     told = ("--builtin", builtin, "--config", json.dumps(config))
-    refused = workspace.run("scorers", "create", "--name", "mine", *told, code=64)
+    refused = workspace.run("experiments", "scorers", "create", "--name", "mine", *told, code=64)
     assert "the config of scorer mine holds what looks like a secret" in refused.err
     assert SECRET not in refused.err
-    assert json.loads(workspace.run("scorers", "list", "--format", "json").out) == []
+    assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []
 
 
 def test_prompts_of_the_workspace_that_scorers_ask_by_are_told(tmp_path: Path) -> None:

@@ -28,7 +28,11 @@ def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path
     suite = SuiteRepository(tmp_path / "suite")
     words = ("apply", "smp7q2ka", "R3", "--repo", suite.suite)
     with MessagesServer(patch()) as server:
-        access = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
+        access = {
+            "ANTHROPIC_API_KEY": "key",
+            "ANTHROPIC_BASE_URL": server.url,
+            "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
+        }
         assert "Nothing was changed. Once a person agreed" in on_server.run(*words, **access).out
         assert "\n\nCommitted as " in on_server.run(*words, "--yes", **access).out
         assert len(server.calls) == 1

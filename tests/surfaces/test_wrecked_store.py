@@ -22,11 +22,11 @@ from support.stored_experiment import StoredExperiment, make_items
 Damage = Callable[[Path], None]
 COMMANDS = (
     ("export",),
-    ("reports", "summary", "RUN"),
-    ("reports", "export", "RUN", "-f", "json"),
+    ("experiments", "runs", "summary", "RUN"),
+    ("experiments", "runs", "export", "RUN", "-f", "json"),
     ("experiments", "list"),
     ("experiments", "runs", "list", "quality"),
-    ("scores", "evidence", "SCORE"),
+    ("experiments", "scores", "evidence", "SCORE"),
     ("analyze", "TRIP", "--judge", "rules"),
     ("recurring", "--across-models"),
     ("datasets", "versions", "export", "tickets", "1"),
@@ -60,8 +60,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
             ("import", "trip.json", "--collection", "trip", "--model", "example/m"),
             ("import", "other.json", "--collection", "trip", "--model", "example/n"),
             ("analyze", "made", "--judge", "rules"),
-            ("prompts", "create", "prompt.yaml", "--name", "ask"),
-            ("rubric", "create", "polite"),
+            ("experiments", "prompts", "create", "prompt.yaml", "--name", "ask"),
+            ("rubrics", "create", "polite"),
         ):
             assert run(list(words)) == 0, words
     made = StoredExperiment(folder / ".evalscribe", make_items("a", "b"))

@@ -22,11 +22,13 @@ from evalscribe.analysis.prepare import (
     open_run_source,
     past_reports,
     prepare,
+    rules_may_judge,
     usage_by_stage,
     with_context,
 )
 from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, report_target, why_undecided, write_report
 from evalscribe.collections.runs import SAMPLE
+from evalscribe.errors import ConsentError
 from evalscribe.failures.collate import collate
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import share_field_names
@@ -40,6 +42,7 @@ from evalscribe.model.run import UNKNOWN, Run
 from evalscribe.reports.history import ReportHistory, follow_up_actions
 from evalscribe.reports.outline import compose_report
 from evalscribe.sample import earlier_reports
+from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
@@ -77,6 +80,8 @@ async def analyze(
     Raises:
         EvalscribeError: The whole analysis failed; results before that are in the store.
     """
+    if dry_run:
+        workspace.estimate_only()
     async with open_analysis(
         workspace,
         run,
@@ -112,6 +117,7 @@ class RunAnalysis:
         date: str | None = None,
         sample: bool = False,
         writes: bool = True,
+        rules_instead: bool = False,
         provider: str | None = None,
         model: str | None = None,
     ) -> None:
@@ -125,6 +131,7 @@ class RunAnalysis:
             date: ISO date of the analysis; None for today.
             sample: Add the sample's earlier reports, if the report is written.
             writes: Write the report.
+            rules_instead: Let the rules judge if the user does not consent to calling the model.
             provider: Provider of the model under test, in place of the source's.
             model: Model under test, in place of the source's.
         """
@@ -135,6 +142,7 @@ class RunAnalysis:
         self._date = date or calendar_date.today().isoformat()
         self._sample = sample
         self._writes = writes
+        self._rules_instead = rules_instead
         self._provider = provider
         self._model = model
         self._opened = ExitStack()
@@ -196,9 +204,24 @@ class RunAnalysis:
         if self._queue is None:
             if self._analyst.own_prompts:
                 self._watcher.say("The workspace's own prompts are used in place of the shipped ones.")
-            announce_plan(prepared, self._watcher)
-            self._queue = judge_queue(prepared, self._watcher.judged)
+            self._prepared = announce_plan(prepared, self._watcher, rules_instead=self._rules_instead)
+            if self._prepared.analyst != self._analyst:
+                self._require_no_model_verdicts(self._prepared)
+                self._analyst = self._prepared.analyst
+            self._queue = judge_queue(self._prepared, self._watcher.judged)
         return self._queue
+
+    def _require_no_model_verdicts(self, prepared: PreparedRun) -> None:
+        """Raise `ConsentError` if the rules would replace verdicts of a model."""
+        standing = report_target(self._workspace, prepared.run, self._date).standing()
+        models = {verdict.judge for verdict in standing.values() if not verdict.judge.startswith(RULES)}
+        if self._writes and models:
+            judges = join_first(sorted(models), 3)
+            raise ConsentError(
+                f"the report on this run has verdicts of {judges}, which the rules would replace. "
+                "Add `yes` to call the model, or `judge` rules to replace them. Nothing was sent or written.",
+                fields=("yes", "judge"),
+            )
 
     async def collate(self) -> tuple[Finding, ...]:
         """Find what the findings share with each other and with earlier reports.
@@ -249,6 +272,7 @@ async def open_analysis(
             date=date,
             sample=run == SAMPLE,
             writes=writes,
+            rules_instead=rules_may_judge(workspace, rubric=rubric, cascade=cascade),
             provider=provider,
             model=model,
         )

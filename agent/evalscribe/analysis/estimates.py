@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from evalscribe.analysis.prepare import PreparedRun
+from evalscribe.errors import ConsentError, flag
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
+from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import Analysis, AnalyzedRun, CostSummary
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
@@ -114,17 +117,35 @@ def _planned(cascade: FailureCascade, asked: Sequence[Mapping[Stage, Estimate]])
     )
 
 
-def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher) -> None:
-    """Announce the cost if there is any. The estimate reads every case, which is only worth it then."""
-    first = next(_cases(prepared, prepared.groups), None)
-    if first is None or not (prepared.analyst.cascade or prepared.analyst.judge.estimate(first).input_tokens):
-        return
-    said = plan_analysis(prepared)
-    asked = said.groups - said.known
-    for line in stage_lines(said):
+def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_instead: bool) -> PreparedRun:
+    """Announce the cost if there is any, and require the user's consent to it.
+
+    Args:
+        prepared: The run and its judge.
+        watcher: Receives the announcement.
+        rules_instead: Without consent, let the rules judge; else raise `ConsentError`.
+
+    Returns:
+        The run with the judge to ask.
+    """
+    if not prepared.analyst.models:
+        return prepared
+    plan = plan_analysis(prepared)
+    asked = plan.groups - plan.known
+    for line in stage_lines(plan):
         watcher.say(line)
     if not prepared.analyst.cascade:
-        watcher.say(f"{said.judge} for {asked} of {said.groups} verdicts: {said.estimate.summary}")
+        watcher.say(f"{plan.judge} for {asked} of {plan.groups} verdicts: {plan.estimate.summary}")
+    if not asked:
+        return prepared
+    try:
+        prepared.workspace.consent.require(*prepared.analyst.models, estimate=plan.estimate)
+    except ConsentError as error:
+        if not rules_instead:
+            raise
+        watcher.say(f"The rules judge: {error.text(flag)}")
+        return replace(prepared, analyst=FailureJudge(judge=RulesJudge()))
+    return prepared
 
 
 def stage_lines(plan: AnalysisPlan) -> list[str]:
@@ -152,7 +173,7 @@ def analysis_advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> Analysi
     """Estimate the default model's cost for these findings; None if a model judged, or without findings."""
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
-    if prepared.analyst.asks_models or not groups:
+    if prepared.analyst.models or not groups:
         return None
     model = estimating_judge()
     return AnalysisAdvice(judge=model.id, estimate=sum(map(model.estimate, _cases(prepared, groups)), Estimate()))

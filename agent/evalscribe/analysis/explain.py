@@ -12,6 +12,7 @@ from evalscribe.analysis.prepare import (
     open_run_source,
     past_reports,
     prepare,
+    rules_may_judge,
     usage_by_stage,
     with_context,
 )
@@ -74,16 +75,17 @@ async def explain(
         prepared = await prepare(workspace, analyst, source, only, past, watcher)
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
-        announce_plan(prepared, watcher)
+        prepared = announce_plan(
+            prepared, watcher, rules_instead=rules_may_judge(workspace, rubric=rubric, cascade=cascade)
+        )
         case = prepared.case(prepared.groups[0])  # what was computed for it goes with its verdict
         queue = judge_queue(prepared, watcher.judged)
         await queue.work()
     (finding,) = with_context(prepared, queue.findings())
     costs = usage_by_stage(prepared, queue.usage)
     collation = collate(prepared.run, [finding], past.precedents)
-    report = compose_report(
-        prepared.run, collation, judges=analyst.judges, date=date.today().isoformat(), evidence=prepared.digests
-    )
+    judges, today = prepared.analyst.judges, date.today().isoformat()
+    report = compose_report(prepared.run, collation, judges=judges, date=today, evidence=prepared.digests)
     document = analysis_document(report, collation.findings, report_path=None, changed=False, spent=costs)
     reviewed = _reviewed(workspace.reports, whole, failure)
     return ExplainedFailure(

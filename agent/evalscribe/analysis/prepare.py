@@ -193,6 +193,11 @@ async def open_run_source(
             yield builder.analyst(models, rubric, fresh=workspace.options.fresh), source
 
 
+def rules_may_judge(workspace: Workspace, *, rubric: str | None, cascade: bool) -> bool:
+    """True if the caller did not choose a model, so that the rules may judge in its place."""
+    return not (rubric or cascade or workspace.options.batch or workspace.settings.user_names_judge)
+
+
 async def prepare(
     workspace: Workspace,
     analyst: FailureJudge,
@@ -269,6 +274,6 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
     """Return the models' own count, which includes calls that broke off; without models, what the verdicts report."""
-    if prepared.analyst.asks_models:
+    if prepared.analyst.models:
         return prepared.workspace.models.spent()
     return {"judge": reported} if reported != Usage() else {}

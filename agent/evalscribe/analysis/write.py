@@ -1,6 +1,5 @@
 """Keep earlier verdicts if a judge decides nothing, and write the report with people's edits."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from pathlib import Path
 
 from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import Spent
-from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
+from evalscribe.errors import DataError, EvalscribeError
 from evalscribe.git.report_folder import OWN_FILES, ReportsFolder
-from evalscribe.judging.verdicts import JudgeQueue
+from evalscribe.judging.verdicts import JudgeQueue, main_cause, no_answer_error
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Collation, Correction, Finding, NoVerdictCause, Unclassified, Verdict, undecided
@@ -31,7 +30,6 @@ from evalscribe.reports.reading import read_page
 from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
-_ORDER: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence")
 _ADVICE: dict[NoVerdictCause, str] = {
     "service": "try again later, or name another model with `judge`",
     "budget": "raise `budget` or `max_tokens`, or let the rules judge: `judge` rules",
@@ -55,7 +53,7 @@ def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError 
         missing = [verdict for verdict in verdicts if isinstance(verdict, Unclassified) and verdict.cause == "evidence"]
         if len(missing) < len(verdicts):
             return None
-    cause = _cause(missing)
+    cause = main_cause(verdict.cause for verdict in missing)
     reason = next(verdict.reason for verdict in missing if verdict.cause == cause)
     spent = sum(usage.cost_usd for usage in costs.values())
     cost = f" ({dollars(spent)} spent)" if spent else ""
@@ -63,15 +61,7 @@ def why_undecided(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError 
         f"no verdict on any of {len(missing)} failures of run {run.id}{cost}: {one_line(reason).rstrip('.')}"
         f"\nnothing was written; {_ADVICE[cause]}"
     )
-    if cause == "service":
-        return UnavailableError(message, fields=_FIELDS)
-    return UsageError(message, fields=_FIELDS) if cause == "budget" else DataError(message, fields=_FIELDS)
-
-
-def _cause(missing: Sequence[Unclassified]) -> NoVerdictCause:
-    """Return the most frequent cause."""
-    counts = Counter(verdict.cause for verdict in missing)
-    return max(_ORDER, key=lambda cause: (counts[cause], -_ORDER.index(cause)))
+    return no_answer_error(cause, message, fields=_FIELDS)
 
 
 def keep_standing_verdicts(findings: Sequence[Finding], standing: Mapping[str, Verdict]) -> tuple[Finding, ...]:

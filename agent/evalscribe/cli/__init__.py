@@ -15,6 +15,8 @@ STOPPED = (130, 143)
 """Exit codes of Ctrl-C and SIGTERM, after which the process ends without cleanup."""
 SPELT = {"--fail-on-gate=true": "--fail-on-gate", "--fail-on-gate=false": "--no-fail-on-gate"}
 """A flag that CI scripts also set to a value."""
+COMPLETION = "_EVALSCRIBE_COMPLETE"
+"""Set by a shell that asks for completions."""
 EXAMPLES = """\
 evalscribe tells you why a model failed an eval run, and whose fault it was. Ways to begin:
 
@@ -70,10 +72,10 @@ def run(arguments: list[str]) -> int:
     from evalscribe.cli.streams import guarded
 
     with guarded():
-        if not arguments:
+        if not arguments and COMPLETION not in os.environ:
             return exit_code(lambda: print(EXAMPLES))
         spelt = [SPELT.get(each, each) for each in arguments]
-        return exit_code(lambda: _commands()(spelt, prog_name="evalscribe", standalone_mode=False))
+        return exit_code(lambda: _commands()(spelt, prog_name="evalscribe", standalone_mode=False), spelt)
 
 
 @cache

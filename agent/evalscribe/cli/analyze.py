@@ -14,7 +14,7 @@ from evalscribe.analysis.explain import explain as explain_failure
 from evalscribe.analysis.write import commit_report
 from evalscribe.cli import options, output
 from evalscribe.cli.output import page, print_json, print_notes, say, usage_line
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.runs import eval_named
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
@@ -22,7 +22,6 @@ from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.reports.page import first_screen
 from evalscribe.settings import Options
 from evalscribe.text import pluralise
-from evalscribe.workspace import Workspace
 
 
 def analyze(
@@ -38,6 +37,7 @@ def analyze(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -47,43 +47,48 @@ def analyze(
     model: options.Model = None,
     map: options.Map = None,
     threshold: options.Threshold = None,
-    commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over: ask again what is already known.")] = False,
+    commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be judged, and what it would cost.")
+        bool, typer.Option("--dry-run", help="Show what would be judged and what it would cost.")
     ] = False,
     as_json: options.Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress and no analysis, only where the report is.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the path of the report.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Print the whole report, not only its first screen.")] = False,
     discuss: Annotated[
         bool | None,
         typer.Option(
-            "--discuss/--no-discuss", help="Discuss the report at the end. Default: in a terminal.", show_default=False
+            "--discuss/--no-discuss",
+            help="Ask questions about the report afterwards. Default: in a terminal.",
+            show_default=False,
         ),
     ] = None,
 ) -> int:
-    """Find out why a model failed a run, and whose fault it was."""
+    """Find out why evals of a run failed, and whose fault it was.
+
+    Writes a report and prints it. Nothing is sent to a model without your consent.
+    """
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     checked_date = options.checked_date(date)
     given = options.workspace_options(locals())
 
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
-        async with Workspace(given) as workspace:
-            with Display(quiet=quiet) as display:
-                outcome = await analyze_run(
-                    workspace,
-                    run,
-                    display,
-                    rubric=rubric,
-                    cascade=cascade,
-                    date=checked_date,
-                    dry_run=dry_run,
-                    provider=provider,
-                    model=model,
-                )
+        async with paying_workspace(given, quiet=quiet) as (workspace, display):
+            if commit:
+                workspace.reports.require_repository()
+            outcome = await analyze_run(
+                workspace,
+                run,
+                display,
+                rubric=rubric,
+                cascade=cascade,
+                date=checked_date,
+                dry_run=dry_run,
+                provider=provider,
+                model=model,
+            )
+            display.end()
             try:
                 if commit and isinstance(outcome, AnalysisResult):
                     display.say(f"Committed as {commit_report(workspace.reports, outcome)[:12]}")
@@ -103,18 +108,18 @@ def _a_person_waits() -> bool:
 
 
 def _discussed(done: AnalysisResult, given: Options) -> int:
-    """Start the discussion after the closing question; it shares the budget of the analysis."""
+    """Ask the closing question, and start the discussion; it shares the budget of the analysis."""
     from evalscribe.cli.discuss import run_session  # the discussion takes 0.2 s to load
 
     once = given.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
-    return run_session(once, str(done.path), spent=done.analysis.usage)
+    return run_session(once, str(done.path), spent=done.analysis.usage, opening=CLOSING)
 
 
 CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-"""Closing words of an analysis, as requested by its users."""
+"""Closing words of an analysis, as requested by its users: the prompt of the discussion that follows."""
 
 
 def print_analysis(
@@ -140,7 +145,7 @@ def print_analysis(
 
 
 def _analyzed(done: AnalysisResult, run: str, *, full: bool) -> None:
-    """Print the first screen or the whole report, its location, the next steps, and the closing question."""
+    """Print the first screen or the whole report, its location, and the next steps."""
     page(done.text if full else first_screen(done.text))
     say()
     for note in done.notes:
@@ -152,8 +157,6 @@ def _analyzed(done: AnalysisResult, run: str, *, full: bool) -> None:
     if done.analysis.usage and done.analysis.usage.stages:
         say(f"Spent: {usage_line(done.analysis.usage.stages)}")
     say(_how_to_go_on(done, run))
-    say()
-    say(CLOSING)
 
 
 def _how_to_go_on(done: AnalysisResult, run: str) -> str:
@@ -179,7 +182,8 @@ def _planned(plan: AnalysisPlan) -> None:
 def explain(
     run: options.RunArgument,
     eval: Annotated[
-        str | None, typer.Argument(help="The eval, as `category/name`, name or id. Not needed with an eval's URL.")
+        str | None,
+        typer.Argument(metavar="EVAL", help="The eval: category/name, name or id. Omit it if RUN is an eval's URL."),
     ] = None,
     judge: options.Judge = None,
     rubric: options.Rubric = None,
@@ -189,6 +193,7 @@ def explain(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -198,16 +203,15 @@ def explain(
     threshold: options.Threshold = None,
     as_json: options.Json = False,
 ) -> int:
-    """Explain one failure in full: the same analysis, every quotation, nothing written."""
+    """Explain one failed eval in full, with every quotation. Writes nothing."""
     name = eval or eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
     given = options.workspace_options(locals())
 
     async def main() -> None:
-        async with Workspace(given) as workspace:
-            with Display(quiet=False) as display:
-                explained = await explain_failure(workspace, run, name, display, rubric=rubric, cascade=cascade)
+        async with paying_workspace(given) as (workspace, display):
+            explained = await explain_failure(workspace, run, name, display, rubric=rubric, cascade=cascade)
         print_explanation(explained, as_json=as_json)
 
     run_until_signal(main())

@@ -1,13 +1,11 @@
 """`evalscribe apply REPORT R3 --repo DIR`: show a proposed change, and commit it once approved."""
 
 import re
-import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from shlex import quote
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +14,8 @@ from rich.text import Text
 from evalscribe.cli import options
 from evalscribe.cli.output import in_terminal, say, usage_line
 from evalscribe.cli.reports import Name
-from evalscribe.cli.terminal import console
-from evalscribe.errors import InterruptError, TerminatedError, UsageError
+from evalscribe.cli.terminal import confirm, console, paying_user
+from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.reports.apply import AppliedPatch, PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
 from evalscribe.reports.outline import spent_summary
@@ -62,7 +60,8 @@ def apply_recommendation(
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
     offered: PatchOffer | AppliedPatch
-    offered, another = run(_offered(shared or Workspace(options), repo, report, id, owned=shared is None))
+    workspace = shared or Workspace(options, ask=paying_user())
+    offered, another = run(_offered(workspace, repo, report, id, owned=shared is None))
     if isinstance(offered, AppliedPatch):
         _done(offered, repo)
         return 0
@@ -76,7 +75,7 @@ def apply_recommendation(
         say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
         say(f"  {_command(options, repo, offered)} --yes")
         return 0
-    consent = yes or ask_consent(_question(offered, repo))
+    consent = yes or confirm(_question(offered, repo))
     settled: AppliedPatch | None = run(_settled(options, repo, offered, yes=consent))
     if settled is None:
         say("Nothing was changed.")
@@ -130,33 +129,6 @@ def _question(offer: PatchOffer, repo: Path) -> str:
     return "\n" + printable(f"Apply this to a new branch {offer.branch} of {repo.resolve()}? [y/N] ")
 
 
-def ask_consent(question: str) -> bool:
-    """Return True for `yes` or `y`, and nothing else."""
-    with _interruptible():
-        _drop_what_was_typed()
-        try:
-            answer = input(question)
-        except EOFError:
-            say()
-            return False
-        except KeyboardInterrupt:
-            say()
-            raise InterruptError("interrupted at the question: nothing was changed.") from None
-        except TerminatedError:
-            say()
-            raise
-    return answer.strip().lower() in ("y", "yes")
-
-
-def _drop_what_was_typed() -> None:
-    """Discard earlier input: it cannot be an answer to the question."""
-    with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
-        import termios  # not on Windows
-
-        with suppress(termios.error):
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
 def _done(applied: AppliedPatch, repo: Path) -> None:
     folder = quote(str(repo))
     if not applied.new:
@@ -180,38 +152,16 @@ def _command(options: Options, repo: Path, offer: PatchOffer) -> str:
     return f"{words}{judge}{reports}{keys}"
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let signals interrupt the question and the command; no work is in progress meanwhile."""
-    before: dict[signal.Signals, Any] = {}
-    handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: _terminated,
-    }
-    for number, handler in handlers.items():
-        before[number] = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _terminated(_number: int, _frame: FrameType | None) -> None:
-    raise TerminatedError("terminated at the question: nothing was changed.")
-
-
 def apply(
     report: Name,
-    recommendation: Annotated[str, typer.Argument(metavar="ID", help="The recommendation, such as R3.")],
+    recommendation: Annotated[str, typer.Argument(metavar="ID", help="The recommendation to apply, such as R3.")],
     repo: Annotated[
-        Path, typer.Option(metavar="DIR", help="The eval suite's git repository, or a folder of it.")
+        Path,
+        typer.Option(metavar="DIR", help="Git repository of the eval suite, or a folder in it. Default: this folder."),
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option(
-            "--yes", help="A person has agreed: commit what is shown. Refused in a terminal, where you are asked."
-        ),
+        typer.Option("--yes", help="Commit without asking, after a person agreed. Refused in a terminal, which asks."),
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask for a new patch instead of reusing the last one.")
@@ -219,7 +169,7 @@ def apply(
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="PROVIDER/MODEL", help="Who proposes the patch. Default: as for analyze.", show_default=False
+            metavar="MODEL", help="Model that proposes the patch. Default: as for analyze.", show_default=False
         ),
     ] = None,
     reports: options.Reports = None,
@@ -227,6 +177,6 @@ def apply(
     max_tokens: options.MaxTokens = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Propose the change that a recommendation calls for, and commit it to a new branch once a person says yes."""
+    """Propose the change that a recommendation asks for, and commit it to a new branch once you agree."""
     given = options.workspace_options(locals())
     return apply_recommendation(given, repo, report, recommendation, yes=yes, run=run_until_signal)

@@ -29,16 +29,18 @@ from evalscribe.settings.config import CONFIG_NAME, save_setting
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 Named = Annotated[
     str | None,
-    typer.Argument(metavar="COLLECTION", help="By name or id. Default: as --collection.", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="Name or id of a collection. Default: the configured or only one.",
+        show_default=False,
+    ),
 ]
 
 
-@app.command("list")
 def list_all(as_json: options.Json = False) -> int:
-    """List the collections with what they hold."""
+    """List the collections and their contents."""
     with Workspace() as workspace:
         collections = workspace.store.collections.collections()
         there = tuple(
@@ -55,7 +57,6 @@ def list_all(as_json: options.Json = False) -> int:
     return 0
 
 
-@app.command()
 def show(collection: Named = None, as_json: options.Json = False) -> int:
     """Show the runs of a collection."""
     with Workspace() as workspace:
@@ -70,11 +71,10 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
     return 0
 
 
-@app.command()
 def use(
-    collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
 ) -> int:
-    """Make a collection the default: writes `collection_id` into the workspace's evalscribe.toml."""
+    """Make a collection the default, in evalscribe.toml."""
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         path = save_setting(workspace.settings.root, "collection_id", one.id)
@@ -85,16 +85,20 @@ def use(
     return 0
 
 
-@app.command()
 def remove(
     run: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="Ids of runs, or the beginnings of them.", show_default=False),
+        typer.Argument(
+            metavar="RUN...", help="Runs to remove: ids, or the first characters of ids.", show_default=False
+        ),
     ] = None,
     collection: options.Collection = None,
-    every: Annotated[bool, typer.Option("--all", help="All of its runs.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Remove all runs of the collection.")] = False,
 ) -> int:
-    """Take runs out of a collection. Their reports stay, and so do the runs in other collections."""
+    """Take runs out of a collection.
+
+    Reports stay, and so do the runs in other collections.
+    """
     if every == bool(run):
         raise UsageError("name the runs to take out, or give --all")
     with Workspace() as workspace:
@@ -109,12 +113,11 @@ def remove(
     return 0
 
 
-@app.command()
 def delete(
-    collection: Annotated[str, typer.Argument(metavar="COLLECTION", help="By name or id.", show_default=False)],
-    yes: Annotated[bool, typer.Option("--yes", help="Also delete what it contains, without a question.")] = False,
+    collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False,
 ) -> int:
-    """Delete a collection, and after a question what it contains; runs stay in the store until `gc`."""
+    """Delete a collection, and its contents after asking. Runs stay in the store until `gc`."""
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         held = workspace.store.collections.contents(one.id)
@@ -133,15 +136,20 @@ def delete(
 
 def export(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN", help="Default: every run.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN", help="Runs to write: ids, or the first characters of ids. Default: all.", show_default=False
+        ),
     ] = None,
     collection: options.Collection = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: standard output. FILE.gz is packed."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write; .gz compresses it. Default: standard output."
+        ),
     ] = None,
 ) -> int:
-    """Write runs of a collection as JSON lines, which `import` reads again."""
+    """Write the runs of a collection as JSON lines, which `import` can read."""
     with Workspace() as workspace:
         one = choose_collection(workspace, collection)
         number = write_lines(export_run_lines(workspace.store.runs, one, runs or ()), output, json=True)
@@ -151,13 +159,13 @@ def export(
 
 
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; nothing is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Forget imported runs that no collection has, evidence of evals that are gone, and texts that nothing refers to.
+    """Delete data that nothing uses: runs in no collection, evidence of deleted evals, unused texts.
 
-    A run that was analysed, judged or labelled stays, and so do reports, verdicts, results, labels and rubrics. Other
-    commands may work meanwhile.
+    Runs that were analysed, judged or labelled stay, and so do reports, verdicts, results, labels and rubrics. Other
+    commands may run at the same time.
     """
     with Workspace() as workspace:
         done = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
@@ -199,18 +207,15 @@ def run_line(run: Run) -> str:
     return one_line(f"{run.id} {model}, {run.experiment}: {', '.join([counts, *rest])}{partly}")
 
 
-results_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-
-
-@results_app.command("list", short_help="List result sets and how far they are.")
 def list_sets(
     prefix: Annotated[
-        str | None, typer.Argument(metavar="PREFIX", help="Only sets below this name.", show_default=False)
+        str | None,
+        typer.Argument(metavar="PREFIX", help="List only sets whose name starts with this.", show_default=False),
     ] = None,
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """List the result sets of a collection: how many requests are answered, failed or not asked yet."""
+    """List the result sets of a collection: answered, failed and open requests."""
     with Workspace() as workspace:
         sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
     if as_json:
@@ -223,14 +228,15 @@ def list_sets(
     return 0
 
 
-@results_app.command("show", short_help="Show the results of a set.")
 def show_results(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The result set's name or id.", show_default=False)],
-    incomplete: Annotated[bool, typer.Option("--all", help="Also requests without an answer, and why.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a result set.", show_default=False)],
+    incomplete: Annotated[
+        bool, typer.Option("--all", help="Include requests without an answer, with the reason.")
+    ] = False,
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show the results of a set: what was answered, and whether what it cites holds."""
+    """Show the results of a set, and whether their citations hold."""
     with Workspace() as workspace:
         made = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
         results = complete_results(workspace.store.results, made, include_incomplete=incomplete)

@@ -5,10 +5,13 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import CompletionItem, TyperGroup  # type: ignore[attr-defined]  # of its vendored click
 from typer.main import get_command, get_group
 
 from evalscribe import __version__
+from evalscribe.cli.parsing import CommandParser, Quiet, Verbose, set_output, with_common_options, write_options
+
+ANALYSE, DATA, REVIEW, EXPERIMENTS, SET_UP = "Analyse", "Data", "Review", "Experiments", "Set-up"
 
 
 class CommandEntry(NamedTuple):
@@ -17,128 +20,221 @@ class CommandEntry(NamedTuple):
     module: str
     """Module below `evalscribe.cli`."""
     name: str
-    """Name of a function, or of a `typer.Typer` with the commands of a group."""
+    """Name of a function."""
     help: str
+    panel: str = "Commands"
+    """Heading in the list of commands."""
     hidden: bool = False
+    """True for an earlier name, which keeps working."""
 
 
 class GroupEntry(NamedTuple):
-    """A group whose commands are in several modules, so that each imports only what its commands need."""
+    """A group of commands."""
 
     help: str
     commands: "CommandTable"
+    panel: str = "Commands"
+    hidden: bool = False
 
 
 CommandTable = Mapping[str, CommandEntry | GroupEntry]
+
+RUBRICS = GroupEntry(
+    "Create, list, show, check and compare rubrics.",
+    {
+        "create": CommandEntry("rubric", "create", "Create the next version of a rubric from its file."),
+        "list": CommandEntry("rubric", "list_all", "List the rubrics and their latest versions."),
+        "show": CommandEntry("rubric", "show", "Show a rubric, or one version of it, as YAML."),
+        "validate": CommandEntry("rubric", "validate", "Check that files are valid rubrics."),
+        "diff": CommandEntry("rubric", "diff", "Show how two rubrics or versions differ."),
+    },
+    ANALYSE,
+)
+SCORERS = GroupEntry(
+    "Create, list and show scorers.",
+    {
+        "create": CommandEntry("scorers", "create", "Create a scorer or its next version; print its id."),
+        "list": CommandEntry("scorers", "list_all", "List your scorers, or the built-in ones."),
+        "show": CommandEntry("scorers", "show", "Show a scorer: what it checks, its config, its version."),
+    },
+)
+SCORES = GroupEntry(
+    "List scores, and show the evidence behind them.",
+    {
+        "list": CommandEntry("scores", "list_all", "List the scores of a run, an item or a scorer."),
+        "evidence": CommandEntry("scores", "evidence", "Show what a score is based on."),
+    },
+)
+DEPLOYMENTS = GroupEntry(
+    "Record the builds that experiments run.",
+    {
+        "create": CommandEntry("deployments", "create", "Record a build after checking it; print its id."),
+        "list": CommandEntry("deployments", "list_deployments", "List the deployments."),
+        "show": CommandEntry("deployments", "show", "Show a deployment: components, build, folder."),
+    },
+)
+PROMPTS = GroupEntry(
+    "Create, list and show prompts that experiments run.",
+    {
+        "create": CommandEntry("target_prompts", "create", "Create a prompt or its next version; print its id."),
+        "list": CommandEntry("target_prompts", "list_prompts", "List the prompts and their latest versions."),
+        "show": CommandEntry("target_prompts", "show", "Show a prompt, or one version of it."),
+    },
+)
+WAIT = CommandEntry("experiment_runs", "wait", "Wait for a run; exit as its gate says.")
+GATE = CommandEntry("experiment_runs", "gate", "Print the gate of a run; exit as it says.")
+FAILURES = CommandEntry("experiments", "failures", "Show which trials of a run did not pass, and why.")
+SUMMARY = CommandEntry("experiments", "summary", "Show pass rate, scorers, cost and gate of a run.")
+EXPORT = CommandEntry("experiments", "export", "Write a run as CSV, JSON, JUnit, Markdown, HTML.")
+
 COMMANDS: CommandTable = {
-    "analyze": CommandEntry("analyze", "analyze", "Find out why a model failed a run, and whose fault it was."),
-    "explain": CommandEntry("analyze", "explain", "Explain one failure in full; nothing is written."),
-    "compare": CommandEntry("compare", "compare", "Compare runs or checkpoints: what changed, is it noise, why."),
-    "explore": CommandEntry("explore", "explore", "Ask a question about a whole collection of runs."),
-    "discuss": CommandEntry("discuss", "discuss", "Discuss a report: ask about it, or search it."),
-    "apply": CommandEntry("apply", "apply", "Propose a recommended change, commit it after a yes."),
-    "fetch": CommandEntry("importing", "fetch", "Write a run into a snapshot folder, redacted."),
-    "import": CommandEntry("importing", "import_runs", "Bring runs into a collection."),
-    "export": CommandEntry("collections", "export", "Write runs of a collection as JSON lines."),
-    "sql": CommandEntry("sql", "sql", "Ask a collection in SQL; it only reads."),
-    "judge": CommandEntry("judge", "judge", "Judge agent runs or failed evals by a rubric."),
-    "judge-eval": CommandEntry("judge", "judge_eval", "Compare judges with the labels that people gave."),
-    "publish": CommandEntry("publish", "publish", "Push a report on a branch of its own and open its pull request."),
-    "recurring": CommandEntry("recurring", "recurring", "Show each failing eval over all reports."),
-    "mcp": CommandEntry("mcp", "mcp", "Serve this workspace to a coding agent over MCP."),
-    "init": CommandEntry("init", "init", "Write a workspace for people and coding agents."),
-    "gc": CommandEntry("collections", "gc", "Forget what nobody needs any more."),
-    "doctor": CommandEntry("doctor", "doctor", "Show what is configured, reachable and missing."),
-    "schema": CommandEntry("schema", "schema", "Print the JSON Schema of a document."),
-    "collections": CommandEntry("collections", "app", "List, show and change collections of runs."),
-    "datasets": GroupEntry(
-        "Make, fill, publish and compare datasets.",
+    "analyze": CommandEntry("analyze", "analyze", "Find out why evals failed, and whose fault it was.", ANALYSE),
+    "explain": CommandEntry("analyze", "explain", "Explain one failed eval in full; write nothing.", ANALYSE),
+    "compare": CommandEntry("compare", "compare", "Compare runs: what changed, why, and is it noise?", ANALYSE),
+    "explore": CommandEntry("explore", "explore", "Ask a question about a whole collection of runs.", ANALYSE),
+    "recurring": CommandEntry("recurring", "recurring", "List the evals that keep failing.", ANALYSE),
+    "judge": CommandEntry("judge", "judge", "Judge agent runs or failed evals by a rubric.", ANALYSE),
+    "rubrics": RUBRICS,
+    "import": CommandEntry("importing", "import_runs", "Import runs into a collection.", DATA),
+    "fetch": CommandEntry("importing", "fetch", "Download a run into a folder, with secrets removed.", DATA),
+    "export": CommandEntry("collections", "export", "Write the runs of a collection as JSON lines.", DATA),
+    "sql": CommandEntry("sql", "sql", "Query a collection with SQL (read-only).", DATA),
+    "collections": GroupEntry(
+        "List, show and change collections of runs.",
         {
-            "create": CommandEntry("datasets", "create", "Make a dataset; prints its id."),
-            "list": CommandEntry("datasets", "list_all", "List the datasets with what they hold."),
-            "show": CommandEntry("datasets", "show", "Show a dataset: its draft in numbers, and its versions."),
-            "split": CommandEntry("datasets", "split", "Deal the draft's items out to train, dev and test."),
-            "add-example": CommandEntry("dataset_items", "add_example", "Put one item into the draft; prints its key."),
-            "add-run": CommandEntry("dataset_sources", "add_run", "Put evals of a stored run into the draft."),
-            "upload": CommandEntry("dataset_items", "upload", "Put a file of JSON lines into the draft."),
-            "upload-csv": CommandEntry("dataset_items", "upload_csv", "Put the rows of a table into the draft."),
-            "from-reviews": CommandEntry(
-                "dataset_sources", "from_reviews", "Make a dataset of labels that people gave."
-            ),
-            "publish": CommandEntry("datasets", "publish", "Freeze the draft as a version; prints its id."),
-            "dedup": CommandEntry("dataset_items", "dedup_app", "Find items that ask and expect the same."),
-            "versions": CommandEntry("datasets", "versions_app", "List, compare, restore and export versions."),
-            "examples": CommandEntry("dataset_items", "examples_app", "List and remove items."),
+            "list": CommandEntry("collections", "list_all", "List the collections and their contents."),
+            "show": CommandEntry("collections", "show", "Show the runs of a collection."),
+            "use": CommandEntry("collections", "use", "Make a collection the default."),
+            "remove": CommandEntry("collections", "remove", "Take runs out of a collection."),
+            "delete": CommandEntry("collections", "delete", "Delete a collection, after asking."),
         },
+        DATA,
+    ),
+    "results": GroupEntry(
+        "List and show the answers of models to requests.",
+        {
+            "list": CommandEntry("collections", "list_sets", "List result sets and their progress."),
+            "show": CommandEntry("collections", "show_results", "Show the results of a set."),
+        },
+        DATA,
     ),
     "reports": GroupEntry(
-        "Reports of analyses, and what runs of experiments came to.",
+        "List, show and check the reports of analyses.",
         {
-            "list": CommandEntry(
-                "reports", "list_all", "List the reports of analyses: run, model, and how many evals failed."
-            ),
-            "show": CommandEntry("reports", "show", "Show one report of an analysis."),
-            "check": CommandEntry(
-                "report_check", "check", "Check reports: readable, in agreement, quotations real; exit code 65 if not."
-            ),
-            "parse": CommandEntry("reports", "parse", "Read any report, ours or free-form, as one document."),
-            "summary": CommandEntry(
-                "experiments", "summary", "Show what a run of an experiment came to, and its gate."
-            ),
-            "failures": CommandEntry(
-                "experiments", "failures", "Show which tries of a run of an experiment did not pass, and why."
-            ),
-            "wait": CommandEntry("experiment_runs", "wait", "Wait for a run of an experiment; exit as its gate says."),
-            "ci": CommandEntry(
-                "experiment_runs", "ci", "Print the gate of a finished run of an experiment; exit as it says."
-            ),
-            "export": CommandEntry(
-                "experiments", "export", "Write a run of an experiment as csv, json, jsonl, junit, md or html."
-            ),
+            "list": CommandEntry("reports", "list_all", "List the reports: run, model, labels."),
+            "show": CommandEntry("reports", "show", "Show a report."),
+            "check": CommandEntry("report_check", "check", "Check reports: format, consistency, quotations."),
+            "parse": CommandEntry("reports", "parse", "Read any report, also a free-form one, as data."),
+            "summary": SUMMARY._replace(hidden=True),
+            "failures": FAILURES._replace(hidden=True),
+            "wait": WAIT._replace(hidden=True),
+            "ci": GATE._replace(hidden=True),
+            "export": EXPORT._replace(hidden=True),
         },
+        REVIEW,
     ),
-    "results": CommandEntry("collections", "results_app", "List and show what models answered to requests."),
-    "review": CommandEntry("review", "app", "Correct labels; read, count and export corrections."),
-    "scorers": CommandEntry("scorers", "app", "Make, list and show scorers of experiments."),
-    "rubric": CommandEntry("rubric", "app", "Make, list, show, check and compare rubrics."),
-    "experiments": GroupEntry(
-        "Make, run and compare experiments on datasets.",
+    "discuss": CommandEntry("discuss", "discuss", "Ask questions about a report.", REVIEW),
+    "apply": CommandEntry("apply", "apply", "Propose a recommended change; commit it once you agree.", REVIEW),
+    "publish": CommandEntry("publish", "publish", "Push a report and open its pull request.", REVIEW),
+    "review": GroupEntry(
+        "Correct labels; read, count and export corrections.",
         {
-            "create": CommandEntry("experiment_versions", "create", "Make an experiment; its id is printed."),
-            "update": CommandEntry("experiment_versions", "update", "Give an experiment a new version."),
+            "label": CommandEntry("review", "label", "Correct or confirm the label of a finding."),
+            "sync": CommandEntry("review", "sync", "Read the corrections in merged reports."),
+            "stats": CommandEntry("review", "stats", "Show how well judges agree with reviewers."),
+            "export": CommandEntry("review", "export", "Write the labels as a dataset for `judge-eval`."),
+        },
+        REVIEW,
+    ),
+    "judge-eval": CommandEntry("judge", "judge_eval", "Measure how well judges agree with human labels.", REVIEW),
+    "experiments": GroupEntry(
+        "Create, run and compare experiments on datasets.",
+        {
+            "create": CommandEntry("experiment_versions", "create", "Create an experiment; print its id."),
+            "update": CommandEntry("experiment_versions", "update", "Create the next version of an experiment."),
             "list": CommandEntry("experiments", "list_all", "List the experiments."),
             "show": CommandEntry("experiments", "show", "Show an experiment: target, dataset, scorers, config."),
-            "archive": CommandEntry("experiments", "archive", "Put an experiment aside; its runs stay."),
-            "run": CommandEntry("experiment_runs", "run", "Run an experiment, in a process of its own."),
-            "sample": CommandEntry("experiment_versions", "sample", "Make an experiment to try things on."),
+            "archive": CommandEntry("experiments", "archive", "Archive an experiment; its runs stay."),
+            "run": CommandEntry("experiment_runs", "run", "Run an experiment in the background, or wait for it."),
+            "sample": CommandEntry("experiment_versions", "sample", "Create a sample experiment to try."),
             "runs": GroupEntry(
-                "List, show, cancel, resume, rescore and compare runs of experiments.",
+                "List, show, wait for, compare and export runs.",
                 {
                     "list": CommandEntry("experiments", "list_runs", "List the runs of an experiment."),
                     "show": CommandEntry("experiments", "show_run", "Show a run: pass rate, scorers, gate, config."),
+                    "wait": WAIT,
+                    "gate": GATE,
+                    "failures": FAILURES,
+                    "summary": SUMMARY,
+                    "compare": CommandEntry("experiments", "compare", "Compare two runs: verdict, rates, scorers."),
+                    "export": EXPORT,
                     "cancel": CommandEntry("experiment_runs", "cancel", "Cancel a run."),
-                    "resume": CommandEntry(
-                        "experiment_runs", "resume", "Let a run go on that failed, was cancelled or lost its worker."
-                    ),
-                    "rescore": CommandEntry(
-                        "experiment_runs", "rescore", "Score what a run gave again, without running anything."
-                    ),
-                    "compare": CommandEntry(
-                        "experiments", "compare", "Compare two runs: verdict, rates, scorers, what flipped."
-                    ),
+                    "resume": CommandEntry("experiment_runs", "resume", "Resume a run that failed or was cancelled."),
+                    "rescore": CommandEntry("experiment_runs", "rescore", "Score the stored outputs of a run again."),
                     "regression-dataset": CommandEntry(
-                        "experiment_runs",
-                        "regression_dataset",
-                        "Make a dataset and an experiment of a run's failures.",
+                        "experiment_runs", "regression_dataset", "Turn the failures of a run into a dataset."
                     ),
                     "work": CommandEntry("experiment_runs", "work", "Do what is left of a run.", hidden=True),
                 },
             ),
+            "scorers": SCORERS,
+            "scores": SCORES,
+            "deployments": DEPLOYMENTS,
+            "prompts": PROMPTS,
         },
+        EXPERIMENTS,
     ),
-    "scores": CommandEntry("scores", "app", "List scores of experiments, and show what they rest on."),
-    "deployments": CommandEntry("deployments", "app", "Record builds of components that experiments run."),
-    "prompts": CommandEntry("target_prompts", "app", "Make, list and show prompts that experiments run."),
+    "datasets": GroupEntry(
+        "Create, fill, publish and compare datasets.",
+        {
+            "create": CommandEntry("datasets", "create", "Create a dataset; print its id."),
+            "list": CommandEntry("datasets", "list_all", "List the datasets and their contents."),
+            "show": CommandEntry("datasets", "show", "Show a dataset: its draft and its versions."),
+            "split": CommandEntry("datasets", "split", "Split the draft into train, dev and test."),
+            "add-example": CommandEntry("dataset_items", "add_example", "Add one item to the draft; print its key."),
+            "add-run": CommandEntry("dataset_sources", "add_run", "Add evals of a stored run to the draft."),
+            "upload": CommandEntry("dataset_items", "upload", "Add a file of JSON lines to the draft."),
+            "upload-csv": CommandEntry("dataset_items", "upload_csv", "Add the rows of a CSV file to the draft."),
+            "from-reviews": CommandEntry("dataset_sources", "from_reviews", "Build a dataset from human labels."),
+            "publish": CommandEntry("datasets", "publish", "Publish the draft as a version; print its id."),
+            "dedup": GroupEntry(
+                "Find and remove duplicate items.",
+                {
+                    "preview": CommandEntry(
+                        "dataset_items", "preview", "Show which items of the draft are duplicates."
+                    ),
+                    "apply": CommandEntry("dataset_items", "apply", "Remove duplicates from the draft."),
+                },
+            ),
+            "versions": GroupEntry(
+                "List, compare, restore and export versions.",
+                {
+                    "list": CommandEntry("datasets", "list_versions", "List the versions of a dataset."),
+                    "compare": CommandEntry("datasets", "compare", "Show what changed between two versions."),
+                    "restore-draft": CommandEntry("datasets", "restore_draft", "Replace the draft by a version."),
+                    "export": CommandEntry("datasets", "export", "Write the items of a version."),
+                },
+            ),
+            "examples": GroupEntry(
+                "List and remove items.",
+                {
+                    "list": CommandEntry("dataset_items", "list_examples", "List the items of the draft or a version."),
+                    "remove": CommandEntry("dataset_items", "remove", "Remove items from the draft."),
+                },
+            ),
+        },
+        EXPERIMENTS,
+    ),
+    "init": CommandEntry("init", "init", "Set up a folder for people and coding agents.", SET_UP),
+    "doctor": CommandEntry("doctor", "doctor", "Show what is configured, reachable and missing.", SET_UP),
+    "mcp": CommandEntry("mcp", "mcp", "Serve this folder to a coding agent over MCP.", SET_UP),
+    "schema": CommandEntry("schema", "schema", "Print the JSON Schema of a document.", SET_UP),
+    "gc": CommandEntry("collections", "gc", "Free space: delete data that nothing uses.", SET_UP),
+    "rubric": RUBRICS._replace(hidden=True),
+    "scorers": SCORERS._replace(hidden=True),
+    "scores": SCORES._replace(hidden=True),
+    "deployments": DEPLOYMENTS._replace(hidden=True),
+    "prompts": PROMPTS._replace(hidden=True),
 }
 
 
@@ -146,32 +242,26 @@ class Commands(Mapping[str, Any]):
     """Command parsers by name. A command's module is imported when its parser is requested."""
 
     def __init__(self, table: CommandTable) -> None:
-        self._table = table
+        self.table = table
 
     def __getitem__(self, name: str) -> Any:
-        entry = self._table[name]
+        entry = self.table[name]
         if isinstance(entry, GroupEntry):
             group: Any = get_group(typer.Typer(cls=LazyGroup, rich_markup_mode=None, no_args_is_help=True))
             group.name, group.help, group.commands = name, entry.help, Commands(entry.commands)
             return group
-        command = getattr(import_module(f"evalscribe.cli.{entry.module}"), entry.name)
-        if isinstance(command, typer.Typer):
-            parser: Any = get_group(command)
-            parser.name, parser.help = name, entry.help
-            return parser
+        function = getattr(import_module(f"evalscribe.cli.{entry.module}"), entry.name)
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name, short_help=entry.help, hidden=entry.hidden)(command)
+        single.command(name, cls=CommandParser, short_help=entry.help, hidden=entry.hidden)(
+            with_common_options(function)
+        )
         return get_command(single)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
+        return iter(self.table)
 
     def __len__(self) -> int:
-        return len(self._table)
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Return names and help of the commands that are not hidden."""
-        return [(name, entry.help) for name, entry in self._table.items() if not getattr(entry, "hidden", False)]
+        return len(self.table)
 
 
 class LazyGroup(TyperGroup):
@@ -181,13 +271,33 @@ class LazyGroup(TyperGroup):
         super().__init__(**attributes)
         self.commands = Commands(COMMANDS)  # type: ignore[assignment]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        write_options(self.get_params(ctx), formatter, apart=False)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (the signature of the base class)
-        with formatter.section("Commands"):
-            formatter.write_dl(self.commands.lines())  # type: ignore[attr-defined]
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self._shown():
+            panels.setdefault(entry.panel, []).append((name, entry.help))
+        width = max(len(name) for name, _ in self._shown())
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name.ljust(width), line) for name, line in rows])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 (as above)
+        return [CompletionItem(name, help=one.help) for name, one in self._shown() if name.startswith(incomplete)]
+
+    def _shown(self) -> list[tuple[str, CommandEntry | GroupEntry]]:
+        table = self.commands.table  # type: ignore[attr-defined]
+        return [(name, entry) for name, entry in table.items() if not entry.hidden]
 
 
 app = typer.Typer(
-    cls=LazyGroup, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False
+    cls=LazyGroup,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -202,5 +312,8 @@ def evalscribe(
     _version_wanted: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Find out why a model failed an eval run, and whose fault it was."""
+    set_output(quiet=quiet, verbose=verbose)

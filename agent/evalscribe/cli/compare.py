@@ -9,7 +9,7 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
 from evalscribe.collections.comparisons import compare as use_case
@@ -17,7 +17,6 @@ from evalscribe.errors import DataError, UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
 from evalscribe.text import one_line, pluralise
-from evalscribe.workspace import Workspace
 
 
 def compare(
@@ -25,24 +24,27 @@ def compare(
         list[str],
         typer.Argument(
             metavar="BASE CANDIDATE [MORE]...",
-            help="Runs by id or its beginning, files to import, URLs, or PROVIDER/MODEL of the collection.",
+            help="Runs: ids, files, URLs, or PROVIDER/MODEL in the collection.",
             show_default=False,
         ),
     ],
     within: Annotated[
-        bool, typer.Option("--within", help="Compare each failed trial of one run with a passed one of its task.")
+        bool, typer.Option("--within", help="Compare failed with passed trials of the same task, in one run.")
     ] = False,
     collection: options.Collection = None,
     judge: options.Judge = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Estimate what asking a model would cost, without asking or writing.")
+        bool, typer.Option("--dry-run", help="Show what it would cost; ask no model and write nothing.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
+    ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -59,28 +61,32 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="With more than two: print the matrix as CSV.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Short for --format csv: the matrix of three or more runs.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Compare two runs or checkpoints: what changed, whether it is noise, and why. More than two: a matrix."""
+    """Compare two runs: what changed, why, and whether it may be chance.
+
+    Three or more runs give a matrix.
+    """
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        with Display(quiet=False) as display:
-            async with Workspace(given) as workspace:
-                try:
-                    done = await use_case(
-                        workspace,
-                        sides,
-                        display,
-                        collection=collection,
-                        conditions=asserts or (),
-                        dry_run=dry_run,
-                        writes=report,
-                    )
-                finally:
-                    print_spent(workspace.models.spent())
+        async with paying_workspace(given) as (workspace, display):
+            try:
+                done = await use_case(
+                    workspace,
+                    sides,
+                    display,
+                    collection=collection,
+                    conditions=asserts or (),
+                    dry_run=dry_run,
+                    writes=report,
+                )
+            finally:
+                print_spent(workspace.models.spent())
         code = print_comparison(done, dry_run=dry_run, as_json=as_json, as_csv=as_csv)
         return _print_conditions(done.broken, len(asserts or ())) or code
 

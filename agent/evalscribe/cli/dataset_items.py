@@ -38,15 +38,19 @@ from evalscribe.workspace import Workspace
 
 Partial = Annotated[
     bool,
-    typer.Option("--partial/--no-partial", help="Whether lines that are wrong are left out, or nothing is stored."),
+    typer.Option(
+        "--partial/--no-partial", help="Skip invalid lines (the default), or store nothing if one is invalid."
+    ),
 ]
-SplitColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Holds the item's split.", show_default=False)]
+SplitColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the split.", show_default=False)]
 ClusterColumn = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Holds the item's cluster.", show_default=False)
+    str | None, typer.Option(metavar="COLUMN", help="Column with the cluster.", show_default=False)
 ]
 KeyColumn = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Holds the item's key. Default: made of its content.", show_default=False),
+    typer.Option(
+        metavar="COLUMN", help="Column with the key. Default: a key made from the content.", show_default=False
+    ),
 ]
 STANDARD_INPUT = "-"
 TAB = "\t"
@@ -58,31 +62,40 @@ def add_example(
     input: Annotated[
         str,
         typer.Option(
-            "--input", metavar="JSON|TEXT", help="What is asked. Anything that is not JSON is text.", show_default=False
+            "--input",
+            metavar="JSON|TEXT",
+            help="The input. Text that is not valid JSON is used as it is.",
+            show_default=False,
         ),
     ],
     expected_output: Annotated[
-        str | None, typer.Option(metavar="JSON|TEXT", help="What should come of it.", show_default=False)
+        str | None, typer.Option(metavar="JSON|TEXT", help="The expected output.", show_default=False)
     ] = None,
     metadata: Annotated[
-        str | None, typer.Option(metavar="JSON", help="What else belongs to it: an object.", show_default=False)
+        str | None, typer.Option(metavar="JSON", help="Further data, as a JSON object.", show_default=False)
     ] = None,
     events: Annotated[
-        str | None, typer.Option(metavar="JSON", help="A recorded trace: a list of messages.", show_default=False)
+        str | None,
+        typer.Option(metavar="JSON", help="A recorded trace, as a JSON list of messages.", show_default=False),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="train, dev, test or any other word.", show_default=False)
+        str | None,
+        typer.Option(metavar="SPLIT", help="The split: train, dev, test or any other word.", show_default=False),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(metavar="CLUSTER", help="Items that share a source have one cluster.", show_default=False),
+        typer.Option(
+            metavar="CLUSTER",
+            help="Name shared by items from the same source; a split keeps them together.",
+            show_default=False,
+        ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Its name in the dataset. Default: made of its content.")
+        str | None, typer.Option(metavar="KEY", help="Key of the item. Default: a key made from the content.")
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Put one item into the draft. Its key is printed; an item with that key is replaced."""
+    """Add one item to the draft, or replace the item with this key. Prints the key."""
     example = NewItem(input, expected_output, metadata, events, split, cluster, key)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -101,42 +114,47 @@ def upload(
         str,
         typer.Argument(
             metavar="FILE|-",
-            help="One JSON object a line, or a list of them; may be packed by gzip.",
+            help="JSON lines or a JSON list, also gzipped; - reads standard input.",
             show_default=False,
         ),
     ],
     partial: Partial = True,
     form: Format = "table",
 ) -> int:
-    """Put a file of items into the draft: `input`, and where wanted `expected_output`, `key`, `metadata`, `events`,
-    `split`, `cluster`, `source`. Items whose key is there are replaced."""
+    """Add a file of items to the draft, or replace items with the same keys.
+
+    Fields: `input`, and optionally `expected_output`, `key`, `metadata`, `events`, `split`, `cluster`, `source`.
+    """
     return _upload(dataset, file, None, partial, form)
 
 
 def upload_csv(
     dataset: Named,
     file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="A table with a header; may be packed by gzip.", show_default=False)
+        str,
+        typer.Argument(metavar="FILE|-", help="A CSV file, also gzipped; - reads standard input.", show_default=False),
     ],
     input_columns: Annotated[
         list[str],
         typer.Option(
             "--input-column",
             metavar="COLUMN",
-            help="Holds the input. Repeatable: of several an object is made.",
+            help="Column with the input. Repeat it to build an object from several.",
             show_default=False,
         ),
     ],
     expected_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Holds what is expected; in an empty cell nothing is.", show_default=False),
+        typer.Option(
+            metavar="COLUMN", help="Column with the expected output; empty cells expect nothing.", show_default=False
+        ),
     ] = None,
     metadata_columns: Annotated[
         list[str] | None,
         typer.Option(
             "--metadata-column",
             metavar="COLUMN",
-            help="Becomes metadata under its own name. Repeatable.",
+            help="Column to keep as metadata. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -145,28 +163,29 @@ def upload_csv(
     key_column: KeyColumn = None,
     events_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Holds recorded traces: JSON lists of messages.", show_default=False),
+        typer.Option(metavar="COLUMN", help="Column with recorded traces: JSON lists of messages.", show_default=False),
     ] = None,
     tags_column: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="Holds tags: words with commas between them, or JSON lists.", show_default=False
-        ),
+        typer.Option(metavar="COLUMN", help="Column with tags: comma-separated, or JSON lists.", show_default=False),
     ] = None,
     source_run_id_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Holds the run that an item comes from.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column with the id of the run that an item comes from.", show_default=False
+        ),
     ] = None,
-    delimiter: Annotated[str, typer.Option(metavar="CHAR", help="What stands between cells; `tab` for a tab.")] = ",",
+    delimiter: Annotated[
+        str, typer.Option(metavar="CHAR", help="Character between cells; tab for a tab. Default: a comma.")
+    ] = ",",
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="The first row is an item too; columns are called 1, 2, 3 …")
+        bool, typer.Option("--no-header", help="The first row is an item; columns are called 1, 2, 3 …")
     ] = False,
-    json_columns: Annotated[
-        bool, typer.Option("--json-columns", help="Read cells that are JSON as JSON; else they stay text.")
-    ] = False,
+    json_columns: Annotated[bool, typer.Option("--json-columns", help="Parse cells that are valid JSON.")] = False,
     partial: Partial = True,
     form: Format = "table",
 ) -> int:
-    """Put the rows of a table into the draft. Items whose key is there are replaced."""
+    """Add the rows of a CSV file to the draft, or replace items with the same keys."""
     columns = CsvColumns(
         input=tuple(dict.fromkeys(input_columns)),
         expected=expected_column,
@@ -232,20 +251,20 @@ def _secrets(hidden: int) -> str:
     return f" {pluralise(hidden, 'secret')} hidden." if hidden else ""
 
 
-examples_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("key", "split", "cluster", "input", "expected")
 
 
-@examples_app.command("list")
-def list_all(
+def list_examples(
     dataset: Named,
     version: Annotated[
         str | None,
-        typer.Option(metavar="V", help="A version's number or id, or latest. Default: the draft.", show_default=False),
+        typer.Option(metavar="V", help="Number or id of a version, or latest. Default: the draft.", show_default=False),
     ] = None,
-    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="Only this split.", show_default=False)] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="List only items of this split.", show_default=False)
+    ] = None,
     include_payload: Annotated[
-        bool, typer.Option("--include-payload", help="Whole items, not the beginnings of what they hold.")
+        bool, typer.Option("--include-payload", help="Print whole items instead of excerpts.")
     ] = False,
     form: Format = "table",
 ) -> int:
@@ -263,13 +282,12 @@ def list_all(
     return 0
 
 
-@examples_app.command()
 def remove(
     dataset: Named,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of items.", show_default=False)],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of the items to remove.", show_default=False)],
     form: Format = "table",
 ) -> int:
-    """Take items out of the draft. Versions keep theirs."""
+    """Remove items from the draft. Versions keep theirs."""
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -289,12 +307,8 @@ def _whole(one: Item) -> tuple[object, ...]:
     return one.key, one.split, one.cluster, one_line(to_text(one.input)), expected, metadata, len(one.events) or None
 
 
-dedup_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-
-
-@dedup_app.command()
 def preview(dataset: Named, form: Format = "table") -> int:
-    """Show which items of the draft ask and expect the same; nothing is changed."""
+    """Show which items of the draft have the same input and expected output."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         groups = find_duplicates(datasets.draft(find_dataset(datasets, dataset).id))
@@ -304,16 +318,17 @@ def preview(dataset: Named, form: Format = "table") -> int:
     return 0
 
 
-@dedup_app.command()
 def apply(
     dataset: Named,
     items: Annotated[
         list[str] | None,
-        typer.Option("--remove-item-id", metavar="KEY", help="Only this duplicate. Repeatable.", show_default=False),
+        typer.Option(
+            "--remove-item-id", metavar="KEY", help="Remove only this duplicate. Repeatable.", show_default=False
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Take duplicates out of the draft; the first of each stays."""
+    """Remove duplicates from the draft; the first of each group stays."""
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets

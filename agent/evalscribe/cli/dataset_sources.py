@@ -25,26 +25,26 @@ def add_run(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A stored run, by id or the beginning of one; an experiment's also by name.",
+            help="A stored run: id, first characters of the id, or name.",
             show_default=False,
         ),
     ],
     evals: Annotated[
-        list[str] | None, typer.Option("--eval", metavar="PATH", help="Only this eval. Repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option("--eval", metavar="EVAL", help="Add only this eval. Repeatable.", show_default=False),
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only evals that did not pass.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Add only evals that did not pass.")] = False,
     expected_output: Annotated[
         str | None,
         typer.Option(
             metavar="JSON|TEXT",
-            help="What should have come of it, of one eval. Default: what was recorded where it passed, "
-            "what was expected where it did not.",
+            help="Expected output of a single eval. Default: its output if it passed, else what was expected.",
             show_default=False,
         ),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Put evals of a run that was imported, analysed or an experiment's into the draft."""
+    """Add evals of a run to the draft. The run was imported, analysed, or is an experiment's."""
     expected = None if expected_output is None else (json_or_text("expected_output", expected_output),)
     with Workspace() as workspace:
         one = find_dataset(workspace.store.datasets, dataset)
@@ -77,7 +77,8 @@ MOST_RUNS = 5
 
 def from_reviews(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A dataset; made where there is none.", show_default=False)
+        str,
+        typer.Argument(metavar="NAME", help="Name of the dataset; created if it does not exist.", show_default=False),
     ],
     train: Train = None,
     dev: Dev = None,
@@ -87,17 +88,17 @@ def from_reviews(
         bool,
         typer.Option(
             "--all/--reviewed-only",
-            help="Also findings that nobody reviewed, with the judge's own label. No judge can be proved on its own.",
+            help="Include findings that nobody reviewed (--all), or leave them out (default).",
         ),
     ] = False,
-    publish: Annotated[bool, typer.Option("--publish", help="Freeze the draft as a version at once.")] = False,
+    publish: Annotated[bool, typer.Option("--publish", help="Publish the draft as a version afterwards.")] = False,
     reports: options.Reports = None,
     form: Format = "table",
 ) -> int:
-    """Make a dataset of the labels that people gave in merged reports.
+    """Build a dataset from the labels that people gave in merged reports. Prints its id.
 
-    Each labelled failure is an item: its evidence as it is now, and the label. All items of one eval are in one split.
-    With --publish the version's id is printed, else the dataset's.
+    Each labelled failure is an item: its current evidence, and the label. All items of one eval are in one split. With
+    --publish, prints the id of the version.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

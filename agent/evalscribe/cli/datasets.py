@@ -27,30 +27,38 @@ from evalscribe.store.lookup import find_dataset, find_dataset_version
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
 
-Named = Annotated[str, typer.Argument(metavar="DATASET", help="A dataset, by id or name.", show_default=False)]
+Named = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="A dataset: id, first characters of the id, or name.", show_default=False),
+]
 Train = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Share of the items for train. Default: 0.2.", show_default=False)
+    float | None, typer.Option(metavar="SHARE", help="Share of the items in train. Default: 0.2.", show_default=False)
 ]
 Dev = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Share of the items for dev. Default: 0.4.", show_default=False)
+    float | None, typer.Option(metavar="SHARE", help="Share of the items in dev. Default: 0.4.", show_default=False)
 ]
 Test = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="Share of the items for test. Default: 0.4.", show_default=False)
+    float | None, typer.Option(metavar="SHARE", help="Share of the items in test. Default: 0.4.", show_default=False)
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="Another one deals them out in another way.")]
-Version = Annotated[str, typer.Argument(metavar="V", help="A version's number or id, or latest.", show_default=False)]
-Side = Annotated[
-    str, typer.Argument(metavar="V", help="A version's number or id, latest, or draft.", show_default=False)
+Seed = Annotated[
+    int, typer.Option(metavar="N", help="Seed of the split; another seed gives another split. Default: 0.")
 ]
+Version = Annotated[str, typer.Argument(metavar="V", help="A version: number, id, or latest.", show_default=False)]
+Side = Annotated[str, typer.Argument(metavar="V", help="A version: number, id, latest, or draft.", show_default=False)]
 MOST_TOLD = 50
 
 
 def publish(
     dataset: Named,
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What is new in it.", show_default=False)] = "",
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="What is new in this version.", show_default=False)
+    ] = "",
     form: Format = "table",
 ) -> int:
-    """Freeze the draft as the next version. Prints its id, or that of an existing version with the same content."""
+    """Publish the draft as the next version. Prints its id.
+
+    If a version with the same content exists, its id is printed.
+    """
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         one = find_dataset(datasets, dataset)
@@ -61,10 +69,6 @@ def publish(
     return 0
 
 
-versions_app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-
-
-@versions_app.command("list")
 def list_versions(dataset: Named, form: Format = "table") -> int:
     """List the versions of a dataset."""
     with Workspace() as workspace:
@@ -78,9 +82,8 @@ def list_versions(dataset: Named, form: Format = "table") -> int:
     return 0
 
 
-@versions_app.command()
 def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> int:
-    """Show which items were added, removed or changed from one version to another."""
+    """Show which items were added, removed or changed between two versions."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         done = compare_versions(datasets, find_dataset(datasets, dataset), base, other)
@@ -88,9 +91,8 @@ def compare(dataset: Named, base: Side, other: Side, form: Format = "table") -> 
     return 0
 
 
-@versions_app.command("restore-draft")
 def restore_draft(dataset: Named, version: Version, form: Format = "table") -> int:
-    """Make the draft what a version is. What the draft holds and no version has is gone."""
+    """Replace the draft by a version. Unpublished items of the draft are lost."""
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -104,16 +106,20 @@ def restore_draft(dataset: Named, version: Version, form: Format = "table") -> i
     return 0
 
 
-@versions_app.command()
 def export(
     dataset: Named,
     version: Version,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: standard output. FILE.gz is packed."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write; .gz compresses it. Default: standard output."
+        ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="jsonl|csv", help="`upload` reads JSON lines again, as they are.")
+        str,
+        typer.Option(
+            "--format", metavar="jsonl|csv", help="Output format; `datasets upload` can read jsonl. Default: jsonl."
+        ),
     ] = "jsonl",
 ) -> int:
     """Write the items of a version."""
@@ -155,11 +161,16 @@ def _comparison_lines(done: VersionComparison) -> Iterator[str]:
 
 
 def create(
-    name: Annotated[str, typer.Option(metavar="NAME", help="Its name, usable wherever its id is.", show_default=False)],
-    description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.", show_default=False)] = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of the dataset; commands take it in place of the id.", show_default=False
+        ),
+    ],
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What the dataset is for.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
-    """Make a dataset with an empty draft. Its id is printed, alone on standard output."""
+    """Create a dataset with an empty draft. Prints its id."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         dataset = create_dataset(datasets, name, description, workspace.now())
@@ -171,11 +182,13 @@ def create(
 def list_all(
     search: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only those with this in name or description.", show_default=False),
+        typer.Option(
+            metavar="TEXT", help="List only datasets with this in their name or description.", show_default=False
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """List the datasets with what they hold."""
+    """List the datasets and their contents."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         there = list(list_datasets(datasets, search))
@@ -202,10 +215,10 @@ def split(
     seed: Seed = 0,
     form: Format = "table",
 ) -> int:
-    """Deal the draft's items out to train, dev and test, by cluster, else by key.
+    """Split the items of the draft into train, dev and test.
 
-    A cluster is never divided, and adding items later moves no others. If only some shares are given, the rest are
-    0.
+    Items of one cluster stay together, and adding items later moves no others. If you give only some shares, the others
+    are 0.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

@@ -1,4 +1,4 @@
-"""`evalscribe deployments create|list|show`."""
+"""`evalscribe experiments deployments create|list|show`."""
 
 import sys
 from collections.abc import Iterator
@@ -19,58 +19,65 @@ from evalscribe.model.target import Component, Deployment
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 500
 """Maximum characters of a reply to the smoke input."""
 
 
-@app.command(short_help="Record a build of components that work; its id is printed.")
 def create(
     component: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=PLACE",
-            help="python:PKG.MOD:FN, http(s)://…, or cmd:… (no shell). Repeatable.",
+            help="A component: python:PKG.MOD:FN, http(s)://… or cmd:… (no shell). Repeatable.",
             show_default=False,
         ),
     ] = None,
-    type: Annotated[Literal["agent", "function", "workflow"], typer.Option(help="What the components are.")] = "agent",
+    type: Annotated[
+        Literal["agent", "function", "workflow"],
+        typer.Option(metavar="agent|function|workflow", help="Type of the components. Default: agent."),
+    ] = "agent",
     name: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="A name, usable in place of the id; it stands for the newest deployment with that name.",
+            help="Name to use in place of the id; it means the newest deployment of that name.",
             show_default=False,
         ),
     ] = "",
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where Python imports from and commands run.", show_default=True)
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder to import from and to run commands in. Default: this folder.", show_default=True
+        ),
     ] = Path("."),
     header: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=ENV_VAR",
-            help="A header for addresses; its value is read from the environment and never stored. Repeatable.",
+            help="HTTP header whose value is in an environment variable; never stored. Repeatable.",
             show_default=False,
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="PROVIDER/MODEL",
-            help="Whose reports the runs belong to. Default: component/NAME.",
+            metavar="MODEL",
+            help="Model that reports of the runs belong to. Default: component/NAME.",
             show_default=False,
         ),
     ] = None,
     smoke_input: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Call each component once with this and show the reply.", show_default=False),
+        typer.Option(
+            metavar="JSON", help="Call each component once with this input, and show the reply.", show_default=False
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Record a build of components after checking that each exists: the commit, what differs from it, the folder.
+    """Record a build of components: commit, local changes, folder. Prints its id.
 
-    A function is imported, a program looked up, an address contacted. Recording the same build again gives the same id.
+    Each component is checked first: a function is imported, a command looked up, an address contacted. The same build
+    keeps its id.
     """
     validate_format(form)
     wanted = parse_components(component or (), type, header or (), model)
@@ -86,25 +93,23 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the deployments.")
 def list_deployments(form: Format = "table") -> int:
     """List the deployments, oldest first."""
     with Workspace() as workspace:
         there = workspace.store.experiments.deployments()
     heads = ("id", "name", "build", "components", "created")
-    none = "There is no deployment yet: `evalscribe deployments create --component …` makes one."
+    none = "There is no deployment yet: `evalscribe experiments deployments create --component …` makes one."
     print_list(there, heads, _cells, form, none)
     return 0
 
 
-@app.command(short_help="Show a deployment.")
 def show(
     deployment: Annotated[
-        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment, by id or name (the newest with that name).")
+        str, typer.Argument(metavar="DEPLOYMENT", help="A deployment: id, first characters of the id, or name.")
     ],
     form: Format = "table",
 ) -> int:
-    """Show a deployment: its components, the build, the folder."""
+    """Show a deployment: components, build, folder."""
     with Workspace() as workspace:
         one = find_deployment(workspace.store.experiments, deployment)
     print_document(one, lambda: _told(one), form)

@@ -15,6 +15,7 @@ import typer
 from evalscribe.cli import options, output
 from evalscribe.cli.apply import apply_recommendation
 from evalscribe.cli.reports import Name
+from evalscribe.cli.terminal import paying_user
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError, flag
 from evalscribe.llm.budget import Budget
 from evalscribe.model.analysis import CostSummary
@@ -43,6 +44,7 @@ def run_session(
     repo: Path | None = None,
     as_json: bool = False,
     spent: CostSummary | None = None,
+    opening: str = "",
 ) -> int:
     """Answer questions until there are no more. Returns 69 if a question from a pipe or option got no answer.
 
@@ -53,20 +55,25 @@ def run_session(
         repo: The eval suite's repository, for implementing recommendations.
         as_json: True to print each answer as one JSON document.
         spent: Usage of the same command so far, from the same budget.
+        opening: The question that the user's first line answers.
 
     Raises:
         EvalscribeError: No question can be answered.
     """
     answering = _Answering()
     with _signals(answering), asyncio.Runner() as runner:
-        workspace = Workspace(options)
+        workspace = Workspace(options, ask=paying_user())
         if spent:
             workspace.budget = _left(workspace.budget, spent)
         try:
             discussion = open_discussion(workspace, report)
             for line in discussion.introduction():
                 output.say(line, file=sys.stderr)
-            talk = _Talk(partial(answering.run, runner), workspace, discussion, repo, as_json=as_json)
+            if opening and output.in_terminal():
+                output.say(f"\n{opening}")
+            talk = _Talk(
+                partial(answering.run, runner), workspace, discussion, repo, as_json=as_json, bare=bool(opening)
+            )
             try:
                 answered = talk.run(_lines() if ask is None else ask)
             finally:
@@ -80,7 +87,7 @@ def run_session(
 def _left(budget: Budget, spent: CostSummary) -> Budget:
     usd = None if budget.usd is None else max(0.0, budget.usd - spent.cost_usd)
     tokens = None if budget.tokens is None else max(0, budget.tokens - spent.input_tokens - spent.output_tokens)
-    return Budget(usd=usd, tokens=tokens)
+    return Budget(usd=usd, tokens=tokens, consent=budget.consent)
 
 
 class _Answering:
@@ -111,13 +118,22 @@ class _Answering:
 
 class _Talk:
     def __init__(
-        self, run: "RunCoroutine", workspace: Workspace, discussion: Discussion, repo: Path | None, *, as_json: bool
+        self,
+        run: "RunCoroutine",
+        workspace: Workspace,
+        discussion: Discussion,
+        repo: Path | None,
+        *,
+        as_json: bool,
+        bare: bool,
     ) -> None:
         self._run = run
         self._workspace = workspace
         self._discussion = discussion
         self._repo = repo
         self._as_json = as_json
+        self._bare = bare
+        """True if `R1` alone asks to implement it."""
         self._answered = True
 
     def run(self, lines: Iterable[str]) -> bool:
@@ -125,7 +141,7 @@ class _Talk:
         for line in lines:
             if ends_discussion(line):
                 break
-            if ids := recommendations_to_apply(line):
+            if ids := recommendations_to_apply(line, bare=self._bare):
                 self._implement(ids)
             elif line.strip():
                 self._ask(line.strip())
@@ -206,8 +222,6 @@ def _lines() -> Iterator[str]:
     if not output.in_terminal():
         yield from sys.stdin
         return
-    with suppress(ImportError):
-        pass
     with suppress(EOFError, KeyboardInterrupt):
         while line := input(PROMPT).strip():
             yield line
@@ -239,20 +253,20 @@ def _signals(answering: _Answering) -> Iterator[None]:
 
 Repo = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The eval suite's repository, for `implement R2`.", show_default=False),
+    typer.Option(metavar="DIR", help="Git repository of the eval suite, for `implement R2`.", show_default=False),
 ]
 
 
 def discuss(
     report: Name,
     ask: Annotated[
-        list[str] | None, typer.Option("--ask", metavar="QUESTION", help="Answer this and end; can be repeated.")
+        list[str] | None, typer.Option("--ask", metavar="QUESTION", help="Answer this question and exit. Repeatable.")
     ] = None,
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="rules|PROVIDER/MODEL",
-            help="Who answers; `rules` asks no model and shows the evidence. Default: as for analyze.",
+            metavar="MODEL",
+            help="Model that answers; `rules` shows evidence without a model. Default: as for analyze.",
             show_default=False,
         ),
     ] = None,
@@ -260,12 +274,13 @@ def discuss(
     reports: options.Reports = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     env_file: options.EnvFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on one line per answer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each answer as one line of JSON.")] = False,
 ) -> int:
-    """Discuss a report: ask about it, one failure or a recommendation; nothing is written.
+    """Ask questions about a report. Writes nothing.
 
-    Questions come from --ask, from the terminal, or line by line from a pipe.
+    Questions come from --ask, from the terminal, or from standard input, one per line.
     """
     given = options.workspace_options(locals())
     return run_session(given, report, ask=ask, repo=repo, as_json=as_json)

@@ -48,9 +48,9 @@ def doctor(
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Show what is configured with its origin, what can be reached, and what is missing.
+    """Show what is configured and where, what can be reached, and what is missing.
 
-    Exit codes: 0 no problem, 64 a setting does not work, 77 a key is refused, 69 a service does not answer.
+    Exit codes: 0 no problem, 64 invalid setting, 77 key refused, 69 no answer from a service.
     """
     given = options.workspace_options(locals())
     workspace = Workspace(given)

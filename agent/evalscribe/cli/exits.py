@@ -4,11 +4,12 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from tempfile import NamedTemporaryFile
 
 import typer
 
+from evalscribe.cli.logs import logged, redacted
 from evalscribe.errors import (
     DISK_FULL,
     EvalscribeError,
@@ -22,15 +23,18 @@ from evalscribe.errors import (
 NOWHERE = "the working folder no longer exists: change to another one"
 
 
-def exit_code(command: Callable[[], object]) -> int:
+def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> int:
     """Run a command and return its exit code. The only place that decides exit codes.
+
+    `arguments` are the words of its command line, for the log.
 
     A closed output pipe, as after `head`, is not an error.
     """
     code: object = None
     try:
         _read_clock()
-        code = command()
+        with logged(arguments):
+            code = command()
         sys.stdout.flush()
     except EvalscribeError as error:
         return _say(error.text(flag), error.exit_code)
@@ -79,14 +83,8 @@ def _is_somewhere() -> bool:
 def _say(message: str, code: int) -> int:
     from evalscribe.cli.output import say  # pydantic takes 0.1 s, and `--help` needs none of it
 
-    say(f"evalscribe: {_redacted(message)}", file=sys.stderr)
+    say(f"evalscribe: {redacted(message)}", file=sys.stderr)
     return code
-
-
-def _redacted(text: str) -> str:
-    from evalscribe.redaction.redact import redact  # only errors need its patterns
-
-    return redact(text)
 
 
 def _mute() -> None:
@@ -114,7 +112,7 @@ def _damage() -> EvalscribeError | None:
 
 def _bug() -> int:
     """Report an unexpected error: write the redacted traceback to a file and print its path."""
-    text = _redacted(traceback.format_exc())
+    text = redacted(traceback.format_exc())
     with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:
         log.write(text)
     last = text.strip().splitlines()[-1]

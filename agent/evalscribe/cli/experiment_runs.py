@@ -1,4 +1,4 @@
-"""`evalscribe experiments run`, `experiments runs cancel|resume|rescore|regression-dataset`, `reports wait|ci`."""
+"""`evalscribe experiments run` and `experiments runs wait|gate|cancel|resume|rescore|regression-dataset`."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from evalscribe.cli import options, output
 from evalscribe.cli.experiments import RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
-from evalscribe.cli.terminal import RunDisplay
+from evalscribe.cli.terminal import RunDisplay, paying_user
 from evalscribe.errors import InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.experiments.control import (
     cancel_run,
@@ -32,33 +32,34 @@ from evalscribe.experiments.control import start_run as start_worker
 from evalscribe.experiments.gate import headline
 from evalscribe.experiments.lookup import experiment_named, require_ended, run_named, run_of_experiment, version_of_run
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
-from evalscribe.experiments.results import failed_trials, report_run
+from evalscribe.experiments.results import failed_trials, models_asked, report_run
 from evalscribe.experiments.run_export import markdown_lines
 from evalscribe.experiments.run_text import error_lines, gate_lines, result_lines
 from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.experiment import ExperimentRun, Gate, RunReport
+from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, Gate, RunReport
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end, and exit as its gate says.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the run ends; the exit code is its gate's.")]
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Wait at most so long, such as 15m; the run goes on.", show_default=False),
+    typer.Option(metavar="TIME", help="Longest time to wait, such as 15m.", show_default=False),
 ]
 FailOnGate = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-gate/--no-fail-on-gate",
-        help="Exit 2 where the gate fails, the default. Also --fail-on-gate=false.",
+        help="Whether a failed gate exits with 2.",
         show_default=False,
     ),
 ]
 Budget = Annotated[
-    float | None, typer.Option(min=0, metavar="USD", help="Spend at most this in all. Default: 5.", show_default=False)
+    float | None,
+    typer.Option(min=0, metavar="USD", help="Most to spend, in US dollars. Default: 5.", show_default=False),
 ]
 EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
@@ -102,7 +103,7 @@ def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> 
     """
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
-        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe reports wait {run.id}"
+        return TIMED_OUT, f"run {name} is {run.state} still; go on with: evalscribe experiments runs wait {run.id}"
     if run.state != "completed":
         how = "was cancelled" if run.state == "cancelled" else run.state
         return RUN_FAILED, f"run {name} {how}{f': {run.reason}' if run.reason else ''}"
@@ -145,7 +146,7 @@ def print_run_result(
         for clause in gate_lines(report.gate) if clauses and form == "table" else ():
             output.say(clause)
         if code == GATE_FAILED and form == "table":
-            output.say(f"Next: evalscribe reports failures {run.id}", file=sys.stderr)
+            output.say(f"Next: evalscribe experiments runs failures {run.id}", file=sys.stderr)
     return code
 
 
@@ -154,7 +155,7 @@ def _next_commands(workspace: Workspace, report: RunReport) -> Iterator[str]:
     found = report.summary
     failed = found.counts.failed + found.counts.error + found.counts.unscored
     if failed:
-        yield f"All failures:  evalscribe reports failures {found.run_id}"
+        yield f"All failures:  evalscribe experiments runs failures {found.run_id}"
         yield f"Why they fail: evalscribe analyze {found.run_id}"
     runs = workspace.store.experiment_runs.runs(found.experiment_id)
     before = [one for one in runs if one.state == "completed" and one.dataset_version_id == found.dataset_version_id]
@@ -181,7 +182,7 @@ def await_end(
         with RunDisplay() as display:
             done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
-        again = f"`evalscribe reports wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
+        again = f"`evalscribe experiments runs wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
         raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
     return print_run_result(
         workspace,
@@ -198,21 +199,19 @@ def run(
         str | None,
         typer.Argument(
             metavar="EXPERIMENT|FILE.yaml",
-            help="An experiment, by id or name, or a file that describes one.",
+            help="An experiment: id, name, or a YAML file that describes one.",
             show_default=False,
         ),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            metavar="PLACE", help="What to test: python:module:function, http(s)://… or cmd:….", show_default=False
-        ),
+        typer.Option(metavar="PLACE", help="A python:module:function, http(s)://… or cmd:….", show_default=False),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help='Items: JSON lines such as {"input": "2+2", "expected": 4}, or CSV.',
+            help="Items, as JSON lines or CSV.",
             show_default=False,
         ),
     ] = None,
@@ -220,7 +219,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME|JSON",
-            help="A scorer such as exact_match, or python:module:function. Repeatable.",
+            help="Scorer, such as exact_match. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -228,7 +227,7 @@ def run(
         bool | None,
         typer.Option(
             "--wait/--no-wait",
-            help="Wait for the end; the exit code is the gate's. Default with --target, --data or a file.",
+            help="Wait for the end. Default: if a target is given.",
             show_default=False,
         ),
     ] = None,
@@ -236,14 +235,19 @@ def run(
     fail_on_gate: FailOnGate = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A label such as pr-1234; usable as the run's id.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the run, such as pr-1234.",
+            show_default=False,
+        ),
     ] = None,
     deployment_id: Annotated[
         str | None,
-        typer.Option(metavar="ID|NAME", help="A candidate build of the same component.", show_default=False),
+        typer.Option(metavar="ID|NAME", help="Deployment to run instead.", show_default=False),
     ] = None,
     experiment_version_id: Annotated[
-        str | None, typer.Option(metavar="ID|N", help="Run this version. Default: the latest.", show_default=False)
+        str | None,
+        typer.Option(metavar="ID|N", help="Version to run. Default: the latest.", show_default=False),
     ] = None,
     repetitions: Annotated[
         int | None,
@@ -251,7 +255,7 @@ def run(
             min=1,
             max=100,
             metavar="N",
-            help="Try each item so often. Default: its config's, else 1.",
+            help="Trials per item. Default: as configured, or 1.",
             show_default=False,
         ),
     ] = None,
@@ -261,7 +265,7 @@ def run(
             min=1,
             max=256,
             metavar="N",
-            help="So many tries at a time. Default: its config's, else 4.",
+            help="Trials at a time. Default: as configured, or 4.",
             show_default=False,
         ),
     ] = None,
@@ -270,11 +274,12 @@ def run(
         str | None,
         typer.Option(
             metavar="JSON",
-            help='The gate, and how it runs, such as {"min_pass_rate": 0.9}; makes a version.',
+            help="Gate and settings; saved as a new version.",
             show_default=False,
         ),
     ] = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
@@ -292,7 +297,8 @@ def run(
         raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
     if target is not None and deployment_id is not None:
         raise UsageError("--target and --deployment-id both name what to test: give one of them")
-    with Workspace(options.workspace_options(locals(), without="concurrency")) as workspace:
+    given = options.workspace_options(locals(), without="concurrency")
+    with Workspace(given, ask=paying_user()) as workspace:
         ensured = None if spec is None else run_until_signal(ensure_experiment(workspace, spec))
         for line in ensured.created if ensured else ():
             output.say(f"Created {line}", file=sys.stderr)
@@ -307,6 +313,7 @@ def run(
             budget_usd=workspace.settings.budget.value,
             config=config if spec is None or spec.complete else None,
         )
+        _require_consent(workspace, plan.version)
         started = launch_run(workspace, plan)
         output.print_notes([*launch_notes(plan, started), *_own_prompts(workspace, started)])
         start_run(workspace, started)
@@ -322,6 +329,14 @@ def run(
             form=form,
             details=spec is not None,
         )
+
+
+def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
+    """Ask a user at a terminal before the models of an experiment are called; elsewhere its definition is consent."""
+    models = models_asked(version)
+    if models:
+        workspace.consent.name(*models)
+        workspace.consent.require(*models)
 
 
 def _spec(
@@ -351,7 +366,7 @@ def print_started(
 ) -> int:
     """Print the id of a run whose worker was just started, and with `wait` its result, with `details` for people."""
     if not wait:
-        print_id(run.id, run, f"{told}; `evalscribe reports wait {run.id}` waits for it", form)
+        print_id(run.id, run, f"{told}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
     if form == "table":
         output.say(told, file=sys.stderr)
@@ -397,7 +412,7 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
-    """Cancel a run: what is under way is ended, what was done is kept."""
+    """Cancel a run: stop running trials, keep finished ones."""
     validate_format(form)
     with Workspace() as workspace:
         done = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
@@ -416,14 +431,17 @@ def resume(
     timeout: Timeout = None,
     fail_on_gate: FailOnGate = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Let a run go on that failed, was cancelled or lost its worker; what was done is not done again."""
+    """Resume a run that failed, was cancelled or lost its worker. Finished trials are kept."""
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals())) as workspace:
-        again = resume_run(workspace, run_of_experiment(workspace, run), budget)
+    with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
+        stopped = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, stopped))
+        again = resume_run(workspace, stopped, budget)
         if (now := changed_build(workspace, again)) is not None:
             output.print_notes(
                 [f"the code in {now.folder} has changed since the run began; the rest runs as it is now"]
@@ -440,28 +458,32 @@ def rescore(
     run: RunOfExperiment,
     scorer: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this scorer. Repeatable. Default: all.", show_default=False),
+        typer.Option(metavar="NAME", help="Score only with this scorer. Repeatable. Default: all.", show_default=False),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why; stands beside the new scores.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="Reason to store with the new scores.", show_default=False)
     ] = None,
     experiment_version_id: Annotated[
         str | None,
         typer.Option(
-            metavar="ID|N", help="By the scorers of this version. Default: those of the run's.", show_default=False
+            metavar="ID|N", help="Use the scorers of this version. Default: those of the run.", show_default=False
         ),
     ] = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Score the stored outputs of a run again; nothing is tried again. Old scores are kept, new ones take their
-    place."""
+    """Score the stored outputs of a run again, without running the target.
+
+    The new scores count; the old ones are kept.
+    """
     validate_format(form)
     given = options.workspace_options(locals())
-    with Workspace(given) as workspace, RunDisplay() as display:
+    with Workspace(given, ask=paying_user()) as workspace, RunDisplay() as display:
         found = run_of_experiment(workspace, run)
+        _require_consent(workspace, version_of_run(workspace, found))
         job = rescore_run(
             workspace, found, display.rescored, scorers=scorer or (), reason=reason, version=experiment_version_id
         )
@@ -469,7 +491,7 @@ def rescore(
     told = (
         f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "
         f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
-        f"`evalscribe reports ci {done.run.id}` tells its gate.",
+        f"`evalscribe experiments runs gate {done.run.id}` tells its gate.",
     )
     print_document(done, lambda: told, form)
     return 0
@@ -478,44 +500,50 @@ def rescore(
 def regression_dataset(
     run: RunArgument,
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the dataset and of its experiment.", show_default=False)
+        str, typer.Option(metavar="NAME", help="Name of the new dataset and experiment.", show_default=False)
     ],
     run_item_id: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Take these, in place of all that failed; repeatable.", show_default=False),
+        typer.Option(
+            metavar="ID", help="Take only this run item. Repeatable. Default: all that failed.", show_default=False
+        ),
     ] = None,
     classification: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL_FAULT[,…]",
-            help="Only failures that the run's report classifies so; a person's label beats a judge's.",
+            help="Take only failures with these labels in the run's report.",
             show_default=False,
         ),
     ] = None,
     reviewed_only: Annotated[
-        bool, typer.Option("--reviewed-only", help="Only those whose classification a person gave or confirmed.")
+        bool, typer.Option("--reviewed-only", help="Take only failures whose label a person gave or confirmed.")
     ] = False,
-    start_run: Annotated[bool, typer.Option("--start-run", help="Start the first run of it.")] = False,
+    start_run: Annotated[bool, typer.Option("--start-run", help="Start the first run of the new experiment.")] = False,
     wait: Wait = False,
     timeout: Timeout = None,
     deployment_id: Annotated[
-        str | None, typer.Option(metavar="ID|NAME", help="The build that is to be run.", show_default=False)
+        str | None, typer.Option(metavar="ID|NAME", help="Deployment to run: id or name.", show_default=False)
     ] = None,
     fail_on_gate: FailOnGate = None,
     budget: Budget = None,
     max_tokens: MaxTokens = None,
+    yes: options.Yes = False,
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Make a dataset of a run's failures, published, with an experiment in which every item has to pass.
+    """Turn the failures of a run into a published dataset and an experiment that every item must pass.
 
-    RUN may also be a run that was imported or analysed: then a dataset is all that is made.
+    Of a run that was imported or analysed, only the dataset is created.
     """
     validate_format(form)
     if wait and not start_run:
         raise UsageError("--wait waits for a run: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
-    with Workspace(options.workspace_options(locals())) as workspace:
+    with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
+        parent = workspace.store.experiment_runs.run(run)
+        if start_run and parent:
+            _require_consent(workspace, version_of_run(workspace, parent))
         made, started = create_regression_dataset(
             workspace,
             run,
@@ -577,8 +605,10 @@ def wait(
     fail_on_gate: FailOnGate = None,
     form: Format = "table",
 ) -> int:
-    """Wait for the end of a run of an experiment. Exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4
-    timed out."""
+    """Wait until a run ends.
+
+    Exit codes: 0 gate passed, 2 gate failed, 3 run failed or was cancelled, 4 timed out.
+    """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace() as workspace:
@@ -586,9 +616,11 @@ def wait(
         return await_end(workspace, found.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form)
 
 
-def ci(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
-    """Print the gate of a finished run, clause by clause. Exit code 0 passed, 2 failed, 3 the run failed or was
-    cancelled; 64 while it goes on."""
+def gate(run: RunArgument, fail_on_gate: FailOnGate = None, form: Format = "table") -> int:
+    """Print the gate of a finished run, clause by clause.
+
+    Exit codes: 0 gate passed, 2 gate failed, 3 run failed or was cancelled, 64 not finished.
+    """
     validate_format(form)
     with Workspace() as workspace:
         found = run_named(workspace, run)

@@ -20,62 +20,65 @@ from evalscribe.experiments.sample import create_sample
 from evalscribe.interrupts import run_until_signal
 from evalscribe.workspace import Workspace
 
-Name = Annotated[str | None, typer.Option(metavar="NAME", help="Its name; unique.", show_default=False)]
+Name = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the experiment; must be unique.", show_default=False)
+]
 DatasetId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="The dataset that it runs on.", show_default=False)
+    str | None, typer.Option(metavar="ID|NAME", help="Dataset to run on: id or name.", show_default=False)
 ]
 DatasetVersionId = Annotated[
     str | None,
-    typer.Option(metavar="ID|N", help="Its version. Default: the dataset's latest.", show_default=False),
+    typer.Option(metavar="ID|N", help="Version of the dataset. Default: the latest.", show_default=False),
 ]
 TargetType = Annotated[
     str | None,
     typer.Option(
         metavar="component|prompt|judge",
-        help="What the experiment tests; `deployment` is another word for `component`.",
+        help="What to test. `deployment` means `component`.",
         show_default=False,
     ),
 ]
 DeploymentId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="From `evalscribe deployments create`.", show_default=False)
+    str | None,
+    typer.Option(metavar="ID|NAME", help="Deployment to test: id or name.", show_default=False),
 ]
 ComponentName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A component of the deployment. Default: the only one.", show_default=False),
+    typer.Option(metavar="NAME", help="Component of the deployment. Default: the only one.", show_default=False),
 ]
 ComponentType = Annotated[
-    str | None, typer.Option(metavar="agent|function|workflow", help="The type that it must have.", show_default=False)
+    str | None,
+    typer.Option(metavar="agent|function|workflow", help="Type that the component must have.", show_default=False),
 ]
 PromptId = Annotated[
-    str | None, typer.Option(metavar="ID|NAME", help="From `evalscribe prompts create`.", show_default=False)
+    str | None,
+    typer.Option(metavar="ID|NAME", help="Prompt to test: id or name.", show_default=False),
 ]
 PromptVersionId = Annotated[
-    str | None, typer.Option(metavar="ID|N", help="Its version. Default: the latest.", show_default=False)
+    str | None, typer.Option(metavar="ID|N", help="Version of the prompt. Default: the latest.", show_default=False)
 ]
 Judge = Annotated[
     str | None,
-    typer.Option(metavar="rules|cascade|PROVIDER/MODEL", help="With --target-type judge.", show_default=False),
+    typer.Option(metavar="MODEL", help="Judge to test, with --target-type judge.", show_default=False),
 ]
-Rubric = Annotated[
-    str | None, typer.Option(metavar="NAME[@V]", help="With --target-type judge: its rubric.", show_default=False)
-]
+Rubric = Annotated[str | None, typer.Option(metavar="NAME[@V]", help="Rubric of that judge.", show_default=False)]
 BuiltinScorer = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME|JSON",
-        help='A built-in scorer; as JSON {"name","config","required","threshold"} where it needs more. Repeatable.',
+        help='A built-in scorer, or JSON: {"name", "config", "required", "threshold"}. Repeatable.',
         show_default=False,
     ),
 ]
 ScorerId = Annotated[
     list[str] | None,
-    typer.Option(metavar="ID|NAME", help="From `evalscribe scorers create`. Repeatable.", show_default=False),
+    typer.Option(metavar="ID|NAME", help="One of your scorers: id or name. Repeatable.", show_default=False),
 ]
 Config = Annotated[
     str | None,
     typer.Option(
         metavar="JSON",
-        help='The gate, and how it runs: {"passed_threshold": 0.9, "repetitions": 3, "split": "test"}.',
+        help='Gate and settings, such as {"passed_threshold": 0.9, "repetitions": 3}.',
         show_default=False,
     ),
 ]
@@ -98,7 +101,7 @@ def create(
     config: Config = None,
     form: Format = "table",
 ) -> int:
-    """Make an experiment of a target, a version of a dataset, and scorers. Its id is printed."""
+    """Create an experiment from a target, a dataset version and scorers. Prints its id."""
     asked = _asked(locals())
     validate_format(form)
     with Workspace() as workspace:
@@ -124,9 +127,10 @@ def update(
     config: Config = None,
     form: Format = "table",
 ) -> int:
-    """Give an experiment a new version. What you leave out stays; scorers are replaced as a whole, config key by key.
+    """Create the next version of an experiment. Prints its id.
 
-    Earlier versions and their runs stay as they are. The version's id is printed.
+    What you leave out stays. Scorers are replaced as a whole, config keys one by one. Earlier versions and their runs
+    stay as they are.
     """
     return _update(experiment, _asked(locals()), form)
 
@@ -161,8 +165,9 @@ def _update(named: str, asked: ExperimentOptions, form: str) -> int:
 
 
 def sample(form: Format = "table") -> int:
-    """Make an experiment to try things on: a dataset of 20 questions, and two builds of a small agent that answers
-    them without a model. Its id is printed.
+    """Create a sample experiment: 20 questions, and two builds of a small agent that needs no model.
+
+    Prints its id.
     """
     validate_format(form)
     with Workspace() as workspace:

@@ -1,4 +1,4 @@
-"""`evalscribe experiments list|show|archive|runs list|runs show|runs compare`, `reports summary|failures|export`."""
+"""`evalscribe experiments list|show|archive` and `experiments runs list|show|compare|summary|failures|export`."""
 
 import sys
 from collections.abc import Iterator
@@ -33,17 +33,20 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 ExperimentArgument = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="An experiment, by id or name.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT", help="An experiment: id, first characters of the id, or name.", show_default=False
+    ),
 ]
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run, by id, the beginning of it, or name.", show_default=False),
+    typer.Argument(metavar="RUN", help="A run: id, first characters of the id, or name.", show_default=False),
 ]
 RunOfExperiment = Annotated[
     list[str],
     typer.Argument(
         metavar="[EXPERIMENT] RUN",
-        help="A run, by id, the beginning of it, or name; its experiment may stand before it.",
+        help="A run: id, first characters of the id, or name; optionally its experiment first.",
         show_default=False,
     ),
 ]
@@ -52,17 +55,22 @@ EXPERIMENT_HEADS = ("id", "name", "type", "status", "version", "target", "datase
 
 def list_all(
     dataset_id: Annotated[
-        str | None, typer.Option(metavar="ID|NAME", help="Only those of this dataset.", show_default=False)
+        str | None, typer.Option(metavar="ID|NAME", help="List only experiments on this dataset.", show_default=False)
     ] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="active|archived", help="Only of this status.", show_default=False)
+        str | None,
+        typer.Option(metavar="active|archived", help="List only experiments with this status.", show_default=False),
     ] = None,
     type: Annotated[
         str | None,
-        typer.Option(metavar="standard|regression|classifier", help="Only of this type.", show_default=False),
+        typer.Option(
+            metavar="standard|regression|classifier", help="List only experiments of this type.", show_default=False
+        ),
     ] = None,
-    page: Annotated[int, typer.Option(min=1, metavar="N", help="Which page, from 1.")] = 1,
-    page_size: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="So many experiments a page.")] = 50,
+    page: Annotated[int, typer.Option(min=1, metavar="N", help="Number of the page. Default: 1.")] = 1,
+    page_size: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Experiments per page. Default: 50.")
+    ] = 50,
     form: Format = "table",
 ) -> int:
     """List the experiments, oldest first."""
@@ -84,11 +92,13 @@ def show(
     experiment: ExperimentArgument,
     version: Annotated[
         str | None,
-        typer.Option("--version", metavar="ID|N", help="Which version. Default: the latest.", show_default=False),
+        typer.Option(
+            "--version", metavar="ID|N", help="Version to show: number or id. Default: the latest.", show_default=False
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Show what an experiment tries, on what, and how it is scored. As JSON: the whole version."""
+    """Show an experiment: target, dataset, scorers, config. JSON has the whole version."""
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
         wanted = version_named(workspace, found, version)
@@ -113,10 +123,10 @@ def _experiment_lines(workspace: Workspace, one: Experiment, version: Experiment
 
 def archive(
     experiment: ExperimentArgument,
-    undo: Annotated[bool, typer.Option("--undo", help="Take it back.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Make it active again.")] = False,
     form: Format = "table",
 ) -> int:
-    """Put an experiment aside: `list --status active` leaves it out. Its runs stay."""
+    """Archive an experiment: `list --status active` omits it. Its runs stay."""
     validate_format(form)
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
@@ -131,7 +141,7 @@ RUN_HEADS = ("id", "name", "state", "version", "dataset", "pass rate", "gate", "
 
 
 def list_runs(experiment: ExperimentArgument, form: Format = "table") -> int:
-    """List the runs of an experiment, oldest first: state, pass rate over all tries, and whether the gate passed."""
+    """List the runs of an experiment, oldest first: state, pass rate, gate."""
     validate_format(form)
     with Workspace() as workspace:
         found = experiment_named(workspace, experiment)
@@ -150,7 +160,7 @@ def _run_cells(one: ListedRun) -> tuple[object, ...]:
 
 
 def show_run(run: RunOfExperiment, form: Format = "table") -> int:
-    """Show a run of an experiment: state, pass rate, scorers, gate, and the config of the version that it ran."""
+    """Show a run: state, pass rate, scorers, gate, and the config it used."""
     with Workspace() as workspace:
         found = run_of_experiment(workspace, run)
         version, report = version_of_run(workspace, found), report_run(workspace, found)
@@ -173,24 +183,29 @@ NOT_COMPARABLE = 65
 def compare(
     base: Annotated[
         str,
-        typer.Argument(metavar="BASE", help="The run to compare with, by id or name.", show_default=False),
+        typer.Argument(
+            metavar="BASE", help="The run to compare with: id, first characters of the id, or name.", show_default=False
+        ),
     ],
     candidate: Annotated[
-        str, typer.Argument(metavar="CANDIDATE", help="The run in question, by id or name.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="CANDIDATE", help="The run to judge: id, first characters of the id, or name.", show_default=False
+        ),
     ],
     allow_mismatch: Annotated[
         bool,
-        typer.Option("--allow-mismatch", help="Compare the items and scorers that both share; say what is left out."),
+        typer.Option("--allow-mismatch", help="Compare the items and scorers that both runs have; list the rest."),
     ] = False,
     asserts: Annotated[
         bool,
-        typer.Option("--assert", help="Exit 2 where the candidate regressed, 3 where too little of it was judged."),
+        typer.Option("--assert", help="Exit with 2 if the candidate is worse, 3 if too few trials were judged."),
     ] = False,
     form: Format = "table",
 ) -> int:
-    """Compare two runs of experiments over the same dataset version: verdict, rates, scorers, and what flipped.
+    """Compare two runs over the same dataset version: verdict, rates, scorers, changed items.
 
-    Exits 65 where the runs cannot be compared.
+    Exit code 65 if the runs cannot be compared.
     """
     validate_format(form)
     with Workspace() as workspace:
@@ -209,7 +224,7 @@ def _asserted(found: RunComparison) -> int:
 
 
 def summary(run: RunArgument, form: Format = "table") -> int:
-    """Show what a run of an experiment came to: pass rate with its interval, scorers, cost, and its gate."""
+    """Show the result of a run: pass rate with its interval, scorers, cost, gate."""
     with Workspace() as workspace:
         report = report_run(workspace, run_named(workspace, run))
     print_document(report, lambda: summary_lines(report), form)
@@ -218,15 +233,13 @@ def summary(run: RunArgument, form: Format = "table") -> int:
 
 def failures(
     run: RunArgument,
-    flaky: Annotated[
-        bool, typer.Option("--flaky", help="Only tries of items that passed in another repetition.")
-    ] = False,
+    flaky: Annotated[bool, typer.Option("--flaky", help="Show only items that passed in another repetition.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="At most so many. Default: all.", show_default=False)
+        int | None, typer.Option(min=1, metavar="N", help="Most trials to show. Default: all.", show_default=False)
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Show the tries of a run that failed, gave no answer (error) or could not be scored (unscored), and why."""
+    """Show the trials of a run that failed, gave no answer or could not be scored, and why."""
     validate_format(form)
     with Workspace() as workspace:
         found = run_named(workspace, run)
@@ -249,28 +262,33 @@ def failures(
 
 def export(
     run: RunArgument,
-    artifact_format: Annotated[
+    form: Annotated[
         str,
         typer.Option(
             "-f",
+            "--format",
             "--artifact-format",
             metavar="csv|json|jsonl|junit|md|html",
-            help="What to write.",
-            show_default=False,
+            help="Format of the file. Default: csv.",
         ),
-    ],
+    ] = "csv",
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", "--out-file", metavar="FILE", help="Default: standard output.", show_default=False
+            "-o",
+            "--output",
+            "--out-file",
+            metavar="FILE",
+            help="File to write. Default: standard output.",
+            show_default=False,
         ),
     ] = None,
 ) -> int:
-    """Write every try of a run of an experiment, with its scores, for other programs or for people."""
+    """Write every trial of a run, with its scores."""
     with Workspace() as workspace:
         found = run_named(workspace, run)
-        lines = export_lines(artifact_format, report_run(workspace, found), lambda: export_trials(workspace, found))
-        write_lines(lines, output, json=artifact_format in ("json", "jsonl"))
+        lines = export_lines(form, report_run(workspace, found), lambda: export_trials(workspace, found))
+        write_lines(lines, output, json=form in ("json", "jsonl"))
     if output is not None:
         say(f"run {found.name or found.id} is in {output}", file=sys.stderr)
     return 0

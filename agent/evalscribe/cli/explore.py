@@ -8,55 +8,56 @@ import typer
 from evalscribe.cli import options
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import page, print_json, say
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.explorations import ExplorationResult
 from evalscribe.collections.explorations import explore as use_case
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.protocols import Estimate
-from evalscribe.workspace import Workspace
 
 
 def explore(
     question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="What you want to know of many runs.", show_default=False)
+        str, typer.Argument(metavar="QUESTION", help="What you want to know about the runs.", show_default=False)
     ],
     collection: options.Collection = None,
     where: options.Where = None,
     judge: options.Judge = None,
     max_runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Read at most so many agent runs.", show_default=False)
+        int | None, typer.Option(metavar="N", min=1, help="Most agent runs to read.", show_default=False)
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again, also what was answered before.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Estimate what asking a model would cost, without asking or writing.")
+        bool, typer.Option("--dry-run", help="Show what it would cost; ask no model and write nothing.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page into the reports.")] = True,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
+    ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
-    """Ask a question about a whole collection: what is seen in its runs, put together, and answered with quotations."""
+    """Answer a question about a collection of runs, with quotations."""
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        with Display(quiet=False) as display:
-            async with Workspace(given) as workspace:
-                try:
-                    done = await use_case(
-                        workspace,
-                        question,
-                        display,
-                        collection=collection,
-                        where=where,
-                        max_runs=max_runs,
-                        dry_run=dry_run,
-                        writes=report,
-                    )
-                finally:
-                    print_spent(workspace.models.spent())
+        async with paying_workspace(given) as (workspace, display):
+            try:
+                done = await use_case(
+                    workspace,
+                    question,
+                    display,
+                    collection=collection,
+                    where=where,
+                    max_runs=max_runs,
+                    dry_run=dry_run,
+                    writes=report,
+                )
+            finally:
+                print_spent(workspace.models.spent())
         return print_exploration(done, as_json=as_json)
 
     return run_until_signal(main())

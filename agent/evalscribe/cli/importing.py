@@ -86,30 +86,28 @@ def _next(done: CollectionImport, *, dry_run: bool) -> Iterator[str]:
 
 Experiment = Annotated[
     str | None,
-    typer.Option(metavar="EXPERIMENT", help="The runs' experiment: only runs of one experiment are compared."),
+    typer.Option(metavar="EXPERIMENT", help="Experiment of the runs; only runs of one experiment are compared."),
 ]
 
 
 def import_runs(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="PATH|URL", help="Files, folders of files, runs by URL, or `sample`.", show_default=False
-        ),
+        typer.Argument(metavar="FILE", help="Files, folders, URLs of runs, or `sample`.", show_default=False),
     ],
     collection: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The collection, made where it is not there. Default: the file's name."),
+        typer.Option(metavar="NAME", help="Collection to import into; created if needed. Default: the file's name."),
     ] = None,
     collection_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The collection's id. Default: made of its name.")
+        str | None, typer.Option(metavar="ID", help="Id of the collection. Default: made from its name.")
     ] = None,
     provider: options.Provider = None,
     model: options.Model = None,
     experiment: Experiment = None,
     map: options.Map = None,
     threshold: options.Threshold = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count, store nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
     engine: options.Engine = None,
     ray_address: options.RayAddress = None,
     deployment: options.Deployment = None,
@@ -117,7 +115,10 @@ def import_runs(
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
-    """Bring runs into a collection: tau-bench, Inspect, JUnit XML, Convex runs, JSON lines."""
+    """Import runs into a collection.
+
+    Reads tau-bench, Inspect, JUnit XML, Convex runs, JSON lines and CSV.
+    """
     given = options.workspace_options(locals())
 
     async def main() -> int:
@@ -140,14 +141,14 @@ def import_runs(
 
 def fetch(
     run: options.RunArgument,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The snapshot's folder.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write.")],
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
 ) -> int:
-    """Write a run into a snapshot folder, redacted, so that an analysis can be repeated offline."""
+    """Download a run into a folder, with secrets removed, to analyse it offline."""
     given = options.workspace_options(locals())
 
     async def main() -> None:

@@ -165,17 +165,20 @@ def _beside(name: str) -> str:
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Made if need be. Default: this folder.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder to set up; created if needed. Default: this folder.", show_default=False
+        ),
     ] = Path(),
     claude: Annotated[
-        bool, typer.Option("--claude", help="Also for Claude Code: skills, MCP server, CLAUDE.md.")
+        bool, typer.Option("--claude", help="Also set up Claude Code: skills, MCP server, CLAUDE.md.")
     ] = False,
-    cursor: Annotated[bool, typer.Option("--cursor", help="Also for Cursor: a rule, MCP server.")] = False,
-    vscode: Annotated[bool, typer.Option("--vscode", help="Also for VS Code: MCP server.")] = False,
+    cursor: Annotated[bool, typer.Option("--cursor", help="Also set up Cursor: a rule, MCP server.")] = False,
+    vscode: Annotated[bool, typer.Option("--vscode", help="Also set up VS Code: MCP server.")] = False,
 ) -> int:
-    """Write a workspace for people and coding agents: settings, instructions, MCP configuration, skills.
+    """Set up a folder for people and coding agents: settings, instructions, MCP servers, skills.
 
-    Nothing that is there is overwritten: it stays as it is, and what should be added to it is printed.
+    Existing files are not changed; what to add to them is printed.
     """
     done = write_starter_files(folder, claude=claude, cursor=cursor, vscode=vscode)
     _show(done)

@@ -9,7 +9,7 @@ from pydantic import RootModel
 
 from evalscribe.cli import options
 from evalscribe.cli.output import print_json, say, usage_line
-from evalscribe.cli.terminal import Display
+from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.judge import Judgement, Judgements
 from evalscribe.collections.judge import judge as use_case
 from evalscribe.collections.judge_eval import JudgeEval
@@ -21,7 +21,6 @@ from evalscribe.judging.result_text import citations_line, render_confusion, ren
 from evalscribe.model.analysis import StageUsage
 from evalscribe.model.chat import Usage
 from evalscribe.text import one_line, pluralise
-from evalscribe.workspace import Workspace
 
 
 def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False) -> int:
@@ -38,7 +37,7 @@ def print_judgements(found: Judgements, *, as_json: bool, cascade: bool = False)
                 say(f"  {_decider(result)}")
             say()
     print_totals(found, file=sys.stderr if as_json else sys.stdout)
-    return DataError.exit_code if found.results and len(found.failures) == len(found.results) else 0
+    return found.error.exit_code if found.error else 0
 
 
 def _decider(result: Judgement) -> str:
@@ -76,12 +75,12 @@ Rubric = Annotated[
 Collection = Annotated[
     str | None,
     typer.Option(
-        metavar="COLLECTION",
-        help="A collection, by name or id: whose rubric, and whose agent runs. Default: everybody's rubrics.",
+        metavar="NAME",
+        help="Collection with the agent runs, and with the rubric's versions.",
         show_default=False,
     ),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Ask again what is already known.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")]
 
 
 def judge(
@@ -89,22 +88,23 @@ def judge(
         list[str] | None,
         typer.Argument(
             metavar="RUBRIC [SUBJECT]...",
-            help="A rubric (NAME, NAME@VERSION, a YAML file), then JSON files of agent runs; runs, all failed evals of "
-            "each; or a run and names of its evals. Without SUBJECT: the agent runs of a collection.",
+            help="A rubric (NAME, NAME@VERSION or a YAML file), then what to judge: JSON files of agent runs, runs, or "
+            "a run and evals of it. Default: the agent runs of --collection.",
             show_default=False,
         ),
     ] = None,
     rubric: Annotated[
-        str | None, typer.Option(metavar="RUBRIC", help="The rubric, in place of the first name.", show_default=False)
+        str | None,
+        typer.Option(metavar="RUBRIC", help="The rubric, instead of the first argument.", show_default=False),
     ] = None,
     where: options.Where = None,
     judge: Annotated[
         str | None,
-        typer.Option(
-            metavar="rules|PROVIDER/MODEL", help="Who judges. Default: the rubric's model.", show_default=False
-        ),
+        typer.Option(metavar="MODEL", help="Model that judges. Default: the rubric's model.", show_default=False),
     ] = None,
-    cascade: Annotated[bool, typer.Option("--cascade", help="A cheap model first, as evalscribe.toml says.")] = False,
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Start with a cheap model, as configured in evalscribe.toml.")
+    ] = False,
     collection: Collection = None,
     fresh: Fresh = False,
     batch: options.Batch = False,
@@ -113,6 +113,7 @@ def judge(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -120,24 +121,23 @@ def judge(
     convex_dir: options.ConvexDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Judge agent runs, failed evals of runs, or those of a collection, by a rubric."""
+    """Judge agent runs or failed evals by a rubric."""
     chosen_rubric, subjects = _named(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
         raise UsageError("--where chooses among the agent runs of a collection: leave out the subjects")
     given = options.workspace_options(locals())
 
     async def main() -> int:
-        async with Workspace(given) as workspace:
-            with Display(quiet=False) as display:
-                done = await use_case(
-                    workspace,
-                    chosen_rubric,
-                    subjects,
-                    display,
-                    judge=CASCADE if cascade else judge,
-                    collection=collection,
-                    where=where,
-                )
+        async with paying_workspace(given) as (workspace, display):
+            done = await use_case(
+                workspace,
+                chosen_rubric,
+                subjects,
+                display,
+                judge=CASCADE if cascade else judge,
+                collection=collection,
+                where=where,
+            )
         assert done.judgements is not None, "only a dry run has none"
         return print_judgements(done.judgements, as_json=as_json, cascade=cascade)
 
@@ -147,7 +147,7 @@ def judge(
 def _named(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
     """Return the rubric and the subjects. Raises `UsageError` if one is missing."""
     if rubric is None and not names:
-        raise UsageError("judge by which rubric? `evalscribe rubric list` shows what there is")
+        raise UsageError("judge by which rubric? `evalscribe rubrics list` shows what there is")
     by, subjects = (rubric, names) if rubric is not None else (names[0], names[1:])
     if not subjects and not from_collection:
         raise UsageError("judge what? Name runs or files, or a collection with --collection")
@@ -160,19 +160,23 @@ def judge_eval(
         str,
         typer.Argument(
             metavar="DATASET",
-            help="JSONL: a subject and its label a line; or NAME[@V][:SPLIT] of a dataset.",
+            help="A JSONL file of subjects and labels, or a dataset: NAME[@V][:SPLIT].",
             show_default=False,
         ),
     ],
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,…", help="rules, PROVIDER/MODEL, cascade. Default: the rubric's model.", show_default=False
+            metavar="NAME,…",
+            help="Judges to measure: rules, PROVIDER/MODEL, cascade. Default: the rubric's model.",
+            show_default=False,
         ),
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="The field to compare. Default: classification, else the first choice."),
+        typer.Option(
+            metavar="KEY", help="Field to compare. Default: classification, else the first field with choices."
+        ),
     ] = None,
     collection: Collection = None,
     where: options.Where = None,
@@ -183,6 +187,7 @@ def judge_eval(
     ray_address: options.RayAddress = None,
     budget: options.Budget = None,
     max_tokens: options.MaxTokens = None,
+    yes: options.Yes = False,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
@@ -190,22 +195,21 @@ def judge_eval(
     convex_dir: options.ConvexDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Ask judges about subjects that people labelled: agreement, how much of it is luck, and the cost."""
+    """Measure how well judges agree with human labels, and what they cost."""
     given = options.workspace_options(locals(), without="judge")
 
     async def main() -> int:
-        async with Workspace(given) as workspace:
-            with Display(quiet=False) as display:
-                found = await compare_judges(
-                    workspace,
-                    rubric,
-                    dataset,
-                    display,
-                    judges=(judge or "").split(","),
-                    label=label,
-                    collection=collection,
-                    where=where,
-                )
+        async with paying_workspace(given) as (workspace, display):
+            found = await compare_judges(
+                workspace,
+                rubric,
+                dataset,
+                display,
+                judges=(judge or "").split(","),
+                label=label,
+                collection=collection,
+                where=where,
+            )
         print_json(found) if as_json else _show(found)
         return 0 if any(one.judged for one in found.judges) else DataError.exit_code
 

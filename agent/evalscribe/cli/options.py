@@ -8,99 +8,102 @@ from typing import Annotated, Any
 
 import typer
 
+from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import UsageError
 from evalscribe.settings import Options
 
+JUDGING = "Judging"
+"""Panel of the options that decide who judges, and at what cost."""
+SOURCE = "Source of the run"
+"""Panel of the options that say where a run is fetched from."""
 RunArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN",
-        help="A run's URL or id, the beginning of an imported one's id, a file, a snapshot folder, or `sample`.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="RUN", help="A run: id, first characters of an id, name, file, folder or URL; or `sample`."),
 ]
 Judge = Annotated[
     str | None,
     typer.Option(
-        metavar="rules|PROVIDER/MODEL",
-        help="Who judges. Default: claude-opus-5-5 when ANTHROPIC_API_KEY is set, else rules.",
-        show_default=False,
+        metavar="MODEL", help="`rules`, or PROVIDER/MODEL. `doctor` shows the default.", rich_help_panel=JUDGING
     ),
 ]
 Rubric = Annotated[
     str | None,
-    typer.Option(metavar="NAME[@V]", help="Judge failures by this rubric. Default: failure.", show_default=False),
+    typer.Option(metavar="NAME[@V]", help="Rubric to judge by. Default: failure.", rich_help_panel=JUDGING),
 ]
 Cascade = Annotated[
     bool,
-    typer.Option("--cascade", help="Rules, then a cheap model that tags, then an expensive one where it is needed."),
+    typer.Option(
+        "--cascade", help="Use rules, then a cheap model, then a good one if needed.", rich_help_panel=JUDGING
+    ),
 ]
 Batch = Annotated[
-    bool, typer.Option("--batch", help="Ask through Message Batches: half the price, an answer within a day.")
+    bool,
+    typer.Option("--batch", help="Pay half, and wait up to a day (message batches).", rich_help_panel=JUDGING),
 ]
-Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="The folder of reports.", show_default=False)]
-Date = Annotated[
-    str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the analysis. Default: today.", show_default=False)
+Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="Reports folder. Default: reports.")]
+Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the report. Default: today.")]
+Concurrency = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, max=64, help="Calls at the same time. Default: 4.", rich_help_panel=JUDGING),
 ]
-Concurrency = Annotated[int | None, typer.Option(metavar="N", min=1, max=64, help="Sub-agents at a time. Default: 4.")]
-Budget = Annotated[float | None, typer.Option(min=0, metavar="USD", help="Spend at most this. Default: 5.")]
+Budget = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="USD", help="Most to spend. Default: 5.", rich_help_panel=JUDGING),
+]
 MaxTokens = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Use at most so many tokens of models without a price.")
+    int | None,
+    typer.Option(metavar="N", min=1, help="Most tokens to use of models without a price.", rich_help_panel=JUDGING),
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="local|ray", help="Where the work is done. Default: local, this process.", show_default=False),
+    typer.Option(metavar="local|ray", help="Where to do the work. Default: local.", rich_help_panel=JUDGING),
 ]
 RayAddress = Annotated[
     str | None,
-    typer.Option(
-        metavar="HOST:PORT", help="With --engine ray: a cluster's head. Default: this machine.", show_default=False
-    ),
+    typer.Option(metavar="HOST:PORT", help="Head of the Ray cluster. Default: this machine.", rich_help_panel=JUDGING),
 ]
-Deployment = Annotated[str | None, typer.Option(metavar="URL", help="The Convex deployment.", show_default=False)]
-KeyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="A file that holds the deploy key.")]
-EnvFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A file of settings, in place of .env.local and .env.")
+Deployment = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of the Convex deployment.", rich_help_panel=SOURCE)
 ]
-Via = Annotated[str, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", show_default=False)]
-ConvexDir = Annotated[Path | None, typer.Option(metavar="DIR", help="With --via npx: the folder to run it in.")]
+KeyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File with the Convex deploy key.", rich_help_panel=SOURCE)
+]
+EnvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="File with keys. Default: .env.local and .env.")]
+Via = Annotated[
+    str, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", rich_help_panel=SOURCE)
+]
+ConvexDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder to run npx in, with --via npx.", rich_help_panel=SOURCE)
+]
 Provider = Annotated[
     str | None,
-    typer.Option(metavar="PROVIDER", help="The run's provider, where the source has it wrong or not at all."),
+    typer.Option(metavar="NAME", help="Provider of the run's model, if the source is wrong.", rich_help_panel=SOURCE),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(metavar="MODEL|PROVIDER/MODEL", help="The run's model, where the source has it wrong or not at all."),
+    typer.Option(metavar="MODEL", help="Model of the run, if the source is wrong.", rich_help_panel=SOURCE),
 ]
 Map = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FIELD=COLUMN,...",
-        help="Columns of a CSV or JSON table: input=question,expected=gold.",
+        help="Names of columns, such as input=question.",
         show_default=False,
     ),
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(metavar="SCORE", help="Lowest score that passes in a table without `passed`. Default: 1."),
+    typer.Option(metavar="SCORE", help="Lowest score that passes in a table. Default: 1."),
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without a question.")]
 Collection = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLLECTION",
-        help="A collection, by name or id. Default: the configured one, else the only one there is.",
-        show_default=False,
-    ),
+    str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: the configured or only one.")
 ]
 Where = Annotated[
     str | None,
-    typer.Option(
-        metavar="SQL",
-        help="Only these agent runs: a condition, such as \"status = 'failed'\", or a SELECT that gives id.",
-        show_default=False,
-    ),
+    typer.Option(metavar="SQL", help="Only these agent runs, such as \"status = 'failed'\"; or a SELECT of ids."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, all else on standard error.")]
+Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=OUTPUT)]
 
 
 def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from pydantic import BaseModel
 
-from evalscribe.cli import streams
+from evalscribe.cli import logs, streams
 from evalscribe.errors import write_error
 from evalscribe.text import dollars, visible
 
@@ -53,7 +53,7 @@ def body(markdown: str) -> str:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    for note in notes:
+    for note in () if logs.is_quiet() else notes:
         say(f"Note: {note}", file=sys.stderr)
 
 

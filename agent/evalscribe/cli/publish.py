@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 Remote = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="The remote. Default: the branch's, else origin, else the only one.", show_default=False
+        metavar="NAME", help="Remote to push to. Default: the branch's, origin, or the only one.", show_default=False
     ),
 ]
 ApiUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="The API of a GitHub Enterprise server.", show_default=False)
+    str | None, typer.Option(metavar="URL", help="API address of a GitHub Enterprise server.", show_default=False)
 ]
 
 
@@ -30,16 +30,16 @@ def publish(
     report: Name,
     draft: Annotated[bool, typer.Option("--draft", help="Open the pull request as a draft.")] = False,
     remote: Remote = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be published; nothing is pushed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published; push nothing.")] = False,
     api_url: ApiUrl = None,
     reports: options.Reports = None,
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
-    """Push a report on a branch of its own and open its pull request, or update it.
+    """Push a report on its own branch, and open or update its pull request.
 
-    The working tree, the index and all branches stay as they are; git's own credentials are used for the push, and
-    GITHUB_TOKEN or GH_TOKEN for the pull request.
+    Your working tree, index and branches stay as they are. The push uses git's own credentials, the pull request
+    GITHUB_TOKEN or GH_TOKEN.
     """
     with Workspace(options.workspace_options(locals())) as workspace:
         settings = workspace.settings

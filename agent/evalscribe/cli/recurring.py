@@ -1,6 +1,6 @@
 """`evalscribe recurring [PROVIDER/MODEL…]`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -19,36 +19,37 @@ from evalscribe.reports.recurring import (
     recurring_evals,
 )
 from evalscribe.settings import Options
-from evalscribe.text import pluralise
+from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 
 def recurring(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only these models. Default: all.")
+        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Models to include. Default: all.")
     ] = None,
     across_models: Annotated[
         bool,
-        typer.Option("--across-models", help="Evals that several models fail in the same way, over the stored runs."),
+        typer.Option("--across-models", help="List evals that several models fail in the same way."),
     ] = False,
     least: Annotated[
         int | None,
-        typer.Option("--min", min=2, metavar="N", help="With --across-models: at least this many models. Default: 2."),
+        typer.Option("--min", min=2, metavar="N", help="Fewest models, with --across-models. Default: 2."),
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Include evals that failed in one run only.")] = False,
     reports: options.Reports = None,
     as_json: options.Json = False,
 ) -> int:
-    """Each failing eval over all reports: first and last seen, labels, causes, actions, and whether a fix held.
+    """List the evals that failed in at least two runs: dates, labels, causes, actions, and whether a fix held.
 
-    With --across-models each eval that several models fail in the same way: evidence about the eval. Only runs of one
-    experiment with the same task and grader are counted together, and only runs that were analysed here are known.
+    Outages are one line. With --across-models, list the evals that several models fail in the same way: only runs of
+    one experiment with the same task and grader are counted together, and only runs that were analysed here.
     """
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")
     with Workspace(Options(reports=reports)) as workspace:
         store = workspace.store.analyses if workspace.has_store else None
         if not across_models:
-            print_recurring(recurring_evals(workspace.reports, models or (), store), as_json=as_json)
+            print_recurring(recurring_evals(workspace.reports, models or (), store), every=every, as_json=as_json)
         elif store is None:
             raise NotFoundError("no run is stored here, and only stored runs are compared: `evalscribe analyze RUN`")
         else:
@@ -60,14 +61,31 @@ def recurring(
 
 NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
 NONE_AT_ALL = "No earlier report names a failing eval."
+MOST_OUTAGES = 3
+"""Maximum evals that the line about outages names."""
 
 
-def print_recurring(found: RecurringEvals, *, as_json: bool) -> None:
-    """Print a paragraph for each eval that a model failed."""
+def print_recurring(found: RecurringEvals, *, every: bool, as_json: bool) -> None:
+    """Print a paragraph for each eval that a model failed in two runs or more, and a line for all outages.
+
+    `every`: also those that failed in one run. JSON has all rows.
+    """
     if as_json:
         print_json(found)
-    else:
-        _show((line for row in found.rows for line in _row(row)), found.notes, NONE_AT_ALL)
+        return
+    outages = [row for row in found.rows if row.is_outage and not every]
+    repeated = [row for row in found.rows if row not in outages and (every or row.times > 1)]
+    _show(_paragraphs(repeated, outages, len(found.rows)), found.notes, NONE_AT_ALL)
+
+
+def _paragraphs(rows: Sequence[RecurringRow], outages: Sequence[RecurringRow], total: int) -> Iterator[str]:
+    for row in rows:
+        yield from _row(row)
+    if outages:
+        names = join_first(list(dict.fromkeys(row.eval for row in outages)), MOST_OUTAGES)
+        yield f"Outages: {pluralise(len(outages), 'eval')} failed for reasons outside model and task ({names})"
+    if once := total - len(rows) - len(outages):
+        yield f"{pluralise(once, 'eval')} failed in one run only; --all lists them"
 
 
 def print_shared_failures(found: SharedFailures, least: int, *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from evalscribe.cli import options
 from evalscribe.cli.output import command, print_json, say
+from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git.forge import open_forge, repository_of
 from evalscribe.ids import Frozen
@@ -48,32 +49,30 @@ class Actions(Frozen):
 
 def check(
     report: Annotated[
-        list[str] | None, typer.Argument(metavar="REPORT", help="Only these reports. Default: all.")
+        list[str] | None, typer.Argument(metavar="REPORT", help="Reports to check. Default: all.")
     ] = None,
     output: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="text|github|json",
-            help="How to print problems. Default: text, in GitHub Actions github.",
-            show_default=False,
+            help="Output format. Default: text; in GitHub Actions, github.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     evidence: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Compare quotations with this snapshot of a run too.")
+        list[Path] | None, typer.Option(metavar="DIR", help="Also compare quotations with this snapshot folder.")
     ] = None,
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Fetch evidence that is not in the store; needs the deploy key.")
     ] = False,
-    comment: Annotated[
-        bool, typer.Option("--comment", help="In GitHub Actions: tell the pull request in one comment.")
-    ] = False,
+    comment: Annotated[bool, typer.Option("--comment", help="Comment on the pull request, in GitHub Actions.")] = False,
     reports: options.Reports = None,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Check that reports can be read, agree with their data, have no dead links, and quote the evidence as it is.
+    """Check reports: format, data, links, and quotations.
 
     Exit code 65 for errors; warnings and notices do not change it.
     """

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import RootModel
 
 from evalscribe.cli import options
 from evalscribe.cli.output import page, print_json, say
@@ -16,26 +17,27 @@ from evalscribe.workspace import Workspace
 if TYPE_CHECKING:
     from evalscribe.git.report_folder import ReportsFolder
 
-Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="Only reports of this model.")]
+Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="List only reports of this model.")]
 Name = Annotated[
-    str, typer.Argument(metavar="REPORT", help="A file, a name below the reports folder, or the start of a run id.")
+    str, typer.Argument(metavar="REPORT", help="A report: file, name, or the (first characters of the) run's id.")
 ]
 
 
-def list_all(model: Model = None, reports: options.Reports = None) -> int:
-    """List the reports of analyses: run, model, and how many evals failed."""
-    print_reports(list_reports(_library(reports), model))
+def list_all(model: Model = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
+    """List the reports: run, model, and findings by label."""
+    listed = list_reports(_library(reports), model)
+    print_json(RootModel[tuple[ListedReport, ...]](listed)) if as_json else print_reports(listed)
     return 0
 
 
 def show(report: Name, reports: options.Reports = None) -> int:
-    """Show one report of an analysis."""
+    """Show a report."""
     page(find_report(_library(reports), report).text)
     return 0
 
 
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read any report, ours or free-form, as one document: null where it does not say."""
+    """Read any report, also a free-form one, as data; unknown fields are null."""
     document(load_analysis(find_report(_library(reports), report)), as_json=as_json)
     return 0
 

@@ -32,8 +32,7 @@ from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-Number = Annotated[int, typer.Argument(metavar="N", help="The finding's number in the report.")]
+Number = Annotated[int, typer.Argument(metavar="N", help="Number of the finding in the report.")]
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
 Kind = Annotated[
     str | None,
@@ -45,22 +44,21 @@ Kind = Annotated[
 ]
 Note = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="The reason; becomes the finding's `Reviewer:` line.", show_default=False),
+    typer.Option(metavar="TEXT", help="Your reason, for the `Reviewer:` line of the finding.", show_default=False),
 ]
 Ref = Annotated[
     str | None,
-    typer.Option(metavar="REF", help="What reports are merged into. Default: the remote's main branch, else HEAD."),
+    typer.Option(metavar="REF", help="Branch with merged reports. Default: the remote's main branch, else HEAD."),
 ]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The JSONL file to write.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL file to write.", show_default=False)]
 
 
-@app.command(short_help="Correct or confirm the label of one finding in the report.")
 def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
-    """Correct or confirm a label: the bold label under the finding's heading changes, and a `Reviewer:` line is added.
+    """Correct or confirm the label of a finding, with a `Reviewer:` line.
 
-    Table, counts and data of the report follow when it is written again.
+    Counts and data of the report follow when it is written again.
     """
     folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
@@ -77,25 +75,22 @@ def label(
     return 0
 
 
-@app.command(short_help="Turn corrections in merged reports into labels.")
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read who corrected or confirmed what in merged reports; later analyses use it. Repeating it changes nothing."""
+    """Read the corrections in merged reports, for later analyses."""
     with _opened(reports) as workspace:
         print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0
 
 
-@app.command(short_help="Show how well judges agree with reviewers.")
 def stats(reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Show how well judges agree with reviewers, and reviewers with each other, by the labels of the last sync."""
+    """Show how well judges agree with reviewers, and reviewers with each other."""
     with _opened(reports) as workspace:
         print_agreement(statistics(workspace.reports, workspace.store.analyses), as_json=as_json)
     return 0
 
 
-@app.command(short_help="Write the labels as a dataset for `judge-eval`.")
 def export(file: File, reports: options.Reports = None) -> int:
-    """Write every label in force as a dataset, for testing changes to a prompt, model or rule."""
+    """Write all current labels as a dataset, to test a prompt, model or rule."""
     with _opened(reports) as workspace:
         print_export(export_labels(workspace.store.analyses, file))
     return 0

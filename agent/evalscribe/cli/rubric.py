@@ -1,4 +1,4 @@
-"""`evalscribe rubric create|list|show|validate|diff`."""
+"""`evalscribe rubrics create|list|show|validate|diff`."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -19,17 +19,15 @@ from evalscribe.judging.rubrics import (
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-Collection = Annotated[str, typer.Option(metavar="ID", help="The collection that it belongs to.")]
-Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric, or one version of it.")]
+Collection = Annotated[str, typer.Option(metavar="ID", help="Collection of the rubric. Default: default.")]
+Rubric = Annotated[str, typer.Argument(metavar="NAME[@V]", help="A rubric: name, name@version, or a YAML file.")]
 
 
-@app.command(short_help="Make the next version of a rubric from its file.")
 def create(
-    rubric: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A rubric of prompts/rubrics/, or a YAML file.")],
+    rubric: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A rubric in prompts/rubrics/, or a YAML file.")],
     collection: Collection = "default",
 ) -> int:
-    """Make the next version of a rubric from its file; nothing where the latest version says the same."""
+    """Create the next version of a rubric from its file, unless nothing changed."""
     with Workspace() as workspace:
         done = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     version = f"{done.rubric.id} version {done.rubric.version} ({done.rubric.digest})"
@@ -37,27 +35,26 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the rubrics and their latest versions.")
 def list_all(collection: Collection = "default", as_json: options.Json = False) -> int:
-    """List the rubrics: shipped, in the workspace, and stored versions."""
+    """List the rubrics: built in, in this folder, and stored versions."""
     with Workspace() as workspace:
         listing = list_rubrics(workspace.store.collections, workspace.prompts, collection)
     output.print_json(listing) if as_json else output.say("\n".join(_in_short(listing.rubrics)))
     return 0
 
 
-@app.command(short_help="Show a rubric, or one version of it, as YAML.")
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
-    """Show a rubric as YAML: the given version, the latest, or the file if none is stored."""
+    """Show a rubric as YAML. Default: its latest version, else its file."""
     with Workspace() as workspace:
         shown = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     output.print_json(shown) if as_json else output.say(to_yaml(shown).rstrip("\n"))
     return 0
 
 
-@app.command(short_help="Check that files are rubrics; exit code 65 if not.")
-def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names.")]) -> int:
-    """Check that files are rubrics, and say where they are not. Exit code 65 if one is not."""
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names of rubrics.")],
+) -> int:
+    """Check that files are valid rubrics. Exit code 65 if one is not."""
     done = validate_rubrics(Workspace().prompts, files)
     problems = [one.problem for one in done if one.problem is not None]
     for problem in problems:
@@ -66,13 +63,17 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE…", help=
     return DataError.exit_code if problems else 0
 
 
-@app.command(short_help="Show how two rubrics or versions differ.")
 def diff(
     rubric: Rubric,
-    other: Annotated[str | None, typer.Argument(metavar="NAME[@V]|FILE", help="Default: the file.")] = None,
+    other: Annotated[
+        str | None, typer.Argument(metavar="NAME[@V]|FILE", help="What to compare with. Default: the rubric's file.")
+    ] = None,
     collection: Collection = "default",
 ) -> int:
-    """Show how two rubrics differ, as a unified diff of their YAML; by default the latest version and the file."""
+    """Show how two rubrics or versions differ.
+
+    Default: the latest version and the file.
+    """
     with Workspace() as workspace:
         lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)
     output.say(lines.rstrip("\n") or "no difference")
@@ -85,7 +86,7 @@ def _in_short(rubrics: Sequence[ListedRubric]) -> list[str]:
 
 
 def _state(one: ListedRubric) -> str:
-    """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubric create failure` makes
+    """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubrics create failure` makes
     version 3`.
     """
     stored = f"version {one.version}" if one.version else "not stored yet"
@@ -93,5 +94,5 @@ def _state(one: ListedRubric) -> str:
     if one.problem:
         file += f", which is not a rubric: {one.problem}"
     elif one.changed:
-        file += f", which differs: `evalscribe rubric create {one.name}` makes version {(one.version or 0) + 1}"
+        file += f", which differs: `evalscribe rubrics create {one.name}` makes version {(one.version or 0) + 1}"
     return f"{stored}, {file}"

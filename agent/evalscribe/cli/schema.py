@@ -11,8 +11,10 @@ from evalscribe.model.analysis import Analysis
 from evalscribe.model.exploration import Exploration
 
 
-def schema(name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Which schema.")]) -> int:
-    """Print the JSON Schema of a document: `report` for what --json prints, `rubric` for a YAML file of one."""
+def schema(
+    name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Document to describe.")],
+) -> int:
+    """Print the JSON Schema of a document: a report, a rubric or an exploration."""
     schemas = {"report": _report, "rubric": _rubric, "exploration": _exploration}
     if name not in schemas:
         raise UsageError(f"there is no schema {name!r}; there is: {', '.join(schemas)}")

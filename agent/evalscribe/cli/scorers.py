@@ -1,4 +1,4 @@
-"""`evalscribe scorers create|list|show`."""
+"""`evalscribe experiments scorers create|list|show`."""
 
 import json
 from collections.abc import Iterator
@@ -24,38 +24,41 @@ from evalscribe.model.score import Scorer
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 SHOWN_KEYS = 60
 """Maximum characters of a config in a table."""
 
 
-@app.command(short_help="Make a scorer or its next version; its id is printed.")
 def create(
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the name in its decorator.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the scorer. Default: the one in its decorator.", show_default=False),
     ] = None,
     function: Annotated[
         str | None,
-        typer.Option(metavar="python:PKG.MOD:FN", help="A function with @evalscribe.scorer.", show_default=False),
+        typer.Option(
+            metavar="python:PKG.MOD:FN", help="A function decorated with @evalscribe.scorer.", show_default=False
+        ),
     ] = None,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the function is imported from.", show_default=True)
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder to import the function from. Default: this folder.", show_default=True
+        ),
     ] = Path("."),
     builtin: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A built-in scorer, made under --name.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="A built-in scorer to configure under --name.", show_default=False),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Its settings, as an object.", show_default=False)
+        str | None, typer.Option(metavar="JSON", help="Settings of the scorer, as a JSON object.", show_default=False)
     ] = None,
     description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Default: the description in its decorator.", show_default=False)
+        str | None,
+        typer.Option(metavar="TEXT", help="Description. Default: the one in its decorator.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Make a scorer from your own function, or from a built-in one with a config, unless it already exists.
-
-    A function is imported once, so that only something that can run gets an id.
-    """
+    """Create a scorer from your own function, or from a built-in one and a config. Prints its id."""
     validate_format(form)
     if (function is None) == (builtin is None):
         raise UsageError("a scorer needs either --function python:package.module:function or --builtin NAME")
@@ -71,14 +74,11 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the scorers that you made, or the built-in ones.")
 def list_all(
-    builtin: Annotated[
-        bool, typer.Option("--builtin", help="The built-in ones, with the keys of their config.")
-    ] = False,
+    builtin: Annotated[bool, typer.Option("--builtin", help="List built-in scorers, with their config keys.")] = False,
     form: Format = "table",
 ) -> int:
-    """List the scorers that you made, or with --builtin the built-in ones."""
+    """List your scorers, or with --builtin the built-in ones."""
     if builtin:
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda one: (one.name, _line(one), _keys(one)), form, ""
@@ -88,19 +88,18 @@ def list_all(
     with Workspace() as workspace:
         rows = workspace.store.experiments.scorers()
     heads = ("id", "name", "version", "made of", "config")
-    none = "There is no scorer yet: `evalscribe scorers create` makes one, `scorers list --builtin` has those built in."
+    none = "There is no scorer yet: `experiments scorers create` makes one, `--builtin` lists the built-in ones."
     print_list(rows, heads, _cells, form, none)
     return 0
 
 
-@app.command(short_help="Show a scorer: what it asks, its config, its version.")
 def show(
     scorer: Annotated[
-        str, typer.Argument(metavar="SCORER", help="One that you made, by id or name, or a built-in one.")
+        str, typer.Argument(metavar="SCORER", help="A scorer: id, first characters of the id, name, or a built-in one.")
     ],
     form: Format = "table",
 ) -> int:
-    """Show a scorer that you made, or what a built-in one asks and what its config may contain."""
+    """Show one of your scorers, or a built-in one with the schema of its config."""
     there = next((one for one in list_scorers() if one.name == scorer), None)
     if there is not None:
         print_document(there, lambda: _of_listed(there), form)

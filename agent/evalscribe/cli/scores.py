@@ -1,4 +1,4 @@
-"""`evalscribe scores list|evidence`."""
+"""`evalscribe experiments scores list|evidence`."""
 
 import json
 from collections.abc import Iterator
@@ -16,40 +16,41 @@ from evalscribe.model.score import Score, ScoreQuery, ScoreStatus
 from evalscribe.text import one_line
 from evalscribe.workspace import Workspace
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 HEADS = ("id", "item", "try", "scorer", "said", "value", "label", "explanation")
 
 
-@app.command("list")
 def list_all(
     run_id: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Of this run, by id or name.", show_default=False)
+        str | None, typer.Option(metavar="RUN", help="Scores of this run: id or name.", show_default=False)
     ] = None,
     run_item_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Of this try at an item.", show_default=False)
+        str | None, typer.Option(metavar="ID", help="Scores of this run item.", show_default=False)
     ] = None,
     scorer_id: Annotated[
-        str | None, typer.Option(metavar="ID|NAME", help="Of this scorer, by its name too.", show_default=False)
+        str | None, typer.Option(metavar="ID|NAME", help="Scores of this scorer: id or name.", show_default=False)
     ] = None,
     scorer_version_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Of this version of a scorer.", show_default=False)
+        str | None, typer.Option(metavar="ID", help="Scores of this version of a scorer.", show_default=False)
     ] = None,
     passed: Annotated[
-        bool | None, typer.Option("--passed/--failed", help="Only those that passed, or that failed.")
+        bool | None, typer.Option("--passed/--failed", help="Only scores that passed, or that failed.")
     ] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="ok|unscored|error", help="Only of this status.", show_default=False)
+        str | None, typer.Option(metavar="ok|unscored|error", help="Only scores with this status.", show_default=False)
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Not before this, ISO 8601.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Only scores from this time on, such as 2026-11-21T14:05Z.", show_default=False
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Before this, ISO 8601.", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="Only scores before this time.", show_default=False)
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also those that a later scoring replaced.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include scores that were replaced by rescoring.")] = False,
     form: Format = "table",
 ) -> int:
-    """List scores by run, item and try: what each scorer said, with why."""
+    """List scores: what each scorer decided about each trial, and why."""
     validate_format(form)
     if status is not None and status not in get_args(ScoreStatus):
         raise UsageError(f"--status {status!r} is none of {', '.join(get_args(ScoreStatus))}")
@@ -69,16 +70,17 @@ def list_all(
     return 0
 
 
-@app.command()
 def evidence(
-    score: Annotated[str, typer.Argument(metavar="SCORE", help="Id of a score.", show_default=False)],
+    score: Annotated[
+        str, typer.Argument(metavar="SCORE", help="A score: id, or first characters of the id.", show_default=False)
+    ],
     include: Annotated[
         str,
-        typer.Option(metavar="PART,...", help="What to show: scorer_input, scorer_output, evidence."),
+        typer.Option(metavar="PART,...", help="Parts to show, of scorer_input, scorer_output, evidence. Default: all."),
     ] = "scorer_input,scorer_output,evidence",
     form: Format = "table",
 ) -> int:
-    """Show a score with what its scorer was given, what it answered, and what its explanation rests on."""
+    """Show a score: what the scorer got, what it answered, and its evidence."""
     wanted = [part.strip() for part in include.split(",") if part.strip()]
     with Workspace() as workspace:
         found = use_case(workspace, score, wanted)

@@ -10,6 +10,7 @@ import typer
 from pydantic import JsonValue
 
 from evalscribe.cli import options, output
+from evalscribe.cli.parsing import OUTPUT
 from evalscribe.cli.tables import write_table
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import (
@@ -30,30 +31,31 @@ from evalscribe.workspace import Workspace
 
 def sql(
     query: Annotated[
-        str | None, typer.Argument(metavar="SELECT", help="One SELECT, in Postgres' spelling.", show_default=False)
+        str | None,
+        typer.Argument(metavar="SELECT", help="One SELECT statement, in the syntax of PostgreSQL.", show_default=False),
     ] = None,
     collection: options.Collection = None,
     file: Annotated[
         str | None,
-        typer.Option("--file", "-f", metavar="FILE|-", help="Read the query from a file, or from standard input."),
-    ] = None,
-    how: Annotated[
-        str | None, typer.Option("--format", metavar="table|csv|json", help="Default: table.", show_default=False)
+        typer.Option("--file", "-f", metavar="FILE|-", help="Read the query from a file; - reads standard input."),
     ] = None,
     max_rows: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=10_000, help="At most so many rows. Default: 10000.")
+        int | None, typer.Option(metavar="N", min=1, max=10_000, help="Most rows to print. Default: 10000.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Seconds it may take. Default: 30.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Longest time to wait for the answer. Default: 30."),
     ] = None,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="The tables and their columns, and which metadata there is.")
-    ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="List tables, columns and metadata.")] = False,
     env_file: options.EnvFile = None,
-    as_json: options.Json = False,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="table|csv|json", help="Output format. Default: table.", rich_help_panel=OUTPUT
+        ),
+    ] = "table",
 ) -> int:
-    """Ask a collection in SQL: one SELECT over its runs, transcripts, findings and results. It only reads."""
-    form = "json" if as_json else how or "table"
+    """Query a collection with SQL: runs, transcripts, findings, results. Read-only."""
     if form not in QUERY_FORMATS:
         raise UsageError(f"--format {form} is not known: {', '.join(QUERY_FORMATS)}")
     if tables and (query or file):

@@ -42,6 +42,11 @@ def in_log() -> bool:
     return not _is_file(sys.stdout)
 
 
+def can_ask() -> bool:
+    """Return True if a person can be asked on standard error, even if standard output goes elsewhere."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not in_ci()
+
+
 def neutral(text: str) -> str:
     """Insert a space into every command for a CI runner."""
     return COMMAND.sub(_broken, text)

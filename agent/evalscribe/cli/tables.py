@@ -9,6 +9,7 @@ import typer
 from pydantic import BaseModel, RootModel, SerializeAsAny
 
 from evalscribe.cli import output
+from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import UsageError
 
 WHOLE = 64
@@ -57,7 +58,8 @@ def _cut(text: str, width: int) -> str:
 
 LIST_FORMATS = ("table", "json", "jsonl")
 Format = Annotated[
-    str, typer.Option("--format", metavar="table|json|jsonl", help="How to print it.", show_default=True)
+    str,
+    typer.Option("--format", metavar="table|json|jsonl", help="Output format. Default: table.", rich_help_panel=OUTPUT),
 ]
 T = TypeVar("T", bound="BaseModel")
 

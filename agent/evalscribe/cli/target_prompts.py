@@ -1,4 +1,4 @@
-"""`evalscribe prompts create|list|show`."""
+"""`evalscribe experiments prompts create|list|show`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,24 +15,22 @@ from evalscribe.workspace import Workspace
 if TYPE_CHECKING:
     from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
-
-@app.command(short_help="Make a prompt or its next version; its id is printed.")
 def create(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="YAML, JSON, or a text that may begin with front matter.")
+        Path, typer.Argument(metavar="FILE", help="A YAML, JSON or text file; text may begin with front matter.")
     ],
-    name: Annotated[str, typer.Option(metavar="NAME", help="The prompt's name.", show_default=False)],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the prompt.", show_default=False)],
     model: Annotated[
-        str | None, typer.Option(metavar="PROVIDER/MODEL", help="In place of the file's `model`.", show_default=False)
+        str | None,
+        typer.Option(metavar="MODEL", help="Model to use instead of the file's.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Make a prompt, or its next version; nothing where a version says the same.
+    """Create a prompt or its next version, unless nothing changed. Prints its id.
 
-    A file has `model`, `messages` or `text`, `system`, `max_tokens`, `effort` and `output_schema`. {{input}} and
-    {{input.NAME}} are filled in with an item's input, and nothing else.
+    The file has `model`, `messages` or `text`, and optionally `system`, `max_tokens`, `effort` and `output_schema`.
+    {{input}} and {{input.NAME}} are replaced by the input of an item.
     """
     validate_format(form)
     wanted = read_prompt(file)
@@ -43,22 +41,25 @@ def create(
     return 0
 
 
-@app.command("list", short_help="List the prompts with their latest versions.")
 def list_prompts(form: Format = "table") -> int:
-    """List the prompts with their latest versions."""
+    """List the prompts and their latest versions."""
     with Workspace() as workspace:
         there = workspace.store.experiments.prompts()
-    none = "There is no prompt yet: `evalscribe prompts create --name N FILE` makes one."
+    none = "There is no prompt yet: `evalscribe experiments prompts create --name N FILE` makes one."
     print_list(there, ("id", "name", "version", "model", "begins"), _cells, form, none)
     return 0
 
 
-@app.command(short_help="Show a prompt, or one version of it.")
 def show(
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT[@V]", help="A prompt, by id or name, or one version of it.")],
+    prompt: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROMPT[@V]", help="A prompt: id, first characters of the id, or name; @V selects a version."
+        ),
+    ],
     form: Format = "table",
 ) -> int:
-    """Show a version of a prompt: its messages and parameters."""
+    """Show a version of a prompt: messages and parameters."""
     with Workspace() as workspace:
         one, version = find_prompt(workspace.store.experiments, prompt)
     print_document(version, lambda: _told(one, version), form)

@@ -1,9 +1,12 @@
-"""Print to a terminal: an escaping console, the layout of a report, and progress on standard error."""
+"""Print to a terminal: an escaping console, the layout of a report, and progress on standard error. Ask questions."""
 
 import re
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
+from types import FrameType, TracebackType
 from typing import Any, ClassVar, Self, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -21,12 +24,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from evalscribe.cli.streams import escaped, unescaped
+from evalscribe.cli.logs import is_quiet
+from evalscribe.cli.streams import can_ask, escaped, unescaped
+from evalscribe.errors import InterruptError, TerminatedError
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 from evalscribe.model.finding import Unclassified, Verdict
 from evalscribe.model.run import Eval, Run
-from evalscribe.text import one_line, pluralise
+from evalscribe.settings import Options
+from evalscribe.text import dollars, one_line, pluralise, printable
+from evalscribe.workspace import Workspace
 
 
 def console(file: TextIO, **options: Any) -> Console:
@@ -65,38 +72,137 @@ def print_page(markdown: str) -> None:
     console(sys.stdout).print(TerminalPage(_INSIDE.sub(r"\1", markdown), hyperlinks=False))
 
 
+def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO | None = None) -> bool:
+    """Return True for `yes` or `y`, and nothing else. `outcome` is for the message of an interruption."""
+    with _interruptible(outcome):
+        _drop_what_was_typed()
+        print(question, end="", file=file, flush=True)
+        try:
+            answer = input()
+        except EOFError:
+            print(file=file)
+            return False
+        except KeyboardInterrupt:
+            print(file=file)
+            raise InterruptError(f"interrupted at the question: {outcome}.") from None
+        except TerminatedError:
+            print(file=file)
+            raise
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _drop_what_was_typed() -> None:
+    """Discard earlier input: it cannot be an answer to the question."""
+    with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
+        import termios  # not on Windows
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+@contextmanager
+def _interruptible(outcome: str) -> Iterator[None]:
+    """Let signals interrupt the question and the command; no work is in progress meanwhile."""
+
+    def terminated(_number: int, _frame: FrameType | None) -> None:
+        raise TerminatedError(f"terminated at the question: {outcome}.")
+
+    before: dict[signal.Signals, Any] = {}
+    handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: terminated,
+    }
+    for number, handler in handlers.items():
+        before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def paying_user() -> Callable[[str], bool] | None:
+    """Return what asks the user before a model is called; None if nobody can be asked."""
+    return _agrees_to_pay if can_ask() else None
+
+
+def _agrees_to_pay(question: str) -> bool:
+    with Bar.hidden():
+        return confirm(printable(question), outcome="nothing was sent", file=sys.stderr)
+
+
+@asynccontextmanager
+async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIterator[tuple[Workspace, "Display"]]:
+    """Open a workspace for a command that may call models, with the display of its progress.
+
+    In a terminal the user is asked before the first call.
+    """
+    with Display(quiet=quiet) as display:
+        async with Workspace(options, ask=paying_user()) as workspace:
+            display.workspace = workspace
+            yield workspace, display
+
+
 class Bar:
-    """Base of all progress displays; `quiet` prints nothing."""
+    """Base of all progress displays; `quiet` and the option `--quiet` print nothing."""
+
+    shown: "ClassVar[Bar | None]" = None
+    """The display in progress."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
+        quiet = quiet or is_quiet()
         self._console = console(sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
         self._bar = Progress(
             *columns, console=self._console, disable=quiet or not self._console.is_terminal, transient=True
         )
 
+    @classmethod
+    @contextmanager
+    def hidden(cls) -> Iterator[None]:
+        """Hide the display in progress, for a question to the user."""
+        bar = cls.shown
+        if bar:
+            bar._bar.stop()
+        yield
+        if bar:
+            bar._bar.start()
+
+    def end(self) -> None:
+        """Remove the display, for output that follows."""
+        Bar.shown = None
+        self._bar.stop()
+
     def __enter__(self) -> Self:
+        Bar.shown = self
         self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self.end()
 
 
 class Display(Bar):
-    """Progress of an analysis on standard error; `quiet` prints nothing. Plain lines outside a terminal."""
+    """Progress of an analysis on standard error; `quiet` prints nothing.
+
+    A bar in a terminal, above it a line for each verdict. Elsewhere a line for every ten per cent.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[money]}"),
             quiet=quiet,
         )
-        self._task = self._bar.add_task("", total=None, visible=False)
+        self.workspace: Workspace | None = None
+        """The workspace whose spending is shown."""
+        self._task = self._bar.add_task("", total=None, visible=False, money="")
         self._evals: dict[str, Eval] = {}
+        self._tenths = self._known = 0
 
     def started(self, run: Run) -> None:
         self._evals = {eval.id: eval for eval in run.failures}
@@ -114,8 +220,30 @@ class Display(Bar):
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)
 
     def judged(self, event: JudgedGroup) -> None:
-        self._bar.update(self._task, description="Judging", completed=event.n, total=event.total, visible=True)
-        self._console.print(self._line(event))
+        money = self._money()
+        self._bar.update(
+            self._task, description="Judging", completed=event.n, total=event.total, visible=True, money=money
+        )
+        if self._console.is_terminal or isinstance(event.verdict, Unclassified):
+            self._console.print(self._line(event))
+        self._known += event.cached
+        tenths = 10 * event.n // event.total
+        if not self._console.is_terminal and tenths > self._tenths:
+            known = f" ({self._known} known)" if self._known else ""
+            elapsed = timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))
+            cost = f", {money}" if money else ""
+            self._console.print(Text(f"{event.n} of {event.total} judged{known}, {elapsed}{cost}"))
+        self._tenths = tenths
+
+    def _money(self) -> str:
+        """Return what was spent and what was estimated; nothing if no model is asked."""
+        estimate = self.workspace and self.workspace.consent.estimate
+        if not self.workspace or not estimate:
+            return ""
+        spent = self.workspace.budget.spent
+        if estimate.cost_usd is None:
+            return f"{spent.input_tokens + spent.output_tokens:,} of {estimate.summary}"
+        return f"{dollars(spent.cost_usd)} of about {dollars(estimate.cost_usd)}"
 
     def _line(self, event: JudgedGroup) -> Text:
         members = [self._evals[id] for id in event.group.eval_ids]

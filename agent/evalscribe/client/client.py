@@ -221,7 +221,9 @@ class Client:
             UsageError: The settings cannot be read.
             AccessError, DataError: The store cannot be read.
         """
-        self._workspace = Workspace(Options(budget=budget_usd, max_tokens=max_tokens, engine=LOCAL), folder=folder)
+        self._workspace = Workspace(
+            Options(budget=budget_usd, max_tokens=max_tokens, engine=LOCAL, yes=True), folder=folder
+        )
         settings = self._workspace.settings
         self._service = BaseLLMService(
             settings.concurrency.value,

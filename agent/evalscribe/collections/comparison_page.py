@@ -26,11 +26,22 @@ from evalscribe.text import one_line, pluralise, prose
 COMPARISON_KIND = "evalscribe-compare/1"
 
 
-def document(base: Sequence[str], candidate: Sequence[str], judge: str | None, lines: Sequence[str]) -> str:
+def document(
+    base: Sequence[str],
+    candidate: Sequence[str],
+    judge: str | None,
+    lines: Sequence[str],
+    pairs: Sequence[EvalPair] = (),
+) -> str:
     """Render the whole file; `base` and `candidate` are run ids."""
-    return documents.document(
-        COMPARISON_KIND, {"base": list(base), "candidate": list(candidate), "judge": judge}, lines
-    )
+    worse = [pair for pair in pairs if pair.change == "regressed"] if judge else []
+    facts = {
+        "base": list(base),
+        "candidate": list(candidate),
+        "judge": judge,
+        documents.NOT_ANSWERED: sum(pair.why is None or pair.why.result is None for pair in worse),
+    }
+    return documents.document(COMPARISON_KIND, facts, lines)
 
 
 def same_runs(text: str, other: str) -> bool:
@@ -206,7 +217,7 @@ def comparison_page(found: Comparison) -> str:
         _section("Limits", (f"- {prose(note)}" for note in found.notes)),
     )
     lines += [line for part in parts for line in part]
-    return document(found.base.runs, found.candidate.runs, found.judge, lines)
+    return document(found.base.runs, found.candidate.runs, found.judge, lines, found.pairs)
 
 
 def _section(title: str, lines: Iterator[str]) -> list[str]:
@@ -313,7 +324,7 @@ def within_page(found: WithinRunComparison) -> str:
         lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, found.without))}."]
     if found.notes:
         lines += ["", "## Limits", *(f"- {prose(note)}" for note in found.notes)]
-    return document(found.side.runs, found.side.runs, found.judge, lines)
+    return document(found.side.runs, found.side.runs, found.judge, lines, found.pairs)
 
 
 def _title_within(found: WithinRunComparison) -> str:

@@ -308,8 +308,12 @@ async def compare(
     wanted = [parse_condition(text) for text in conditions]
     if wanted and len(names) != 2:
         raise UsageError("`assert` needs two sides to compare", fields=("assert",))
+    if dry_run:
+        workspace.estimate_only()
     async with AsyncExitStack() as opened:
         judges = open_compare_judges(workspace, watcher) if len(names) < 3 else None
+        if judges and not dry_run:
+            workspace.consent.check(workspace.settings.judge_name)
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
         reader = SideReader(workspace, finder, watcher, collection)
         sides = [await read_side(reader, name) for name in names]
@@ -370,6 +374,7 @@ async def _explained(
     watcher.say(f"{judge.id} for {pluralise(worse, 'regressed eval')}: {estimate.summary}, less cached answers")
     if dry_run:
         return _Asked(pairs=pairs, behaviours=regressions.shared_behaviours(pairs), estimate=estimate)
+    workspace.consent.require(workspace.settings.judge_name, estimate=estimate)
     told = await explain_by_judge(workspace, judges, pairs, watcher)
     both = _joined(told.common, regressions.shared_behaviours(told.apart))
     return _Asked(pairs=told.pairs, behaviours=both, judge=judge.id, estimate=estimate)

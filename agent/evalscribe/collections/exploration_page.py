@@ -102,6 +102,7 @@ def exploration_page(found: Exploration) -> str:
         "where": found.where,
         "max_runs": found.max_runs,
         "judge": found.judge,
+        documents.NOT_ANSWERED: sum(len(gap.agent_runs) for gap in found.gaps) + (found.answer is None),
     }
     return documents.document(EXPLORATION_KIND, facts, lines)
 

@@ -24,7 +24,7 @@ from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.observations import ObservedBatch
 from evalscribe.collections.query import MOST_ROWS, run_query, select_agent_runs
 from evalscribe.collections.runs import load_record
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.evidence.locate import signature
 from evalscribe.evidence.log import is_stock, normalise_error
 from evalscribe.git.report_folder import ReportsFolder
@@ -35,12 +35,13 @@ from evalscribe.judging.pack import case_of
 from evalscribe.judging.rubric_judge import RecordedResults, RubricJudge
 from evalscribe.judging.rules.engine import ID as RULES_ID
 from evalscribe.judging.rules.engine import RulesJudge
-from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.verdicts import AnalysisWatcher, main_cause, no_answer_error
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation
 from evalscribe.model.exploration import Cluster, Exploration, Gap, Member, Observation, Passage
+from evalscribe.model.finding import NoVerdictCause
 from evalscribe.model.protocols import Estimate, Tables
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.result import JudgeResult, ResultType
@@ -157,8 +158,7 @@ async def explore_by_model(
     """Run every step and store each answer at once. Cached answers are not asked for again.
 
     Raises:
-        DataError: Nothing could be read.
-        EvalscribeError: All questions fail for the same reason.
+        EvalscribeError: Nothing could be read, or all questions fail for the same reason.
     """
     seen = await _observed(judges, plan, read, watcher)
     found = await cluster_observations(
@@ -183,6 +183,7 @@ async def _observed(
     judges: ExploreJudges, plan: ExplorationPlan, read: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
     found: dict[int, tuple[Observation, ...] | str] = {}
+    causes: list[NoVerdictCause] = []
     usage = Usage()
 
     async def one(numbered: tuple[int, Batch]) -> None:
@@ -191,6 +192,8 @@ async def _observed(
         found[number], result = await _of_batch(judges, batch, read)
         usage += result.usage if result else Usage()
         told = found[number]
+        if isinstance(told, str):
+            causes.append(result.failure_cause if result else "evidence")
         said = f"not read: {told}" if isinstance(told, str) else pluralise(len(told), "observation")
         known = "  (known)" if result and judges.knew(result) else ""
         n = f"{len(found):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
@@ -200,7 +203,8 @@ async def _observed(
     await run_concurrently(enumerate(plan.batches), one, max(1, min(judges.lanes, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, found))
     if plan.batches and all(isinstance(told, str) for told in found.values()):
-        raise DataError(f"no agent run could be read: {gaps[-1].reason}")
+        cause = main_cause(causes)
+        raise no_answer_error(cause, f"no agent run could be read: {gaps[-1].reason}")
     batches = [told for _, told in sorted(found.items()) if not isinstance(told, str)]
     observations, unverified = observing.number_observations(batches)
     return ExplorationAnswer(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
@@ -428,13 +432,16 @@ async def explore(
     Raises:
         UsageError: The condition is invalid.
         NotFoundError: No agent run matches.
-        DataError: Nothing could be read.
-        EvalscribeError: The exploration failed, for example because the judge is unavailable; answers so far are
-            stored.
+        EvalscribeError: Nothing could be read, or the exploration failed, for example because the judge is
+            unavailable. Answers so far are stored, and an earlier page stays as it is.
     """
+    if dry_run:
+        workspace.estimate_only()
     name = workspace.settings.judge_name
     if name != RULES:
         workspace.models.open(name, "observe")
+        if not dry_run:
+            workspace.consent.check(name)
     which = choose_collection(workspace, collection)
     question = _question(question)
     every = select_agent_runs(workspace.tables, which.id, where)
@@ -459,6 +466,7 @@ async def explore(
         watcher.say(f"{judge} in about {pluralise(plan.calls, 'call')}: {estimate.summary}, less cached answers")
         if dry_run:
             return ExplorationResult(found=None, estimate=estimate)
+        workspace.consent.require(name, estimate=estimate)
         said = await explore_by_model(judges, plan, members, read, watcher)
     unread = [run for gap in said.gaps for run in gap.agent_runs]
     found = Exploration(

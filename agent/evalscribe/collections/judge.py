@@ -11,12 +11,12 @@ from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.subjects import PendingSubject, ReachedSubject, SubjectFinder, collection_members
 from evalscribe.errors import EvalscribeError, NotFoundError
 from evalscribe.ids import Frozen
-from evalscribe.judging.builder import JudgeBuilder, open_engine_judge
+from evalscribe.judging.builder import CASCADE, JudgeBuilder, open_engine_judge
 from evalscribe.judging.judges import JudgeOutput, LoadedJudge, LoadedSubject, not_judged
 from evalscribe.judging.result_text import headline
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations
 from evalscribe.judging.rubrics import DEFAULT_COLLECTION, parse_rubric_name
-from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.verdicts import AnalysisWatcher, main_cause, no_answer_error
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.cascade import Stage
 from evalscribe.model.chat import Usage
@@ -61,6 +61,15 @@ class Judgements(Frozen):
     @property
     def citations(self) -> CitationCounts:
         return sum((one.citations for one in self.results), CitationCounts())
+
+    @property
+    def error(self) -> EvalscribeError | None:
+        """The error if nothing could be judged."""
+        if not self.results or len(self.failures) < len(self.results):
+            return None
+        cause = main_cause(one.failure_cause for one in self.failures)
+        reason = next(one.reason for one in self.failures if one.failure_cause == cause)
+        return no_answer_error(cause, f"nothing could be judged: {reason}; earlier results stay as they are")
 
 
 class JudgedSubjects(Frozen):
@@ -118,18 +127,26 @@ async def judge(
     Raises:
         EvalscribeError: Judging failed for all subjects; results before that are stored.
     """
+    if dry_run:
+        workspace.estimate_only()
     async with AsyncExitStack() as opened:
         builder = JudgeBuilder(workspace, await opened.enter_async_context(open_engine_judge(workspace)))
         by = rubric_of(workspace, builder, rubric, collection)
-        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
-        for note in builder.notes:
-            watcher.say(note)
+        # A wrong name is reported before a missing key.
         if names:
             there = await SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher).found(
                 names
             )
         else:
             there = tuple(collection_members(workspace, collection, where).values())
+        chosen_judge = builder.loaded(by, judge, fresh=workspace.options.fresh)
+        models = builder.model_names(by, judge)
+        if judge not in (None, CASCADE):
+            workspace.consent.name(*models)
+        if not dry_run:
+            workspace.consent.check(*models)
+        for note in builder.notes:
+            watcher.say(note)
         waiting = there[:most]
         outcome = JudgeOutcome(
             rubric=f"{by.id}@{by.version}",
@@ -144,6 +161,7 @@ async def judge(
         if estimate.input_tokens:
             number = pluralise(len(waiting), "subject")
             watcher.say(f"{chosen_judge.id} for {number}: {estimate.summary}, less cached answers")
+            workspace.consent.require(*models, estimate=estimate)
         knew, at_once = builder.results.knew, concurrency(workspace)
         results = await judge_all(chosen_judge, waiting, watcher, knew=knew, concurrency=at_once)
         spent = dict(workspace.models.spent())

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from evalscribe.collections.judge import JudgedSubjects, concurrency, judge_subjects, rubric_of
+from evalscribe.collections.judge import JudgedSubjects, concurrency, estimate_judging, judge_subjects, rubric_of
 from evalscribe.collections.runs import find_failure
 from evalscribe.collections.subjects import (
     ChosenRun,
@@ -27,13 +28,14 @@ from evalscribe.collections.subjects import (
 from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.json_data import clean_json
-from evalscribe.judging.builder import JudgeBuilder, open_engine_judge
+from evalscribe.judging.builder import CASCADE, JudgeBuilder, open_engine_judge
 from evalscribe.judging.judges import LoadedJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.chat import Usage
 from evalscribe.model.dataset import Dataset, Item
 from evalscribe.model.output_schema import agreement_keys
+from evalscribe.model.protocols import Estimate
 from evalscribe.model.result import JudgeResult, ResultType
 from evalscribe.model.rubric import Rubric
 from evalscribe.model.transcript import AgentRun, parse_agent_run
@@ -431,14 +433,23 @@ async def judge_eval(
         by = rubric_of(workspace, builder, rubric, collection)
         key = label_key(by, label)
         names = dict.fromkeys(name.strip() or by.judge_model.id for name in judges)
-        asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
-        for note in builder.notes:
-            watcher.say(note)
+        # A wrong name or line is reported before a missing key.
         source = open_labelled(workspace, dataset, key)
         labels = tuple(schema_labels(by.output_schema, key))
         finder = SubjectFinder(workspace.store.analyses, ReachedSubject(workspace, opened), watcher)
         members = partial(collection_members, workspace, collection, where)
         examples = await LabelledSubjects(source, labels, members).examples(finder)
+        asked = [builder.loaded(by, name, fresh=workspace.options.fresh) for name in names]
+        chosen = {name.strip() for name in judges} - {"", CASCADE}
+        called = [builder.model_names(by, name) for name in names]
+        workspace.consent.name(*chain.from_iterable(builder.model_names(by, name) for name in chosen))
+        workspace.consent.check(*chain.from_iterable(called))
+        for note in builder.notes:
+            watcher.say(note)
+        if models := tuple(chain.from_iterable(called)):
+            waiting = [example.waiting for example in examples]
+            estimates = (estimate_judging(one, waiting) for one, its in zip(asked, called, strict=True) if its)
+            workspace.consent.require(*models, estimate=sum(estimates, Estimate()))
         calibrated = [await _calibrated(workspace, builder, one, examples, key, labels, watcher) for one in asked]
         return JudgeEval(
             rubric=f"{by.id}@{by.version}",

@@ -1,6 +1,7 @@
 """Find a collection and its runs; export runs, and delete what nothing refers to."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from evalscribe.model.record import SweptRows
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import Run
 from evalscribe.sources.export import render_line
+from evalscribe.store.lookup import find_by_prefix, nearest
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
@@ -77,15 +79,18 @@ def plan_collection(
 
 def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
     """Find a collection. An id takes precedence over a name, and among equal names the oldest takes precedence."""
-    known = sorted(there, key=lambda one: one.id != wanted)
-    return next((one for one in known if wanted in (one.id, one.name)), None)
+    return next((one for one in sorted(there, key=lambda one: one.id != wanted) if wanted in (one.id, one.name)), None)
 
 
 def _found(there: tuple[Collection, ...], wanted: str, naming: CollectionName) -> Collection:
-    if found := _any_of(there, wanted):
+    id = (
+        wanted if (found := _any_of(there, wanted)) else find_by_prefix("collection", wanted, (one.id for one in there))
+    )
+    if found := found or next((one for one in there if one.id == id), None):
         return found
-    known = f"collections: {_told(there)}" if there else f"there is none yet: {naming.made}"
-    raise NotFoundError(f"collection {wanted!r} not found; {known}")
+    near = get_close_matches(wanted, [name for one in there for name in (one.name, one.id)], n=3, cutoff=0.6)
+    told = f"nearest: {', '.join(dict.fromkeys(near))}" if near else f"collections: {_told(there)}"
+    raise NotFoundError(f"collection {wanted!r} not found; {told if there else f'there is none yet: {naming.made}'}")
 
 
 def _free_id(there: Iterable[Collection], name: str) -> str:
@@ -111,20 +116,19 @@ def export_run_lines(archive: "RunStore", collection: Collection, wanted: Sequen
 
 
 def find_runs(archive: "RunStore", collection: Collection, wanted: Sequence[str]) -> tuple[Run, ...]:
-    """Find runs by id or a unique prefix; without any, return all of them."""
+    """Find runs by id or the beginning of an id; without any, return all of them."""
     there = archive.runs(collection.id)
     return tuple(find_run(there, name, collection) for name in wanted) if wanted else there
 
 
 def find_run(there: Sequence[Run], name: str, collection: Collection) -> Run:
-    """Find one run. Raises `NotFoundError` if the name matches none, or more than one."""
-    exact = [run for run in there if run.id == name]
-    found = exact or [run for run in there if run.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(run.id for run in (found or there)[:10]) or "none"
-    told = f"{len(found)} runs that begin with" if found else "no run"
-    raise NotFoundError(f"the collection {collection.name!r} has {told} {name!r}: {known}")
+    """Find one run. Raises `NotFoundError` if the name matches none, `UsageError` if it matches several."""
+    ids = [run.id for run in there]
+    id = name if name in ids else find_by_prefix("run", name, ids)
+    if id is None:
+        known = nearest(name, ids) if ids else "it has none"
+        raise NotFoundError(f"collection {collection.name!r} has no run {name[:80]!r}; {known}")
+    return there[ids.index(id)]
 
 
 def _lines(archive: "RunStore", runs: Sequence[Run]) -> Iterator[str]:

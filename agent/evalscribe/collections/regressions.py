@@ -17,7 +17,7 @@ from evalscribe.judging.judges import JudgeMaker
 from evalscribe.judging.requests import run_items, transcripts_of
 from evalscribe.judging.rubric_judge import JudgeResultWithCitations, RubricJudge
 from evalscribe.judging.subjects import Subject, result_items
-from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.judging.verdicts import AnalysisWatcher, main_cause, no_answer_error
 from evalscribe.judging.worker_pool import run_concurrently
 from evalscribe.model.comparison import Behaviour, EvalPair, Quote, RegressionExplanation, Trial
 from evalscribe.model.finding import CAUSE_KINDS
@@ -293,9 +293,10 @@ async def explain_by_judge(
 ) -> ExplainedRegressions:
     """Explain each regressed pair by the judge, storing each answer at once, and group the explanations.
 
-    A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` for errors that concern
-    all pairs.
+    A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` if none could be
+    judged, and for errors that concern all pairs.
     """
+    failed: list[JudgeResult] = []
     answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
     todo = [number for number, pair in enumerate(pairs) if pair.change == "regressed"]
     done = 0
@@ -305,14 +306,23 @@ async def explain_by_judge(
         tried = _tried(workspace, pairs[number])
         told = "nothing is stored of the failed trial"
         if tried is not None:
-            result, told = await _asked(judges, tried)
-            if result is not None:
-                answers[number] = result
+            result, why = await _asked(judges, tried)
+            if why is None:
+                failed.append(result)
+                told = f"not judged: {result.reason}"
+            else:
+                answers[number] = result, why
+                told = f"{why.behaviour}{'  (known)' if judges.knew(result) else ''}"
         done += 1
         watcher.say(f"{done:>{len(str(len(todo)))}}/{len(todo)}  {pairs[number].eval}  {told}")
         await asyncio.sleep(0)  # a worker that meets only cached answers would never yield to signal handlers
 
     await run_concurrently(todo, one, min(judges.lanes, len(todo) or 1))
+    if failed and not answers:
+        cause = main_cause(one.failure_cause for one in failed)
+        message = f"no regressed eval could be judged: {failed[0].reason}"
+        advice = "nothing was written; `judge` rules needs no model"
+        raise no_answer_error(cause, f"{message}\n{advice}", fields=("judge",))
     explained = tuple(
         pair.model_copy(update={"why": answers[number][1]}) if number in answers else pair
         for number, pair in enumerate(pairs)
@@ -323,14 +333,13 @@ async def explain_by_judge(
     return ExplainedRegressions(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
 
-async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[tuple[JudgeResult, RegressionExplanation] | None, str]:
-    """Return the judge's answer and a note."""
+async def _asked(judges: CompareJudges, tried: _Tried) -> tuple[JudgeResult, RegressionExplanation | None]:
+    """Return the judge's answer, and the explanation unless it is a failure."""
     subject = tried.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
-        return None, f"not judged: {result.reason}"
-    said = parse_why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
-    return (result, said), f"{said.behaviour}{'  (known)' if judges.knew(result) else ''}"
+        return result, None
+    return result, parse_why(result, judges.regression.rubric, subject, tried.base.eval.id if tried.base else None)
 
 
 async def _in_common(

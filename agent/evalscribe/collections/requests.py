@@ -38,6 +38,7 @@ from evalscribe.model.result import (
 )
 from evalscribe.model.rubric import Collection
 from evalscribe.redaction.redact import redact, redact_json
+from evalscribe.store.lookup import find_by_prefix
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
@@ -299,7 +300,10 @@ def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) 
     """Find a result set by name or id. Raises `NotFoundError` listing the most similar names."""
     if made := sets.find(collection.id, name):
         return made
-    names = [one.name for one, _ in sets.sets(collection.id)]
+    made_sets = {one.id: one for one, _ in sets.sets(collection.id)}
+    if id := find_by_prefix("result set", name, made_sets):
+        return made_sets[id]
+    names = [one.name for one in made_sets.values()]
     near = [*get_close_matches(name, names, n=3, cutoff=0.5)]
     shown = list(dict.fromkeys((*near, *names)))
     known = f"result sets: {join_first(shown, MAX_SETS_NAMED)}" if names else "it has none yet"

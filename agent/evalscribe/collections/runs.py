@@ -1,10 +1,13 @@
 """Find the run that a user names: stored, in a file, in a snapshot folder or in a deployment."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +26,7 @@ from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, parse_
 from evalscribe.sources.formats import SUPPORTED, open_records, run_files
 from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
-from evalscribe.store.lookup import kind_of
+from evalscribe.store.lookup import ambiguous, is_prefix, kind_of, nearest
 from evalscribe.text import join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -33,42 +36,51 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 
-SHORTEST_PREFIX = 4
-"""Minimum characters of a run id prefix."""
 MOST_NAMED = 10
+MOST_FILES = 1000
+"""Maximum files of the working folder that are compared with an unknown name."""
 MOST_REASONS = 3
 """Maximum files without runs of which the reason is printed."""
 
 
-def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
-    """Return the id of the imported run with this id or prefix; None if there is none.
+def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
+    """Return the id of the stored run with this id, beginning of an id, or name in an experiment.
 
-    Raises `UsageError` if the prefix is ambiguous.
+    None if there is none. Raises `UsageError` if several fit: the newest is not guessed.
     """
-    if is_whole(archive, name):
+    ids = store.run_ids(name) if name else ()
+    if name in ids and usable(name):
         return name
-    ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
-    found = [run_id for run_id in ids if is_whole(archive, run_id)]
+    found = [id for id in ids if usable(id) and (is_prefix(name) or not id.startswith(name))]
     if len(found) > 1:
-        raise UsageError(f"{len(found)} imported runs begin with {name}: {', '.join(found[:MOST_NAMED])}")
+        raise ambiguous("run", name, found)
     return next(iter(found), None)
 
 
-def analysed_run(store: "AnalysisStore", name: str) -> str:
-    """Return the id of the analysed run with this id or prefix.
+def whole_run(store: "AnalysisStore", archive: "RunStore", name: str) -> str | None:
+    """Return the imported run as in `stored_run`."""
+    return name if is_whole(archive, name) else stored_run(store, name, lambda id: is_whole(archive, id))
 
-    Raises:
-        NotFoundError: There is none.
-        UsageError: The prefix is ambiguous.
-    """
-    ids = store.run_ids(name) if len(name) >= SHORTEST_PREFIX else ()
-    if name in ids:
-        return name
-    if len(ids) > 1:
-        raise UsageError(f"{len(ids)} runs begin with {name}: {join_first(ids, MOST_NAMED)}")
-    if not ids:
-        raise NotFoundError(f"run {name!r} not found in the store; import runs with `evalscribe import`")
-    return ids[0]
+
+def analysed_run(store: "AnalysisStore", name: str) -> str:
+    """Return the run as in `stored_run`. Raises `NotFoundError` listing the nearest if there is none."""
+    if (found := stored_run(store, name)) is None:
+        known = nearest(name, store.run_ids()) if store.run_ids() else "import runs with `evalscribe import`"
+        raise NotFoundError(f"run {name[:80]!r} not found in the store; {known}")
+    return found
+
+
+def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
+    """Return the error for a name that is no file, no run, and cannot be the id of a run elsewhere."""
+    known: list[str] = []
+    if workspace.has_store:
+        names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
+        known = [*workspace.store.analyses.run_ids(), *names]
+    files = [path.name for path in islice(workspace.folder.iterdir(), MOST_FILES) if path.suffix in PACKED]
+    near = get_close_matches(name, [*files, *known], n=3, cutoff=0.6)
+    told = f"Nearest: {', '.join(near)}." if near else f"Stored runs: {join_first(known, MOST_NAMED)}." if known else ""
+    hint = "`evalscribe import FILE` stores runs; `sample` is a run that comes with evalscribe."
+    return NotFoundError(f'No file or run "{name[:80]}". {told or hint}')
 
 
 @dataclass(frozen=True)
@@ -193,6 +205,8 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     run_id = named.run_id or ""
     if named.kind == "id" and (why := _not_a_run(workspace, run_id)):
         raise NotFoundError(why)
+    if named.kind == "id" and run_id.lower().endswith(PACKED):
+        raise unknown_run(workspace, run_id)
     if options.via == "npx":
         from evalscribe.sources.npx import open_npx
 
@@ -212,6 +226,8 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
         if named.kind != "id":
             raise
         known = whole_run(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
+        if known is None and not has_form_of_id(run_id):
+            raise unknown_run(workspace, run_id) from None
         here = (
             f"no imported run or file {run_id!r} found, and it cannot be fetched"
             if known is None
@@ -285,10 +301,20 @@ async def _stored(
         return None
     imported = whole_run(workspace.store.analyses, workspace.store.runs, run)
     known = experiment_run_name(workspace, imported or run) or imported
+    if known is None and workspace.options.via == "http" and not _can_fetch(workspace):
+        known = stored_run(workspace.store.analyses, run)  # a snapshot or deployment that was analysed here
     if known is None:
         return None
     watcher.say(f"Run {known} is read from the store.")
     return StoredSource(workspace.store.analyses, workspace.store.runs, known)
+
+
+def _can_fetch(workspace: Workspace) -> bool:
+    try:
+        workspace.settings.convex()
+    except AccessError:
+        return False
+    return True
 
 
 def experiment_run_name(workspace: Workspace, named: str) -> str | None:
@@ -297,7 +323,9 @@ def experiment_run_name(workspace: Workspace, named: str) -> str | None:
     if run is None:
         return None
     if not run.terminal:  # A part of the run may be archived already.
-        raise UsageError(f"experiment run {named} has not ended; wait for it with `evalscribe reports wait {run.id}`")
+        raise UsageError(
+            f"experiment run {named} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
+        )
     if is_whole(workspace.store.runs, run.id):
         return run.id
     raise UsageError(f"experiment run {named} {run.state} before its first trial: {run.reason or 'no reason'}")
@@ -356,6 +384,14 @@ def _short_names(eval: Eval) -> tuple[str, ...]:
 
 def _some(evals: tuple[Eval, ...] | list[Eval]) -> str:
     return join_first([eval.path for eval in evals], 5) or "none"
+
+
+_FORM_OF_ID = re.compile(r"(?=[a-z]+[0-9]+[a-z])[a-z0-9]{10,}")
+
+
+def has_form_of_id(name: str) -> bool:
+    """Return whether a name looks like an id of a deployment, such as `jn7em9ag4xxa9s37`, and not like a word."""
+    return _FORM_OF_ID.fullmatch(name) is not None
 
 
 FETCHES = 8

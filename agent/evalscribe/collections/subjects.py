@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import select_agent_runs
-from evalscribe.collections.runs import find_failure, is_whole, load_record, parse_run_address, source_of_run
-from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.collections.runs import (
+    find_failure,
+    is_whole,
+    load_record,
+    parse_run_address,
+    source_of_run,
+    stored_run,
+)
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError
 from evalscribe.failures.prepare import fetch_evidence
 from evalscribe.ids import Frozen
 from evalscribe.judging.judges import LoadedSubject
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
     from evalscribe.store.records import RunStore
 
-SHORTEST_PREFIX = 4
-"""Minimum characters of a stored run's id prefix."""
 FROZEN = "dataset"
 """Stands in for the run id of evidence in a dataset."""
 ENDINGS = (".json", ".jsonl")
@@ -170,16 +175,11 @@ class SubjectFinder:
             raise NotFoundError(failure, fields=error.fields) from None
 
     def stored(self, name: str) -> Run | None:
-        """Find a stored run by id or prefix. Raises `UsageError` if the prefix is ambiguous."""
+        """Find a run as in `stored_run`."""
         if not (named := self._runs.address(name)).is_id:
             return None
-        run_id = named.run_id or name
-        if run := self._store.get_run(run_id):
-            return run
-        ids = self._store.run_ids(run_id) if len(run_id) >= SHORTEST_PREFIX else ()
-        if len(ids) > 1:
-            raise UsageError(f"{len(ids)} stored runs begin with {run_id}: {', '.join(ids[:5])}")
-        return self._store.get_run(ids[0]) if ids else None
+        run_id = stored_run(self._store, named.run_id or name)
+        return self._store.get_run(run_id) if run_id else None
 
     def _failed(self, run: Run, eval: Eval) -> PendingSubject:
         def load() -> LoadedSubject | str:

@@ -33,7 +33,7 @@ from evalscribe.model.target import TargetPrompt, TargetPromptVersion
 from evalscribe.prompts.files import PromptFile, parse_prompt, read_text
 from evalscribe.redaction.redact import require_no_secret
 from evalscribe.settings.access import PROVIDERS
-from evalscribe.store.lookup import LATEST, find_dataset_version, find_version, not_found, version_not_found
+from evalscribe.store.lookup import LATEST, find_dataset_version, find_stored, find_version, version_not_found
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import NAME_LIMIT, one_line
 from evalscribe.workspace import Workspace
@@ -225,7 +225,7 @@ def _component(workspace: Workspace, asked: TargetOptions, before: ComponentTarg
     named = asked.deployment_id or (before.deployment_id if before else None)
     if named is None:
         raise UsageError(
-            "a component needs a deployment: `deployment_id` ID (created by `evalscribe deployments create`)",
+            "a component needs a deployment: `deployment_id` (from `evalscribe experiments deployments create`)",
             fields=("deployment_id",),
         )
     deployment = deployments.find_deployment(workspace.store.experiments, named)
@@ -239,7 +239,7 @@ def _prompt(workspace: Workspace, asked: TargetOptions, before: PromptTarget | N
     named = asked.prompt_id or (before.prompt_id if before else None)
     if named is None:
         raise UsageError(
-            "missing prompt: `prompt_id` ID (created by `evalscribe prompts create`)", fields=("prompt_id",)
+            "missing prompt: `prompt_id` ID (created by `evalscribe experiments prompts create`)", fields=("prompt_id",)
         )
     prompt = prompt_named(workspace.store.experiments, named)
     return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, asked.prompt_version_id or LATEST))
@@ -383,11 +383,9 @@ def find_prompt(definitions: "ExperimentStore", named: str) -> tuple[TargetPromp
 
 
 def prompt_named(definitions: "ExperimentStore", named: str) -> TargetPrompt:
-    """Find a prompt by id or name. Raises `NotFoundError` listing the known ones."""
-    if prompt := definitions.prompt(named):
-        return prompt
-    there = [one.name for one in definitions.prompts()]
-    raise not_found("prompt", named, there, "prompts create --name N FILE")
+    """Find a prompt as in `find_stored`."""
+    maker = "experiments prompts create --name N FILE"
+    return find_stored("prompt", named, definitions.prompt(named), definitions.prompts, maker)
 
 
 def find_prompt_version(prompt: TargetPrompt, named: str) -> TargetPromptVersion:

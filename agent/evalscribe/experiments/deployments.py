@@ -25,7 +25,7 @@ from evalscribe.model.target import (
     TargetReply,
 )
 from evalscribe.redaction.redact import require_no_secret
-from evalscribe.store.lookup import not_found
+from evalscribe.store.lookup import find_stored
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -133,11 +133,9 @@ async def component_target(component: Component, folder: Path, concurrency: int)
 
 
 def find_deployment(definitions: "ExperimentStore", named: str) -> Deployment:
-    """Find a deployment by id, or the newest with a name. Raises `NotFoundError` listing the known ones."""
-    if deployment := definitions.deployment(named):
-        return deployment
-    there = [one.name or one.id for one in definitions.deployments()]
-    raise not_found("deployment", named, there, "deployments create --component …")
+    """Find a deployment as in `find_stored`; a name stands for the newest deployment with that name."""
+    maker = "experiments deployments create --component …"
+    return find_stored("deployment", named, definitions.deployment(named), definitions.deployments, maker)
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:

@@ -11,8 +11,8 @@ from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.dataset import DatasetVersion, Item
 from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemTrial
 from evalscribe.model.score import Score, ScoreQuery
-from evalscribe.store.lookup import LATEST, MOST_NAMED, find_version, not_found, version_not_found
-from evalscribe.text import join_first, join_last
+from evalscribe.store.lookup import LATEST, find_by_prefix, find_stored, find_version, nearest, version_not_found
+from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 
 def experiment_named(workspace: Workspace, named: str) -> Experiment:
-    """Find an experiment by id or name. Raises `NotFoundError` listing the known ones."""
-    if found := workspace.store.experiments.experiment(named):
-        return found
-    there = [one.name for one in workspace.store.experiments.experiments()]
-    raise not_found("experiment", named, there, "experiments create")
+    """Find an experiment as in `find_stored`."""
+    store = workspace.store.experiments
+    return find_stored("experiment", named, store.experiment(named), store.experiments, "experiments create")
 
 
 def version_named(workspace: Workspace, experiment: Experiment, named: str | None) -> ExperimentVersion:
@@ -39,19 +37,22 @@ def version_named(workspace: Workspace, experiment: Experiment, named: str | Non
 
 
 def run_named(workspace: Workspace, named: str) -> ExperimentRun:
-    """Find a run by id, prefix of an id, or name. Raises `NotFoundError`, or `UsageError` if a prefix is ambiguous."""
-    if found := workspace.store.experiment_runs.run(named):
+    """Find a run by id, name or the beginning of an id. Raises `NotFoundError`, or `UsageError` if several fit."""
+    store = workspace.store.experiment_runs
+    if found := store.run(named):
+        return found
+    if (id := find_by_prefix("run", named, store.ids("run", named))) and (found := store.run(id)):
         return found
     if why := describe_other_id(workspace, named):
         raise NotFoundError(why)
-    raise NotFoundError(f"run {named!r} not found; {_newest(workspace)}")
-
-
-def _newest(workspace: Workspace) -> str:
-    there = list(dict.fromkeys(run.name or run.id for run in workspace.store.experiment_runs.runs()))
-    if not there:
-        return "nothing has run yet: start a run with `evalscribe experiments run EXPERIMENT`"
-    return f"recent runs: {join_last(there, MOST_NAMED)}; `evalscribe experiments runs list EXPERIMENT` lists all"
+    names = list(dict.fromkeys(run.name or run.id for run in store.runs()))
+    known = (
+        f"{nearest(named, names).replace('available:', 'recent runs:')}; "
+        "`evalscribe experiments runs list EXPERIMENT` lists all"
+        if names
+        else "nothing has run yet: start a run with `evalscribe experiments run EXPERIMENT`"
+    )
+    raise NotFoundError(f"run {named[:80]!r} not found; {known}")
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:
@@ -82,7 +83,8 @@ def require_ended(run: ExperimentRun, why: str) -> None:
     """
     if not run.terminal:
         raise UsageError(
-            f"run {run.name or run.id} is {run.state}: {why}.\nWait for it: `evalscribe reports wait {run.id}`."
+            f"run {run.name or run.id} is {run.state}: {why}.\n"
+            f"Wait for it: `evalscribe experiments runs wait {run.id}`."
         )
 
 

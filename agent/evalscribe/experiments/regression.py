@@ -34,6 +34,7 @@ from evalscribe.model.finding import Classification
 from evalscribe.model.run import Eval
 from evalscribe.model.score import ScoreQuery
 from evalscribe.reports.reading import findings_of_run
+from evalscribe.store.lookup import find_by_prefix
 from evalscribe.text import name, path, pluralise
 from evalscribe.workspace import Workspace
 
@@ -165,10 +166,12 @@ def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | Non
 
 def _named(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[str]) -> list[RunItem]:
     known = {one.id: one for one in items}
+    ids = [id if id in known else find_by_prefix("run item", id, known) or id for id in ids]
     for id in ids:
         if id not in known:
             raise NotFoundError(
-                f"run {run.name or run.id} has no run item {id!r}; `evalscribe reports failures {run.id}` shows them"
+                f"run {run.name or run.id} has no run item {id!r}; "
+                f"`evalscribe experiments runs failures {run.id}` lists them"
             )
         if known[id].verdict == "passed":
             raise UsageError(

@@ -28,6 +28,7 @@ from evalscribe.model.experiment import (
     ItemTrial,
     ItemVerdict,
     LabelSummary,
+    RunItem,
     RunReport,
     RunSummary,
     TargetSpec,
@@ -36,7 +37,7 @@ from evalscribe.model.experiment import (
 )
 from evalscribe.model.score import Binding, Score, ScoreQuery
 from evalscribe.statistics.agreement import LabelPair
-from evalscribe.store.lookup import MOST_NAMED
+from evalscribe.store.lookup import MOST_NAMED, find_by_prefix
 from evalscribe.store.lookup import find_dataset as dataset_named
 from evalscribe.text import join_last, pluralise
 from evalscribe.workspace import Workspace
@@ -109,8 +110,12 @@ def target_line(target: TargetSpec) -> str:
 def models_asked(version: ExperimentVersion) -> tuple[str, ...]:
     """Return the models that the target and the scorers call. The models of components are unknown."""
     target = version.target
-    own = target.version.model if target.type == "prompt" else target.judge if target.type == "judge" else None
-    named = (own, *(binding.spec.model for binding in version.bindings))
+    own: tuple[str, ...] = ()
+    if target.type == "prompt":
+        own = (target.version.model,)
+    elif target.type == "judge":
+        own = (target.cascade.tag, target.cascade.judge) if target.cascade else (target.judge,)
+    named = (*own, *(binding.spec.model for binding in version.bindings))
     return tuple(dict.fromkeys(name for name in named if name not in (None, RULES)))
 
 
@@ -455,21 +460,31 @@ def _resolved(workspace: Workspace, query: ScoreQuery) -> ScoreQuery:
     if query.run_id is not None:
         query = query.model_copy(update={"run_id": run_named(workspace, query.run_id).id})
     if query.run_item_id is not None:
-        query = query.model_copy(update={"run_id": _run_of_item(workspace, query)})
-    if query.scorer is not None and (known := workspace.store.experiments.scorer(query.scorer)) is not None:
-        query = query.model_copy(update={"scorer": known.id})
+        item = _run_item(workspace, query)
+        query = query.model_copy(update={"run_id": item.run_id, "run_item_id": item.id})
+    definitions = workspace.store.experiments
+    if query.scorer is not None:
+        id = find_by_prefix("scorer", query.scorer, (one.id for one in definitions.scorers()))
+        if known := definitions.scorer(query.scorer) or (id and definitions.scorer(id)):
+            query = query.model_copy(update={"scorer": known.id})
+    if (version := query.scorer_version_id) is not None:
+        ids = dict.fromkeys(one.spec.id for one in _bindings(workspace, query.run_id))
+        if version not in ids and (id := find_by_prefix("scorer version", version, ids)):
+            query = query.model_copy(update={"scorer_version_id": id})
     return query
 
 
-def _run_of_item(workspace: Workspace, query: ScoreQuery) -> str:
-    attempt = workspace.store.experiment_runs.attempt(query.run_item_id or "")
+def _run_item(workspace: Workspace, query: ScoreQuery) -> RunItem:
+    store, named = workspace.store.experiment_runs, query.run_item_id or ""
+    id = named if store.attempt(named) else find_by_prefix("run item", named, store.ids("item", named))
+    attempt = store.attempt(id) if id else None
     if attempt is None:
         raise NotFoundError(
-            f"run item {query.run_item_id!r} not found; `evalscribe reports failures RUN` lists failed ones"
+            f"run item {query.run_item_id!r} not found; `evalscribe experiments runs failures RUN` lists failed ones"
         )
     if query.run_id not in (None, attempt.item.run_id):
         raise UsageError(f"run item {query.run_item_id} belongs to run {attempt.item.run_id}, not to {query.run_id}")
-    return attempt.item.run_id
+    return attempt.item
 
 
 def _require_scorer(workspace: Workspace, asked: ScoreQuery, query: ScoreQuery) -> None:
@@ -508,9 +523,14 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
     """
     if unknown := [part for part in include if part not in PARTS]:
         raise UsageError(f"`include` {unknown[0]!r} is unknown; use one of {', '.join(PARTS)}", fields=("include",))
-    score, found = workspace.store.experiment_runs.score(score_id), workspace.store.experiment_runs.evidence(score_id)
+    store = workspace.store.experiment_runs
+    if store.score(score_id) is None:
+        score_id = find_by_prefix("score", score_id, store.ids("score", score_id)) or score_id
+    score, found = store.score(score_id), store.evidence(score_id)
     if score is None or found is None:
-        raise NotFoundError(f"score {score_id!r} not found; `evalscribe scores list --run-id RUN` lists scores")
+        raise NotFoundError(
+            f"score {score_id!r} not found; `evalscribe experiments scores list --run-id RUN` lists scores"
+        )
     said = found.scorer_output if found.scorer_output is not None else _returned(score)
     shown = {"scorer_input": found.scorer_input, "scorer_output": said, "evidence": found.evidence}
     parts = {part: shown[part] for part in PARTS if part in include}

@@ -69,7 +69,8 @@ def _size(line: str) -> int:
 def _rest(found: RunSummary, shown: int) -> str:
     """Render the number of trials that did not pass and are not shown."""
     number = found.counts.failed + found.counts.error + found.counts.unscored - shown
-    return f"\n{number:,} more did not pass; all are in `evalscribe reports export {found.run_id} -f html -o run.html`."
+    export = f"evalscribe experiments runs export {found.run_id} --format html -o run.html"
+    return f"\n{number:,} more did not pass; all are in `{export}`."
 
 
 def _head(report: RunReport) -> Iterator[str]:

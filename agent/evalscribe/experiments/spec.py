@@ -163,7 +163,10 @@ def _require(spec: ExperimentSpec) -> None:
     missing = {
         "target": (spec.target, TARGETS),
         "data": (spec.data, "a file with one JSON object a line: input and, where one is known, expected"),
-        "scorer": (spec.scorers, "exact_match, another one of `evalscribe scorers list --builtin`, or your own"),
+        "scorer": (
+            spec.scorers,
+            "exact_match, another one of `evalscribe experiments scorers list --builtin`, or your own",
+        ),
     }
     for name, (value, forms) in missing.items():
         if not value:

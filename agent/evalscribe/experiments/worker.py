@@ -207,7 +207,7 @@ def _folder(binding: Binding, folders: Mapping[str, str]) -> str:
     folder = folders.get(binding.scorer_id or "")
     if folder is None:
         raise UsageError(
-            f"scorer {binding.spec.name} no longer exists: create it again with `evalscribe scorers create`"
+            f"scorer {binding.spec.name} no longer exists: create it again with `evalscribe experiments scorers create`"
         )
     return folder
 
@@ -219,9 +219,9 @@ async def _check(binding: Binding, folder: str) -> None:
         return
     raise UsageError(
         f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was created.\nCreate its "
-        f"next version with evalscribe scorers create --name {spec.name} --function {PYTHON}{spec.address} --folder "
-        f"{folder}, and attach it and the other scorers again with evalscribe experiments update … --scorer-id "
-        f"{spec.name}"
+        f"next version with evalscribe experiments scorers create --name {spec.name} "
+        f"--function {PYTHON}{spec.address} --folder {folder}, and attach it and the other scorers "
+        f"again with evalscribe experiments update … --scorer-id {spec.name}"
     )
 
 

@@ -1,5 +1,6 @@
 """Run git commands in one folder."""
 
+import logging
 import os
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from git import GitDB
 
 
+log = logging.getLogger(__name__)
 REPOSITORY_VARIABLES = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -57,6 +59,9 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 
 class GitError(Exception):
     """git refused a command; the message is the one-line output of git or a hook."""
+
+
+LONGEST_LOGGED = 300
 
 
 class CompletedCommand(NamedTuple):
@@ -117,6 +122,7 @@ class Git:
             except BaseException:
                 process.kill()
                 raise
+        log.debug("%s in %s: exit code %s", " ".join(command)[:LONGEST_LOGGED], self.folder, process.returncode)
         return CompletedCommand(process.returncode, out, err.decode("utf-8", "replace"))
 
     def ask(self, *arguments: str) -> str | None:

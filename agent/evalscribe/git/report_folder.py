@@ -177,6 +177,17 @@ class ReportsFolder:
             raise write_error(f"cannot write {target}", error, "Make the file and its folder writable.") from error
         return target
 
+    def require_repository(self) -> None:
+        """Check that reports can be committed, before work is paid for. Raises `UsageError` with the reason."""
+        command.require_git()
+        folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
+        try:
+            reason = _reason_against(ReportRepository(folder), self.root / "new.md")
+        except GitError:
+            raise UsageError(f"{self.root} is not in a git repository: `git init` makes one") from None
+        if reason:
+            raise UsageError(f"nothing can be committed to {self.root}: {reason}")
+
     def write_report(self, name: str, page: str, data: str) -> Path:
         """Write a page and its data, and, with the first report, the folder's own files; return the page's path.
 

@@ -35,7 +35,7 @@ from evalscribe.model.rubric import DEFAULT_MODEL, Rubric
 from evalscribe.prompts.templates import Prompts
 from evalscribe.remote.engine import LOCAL
 from evalscribe.settings import RULES, Settings
-from evalscribe.settings.access import PROVIDERS, Access
+from evalscribe.settings.access import PROVIDERS, Access, full_model_name
 from evalscribe.settings.config import COMMAND_LINE
 from evalscribe.workspace import Workspace
 
@@ -224,7 +224,8 @@ class FailureJudge:
     judge: Judge
     cascade: FailureCascade | None = None
     """The judge, if it is a cascade."""
-    asks_models: bool = False
+    models: tuple[str, ...] = ()
+    """Models that the judge calls."""
     own_prompts: bool = False
     """Whether the judge's prompts or its rubric are the workspace's own."""
     notes: tuple[str, ...] = ()
@@ -291,14 +292,22 @@ class JudgeBuilder:
         question = self.rubric(rubric or DEFAULT_RUBRIC)
         alone = self._judge(question, models[-1])
         if len(models) == 1:
-            return self._described(alone)
+            return self._described(alone, models)
         cascade = self._cascade(question, models, alone, fresh=fresh)
-        return self._described(cascade, cascade)
+        return self._described(cascade, models, cascade)
 
     @cached_property
     def results(self) -> RecordedResults:
         """Return the store of rubric results, which records which of them are new."""
         return RecordedResults(self._workspace.store.collections)
+
+    def model_names(self, rubric: Rubric, name: str | None) -> tuple[str, ...]:
+        """Return the models that the judge of `loaded` calls."""
+        if name == RULES:
+            return ()
+        if name == CASCADE:
+            return full_model_name(self._settings.cascade.tag), full_model_name(self._expensive())
+        return (full_model_name(name or rubric.judge_model.id),)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
         """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if it is not available.
@@ -392,10 +401,13 @@ class JudgeBuilder:
     def _led(self, near: Judge, seat: WorkerJudge) -> Judge:
         return self._workers.judge(near, seat) if self._workers else near
 
-    def _described(self, judge: Judge, cascade: FailureCascade | None = None) -> FailureJudge:
+    def _described(
+        self, judge: Judge, models: tuple[Model, ...], cascade: FailureCascade | None = None
+    ) -> FailureJudge:
         templates = ("classify", "judging") if cascade else ("classify",)
         own = any(map(self._workspace.prompts.own, templates)) or any(map(_own, self._rubrics))
-        return FailureJudge(judge=judge, cascade=cascade, asks_models=True, own_prompts=own, notes=self.notes)
+        names = tuple(model.id for model in models)
+        return FailureJudge(judge=judge, cascade=cascade, models=names, own_prompts=own, notes=self.notes)
 
 
 def _own(rubric: Rubric) -> bool:

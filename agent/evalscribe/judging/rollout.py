@@ -18,7 +18,7 @@ from evalscribe.judging.citations import resolve_citations
 from evalscribe.judging.prompt_text import estimate_tokens
 from evalscribe.judging.quotations import fold_text
 from evalscribe.judging.subjects import Subject, SubjectItem, render_object
-from evalscribe.model.chat import CallFailed, Message, Reply, Request, Usage
+from evalscribe.model.chat import CallFailed, FailureCause, Message, Reply, Request, Usage
 from evalscribe.model.output_schema import agreement_keys, cited_strings, has_citations, provider_schema
 from evalscribe.model.protocols import Model
 from evalscribe.model.result import CitationTarget, JudgeResult
@@ -95,6 +95,8 @@ class Rollout(Frozen):
     """For a failure: asking the same question again cannot help."""
     too_long: bool = False
     """For a failure: the prompt exceeds the model's context window."""
+    cause: FailureCause = "answer"
+    """For a failure: what kept the model from answering."""
     full_output: str = ""
     """The last answer as written: redacted, at most `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
@@ -152,7 +154,8 @@ class RubricConversation:
         except EvalscribeError:
             raise
         except TimeoutError as error:
-            return self._failed(f"no answer within {timeout_s:g} s") if limit.expired() else self._broken(error)
+            late = limit.expired()
+            return self._failed(f"no answer within {timeout_s:g} s", cause="service") if late else self._broken(error)
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
@@ -167,7 +170,7 @@ class RubricConversation:
                 reply = await self._model.complete(self._asked[-1])
             except CallFailed as error:
                 self._usage += error.usage
-                return self._failed(error.reason)
+                return self._failed(error.reason, cause=error.cause)
             self._usage += reply.usage
             if (outcome := self._take(reply)) is not None:
                 return outcome
@@ -241,12 +244,15 @@ class RubricConversation:
             self._model.forget(request)
         return self._failed(reason)
 
-    def _failed(self, reason: str, *, final: bool = False, too_long: bool = False) -> Rollout:
+    def _failed(
+        self, reason: str, *, final: bool = False, too_long: bool = False, cause: FailureCause = "answer"
+    ) -> Rollout:
         return Rollout(
             number=self._opening.rollout,
             reason=" ".join(redact(reason).split())[:LONGEST_REASON],
             final=final,
             too_long=too_long,
+            cause=cause,
             full_output=self._kept(),
             usage=self._usage,
         )
@@ -514,7 +520,8 @@ def _metadata(rollouts: Sequence[Rollout], election: Vote | None) -> dict[str, A
         "rollouts": [_rollout_record(one) for one in rollouts],
     }
     if election is None:
-        return {"errors": failed, **counted}
+        causes = Counter(one.cause for one in rollouts)
+        return {"errors": failed, "cause": causes.most_common(1)[0][0], **counted}
     return {
         "agt_keys": list(election.votes),
         "votes": election.votes,

@@ -261,7 +261,7 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
         return None
     return (
         f"the file of {rubric.id} differs from version {rubric.version}, which judges: "
-        f"`evalscribe rubric create {rubric.id}` makes version {rubric.version + 1}"
+        f"`evalscribe rubrics create {rubric.id}` makes version {rubric.version + 1}"
     )
 
 

@@ -1,17 +1,18 @@
 """Get the verdict on one failure from the store, from a judge in this process, or from a remote judge."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import DataError, EvalscribeError, UnavailableError, UsageError
 from evalscribe.ids import Frozen, share_field_names
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import UnreadableEvidence
-from evalscribe.model.finding import Failure, FailureGroup, Finding, Unclassified, Verdict, undecided
+from evalscribe.model.finding import Failure, FailureGroup, Finding, NoVerdictCause, Unclassified, Verdict, undecided
 from evalscribe.model.protocols import Estimate, Judge, LostWork
 from evalscribe.model.run import Eval, Run
 from evalscribe.redaction.redact import redact
@@ -76,6 +77,21 @@ class Counts(Frozen):
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
+
+
+_CAUSES: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence")
+
+
+def main_cause(causes: Iterable[NoVerdictCause]) -> NoVerdictCause:
+    """Return the most frequent cause of missing answers."""
+    counts = Counter(causes)
+    return max(_CAUSES, key=lambda cause: (counts[cause], -_CAUSES.index(cause)))
+
+
+def no_answer_error(cause: NoVerdictCause, message: str, fields: tuple[str, ...] = ()) -> EvalscribeError:
+    """Return the error of a command that got no answer at all."""
+    kind = UnavailableError if cause == "service" else UsageError if cause == "budget" else DataError
+    return kind(message, fields=fields)
 
 
 class FailureVerdict(Frozen):

@@ -3,11 +3,9 @@
 import asyncio
 import math
 import re
-import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache, partial
-from importlib.resources import files
 from itertools import count
 from types import MappingProxyType
 from typing import cast
@@ -16,6 +14,8 @@ from evalscribe.errors import AccessError, UsageError
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.model.chat import BudgetExceeded, CallFailed, Reply, Request, Usage
 from evalscribe.model.protocols import AskParent, Model, OnText
+from evalscribe.settings.access import did_you_mean, price_rows
+from evalscribe.settings.consent import Consent
 
 MILLION = 1_000_000
 BATCH_FACTOR = 0.5
@@ -83,10 +83,9 @@ def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | 
 
 @cache
 def _prices() -> dict[str, Price]:
-    table = tomllib.loads(files("evalscribe.llm").joinpath("prices.toml").read_text(encoding="utf-8"))
     rates: dict[str, list[Rate]] = {}
-    for row in table["price"]:
-        rates.setdefault(row.pop("model"), []).append(Rate(**row))
+    for row in price_rows():
+        rates.setdefault(row["model"], []).append(Rate(**{key: row[key] for key in row.keys() - {"model"}}))
     return {model: Price(model=model, rates=tuple(sorted(r, key=lambda x: x.above))) for model, r in rates.items()}
 
 
@@ -106,15 +105,16 @@ Settle = Callable[[Usage], None]
 
 
 class Budget:
-    """Limit in dollars, tokens or both for all calls of one command."""
+    """Limit in dollars, tokens or both for all calls of one command, which needs the user's consent."""
 
-    def __init__(self, usd: float | None = None, tokens: int | None = None) -> None:
-        """Raise `UsageError` for a limit that limits nothing, such as NaN."""
+    def __init__(self, usd: float | None = None, tokens: int | None = None, consent: Consent | None = None) -> None:
+        """Raise `UsageError` for a limit that limits nothing, such as NaN. Without `consent`, any call is allowed."""
         for bound in (usd, tokens):
             if bound is not None and not (math.isfinite(bound) and bound >= 0):
                 raise UsageError(f"a budget must be a number of at least 0, not {bound}")
         self.usd = usd
         self.tokens = tokens
+        self.consent = consent or Consent(agreed=True)
         self._by_stage: dict[str, Usage] = {}
         self._held = _Held()
         self._settled = asyncio.Event()
@@ -129,11 +129,13 @@ class Budget:
         return sum(self._by_stage.values(), Usage())
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
+    async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve the worst case of a call while it runs. If it does not fit yet, wait for calls in progress.
 
-        Nothing is reserved while waiting. Raises `CallFailed` once it cannot fit beside what is already spent.
+        Nothing is reserved while waiting. Raises `CallFailed` once it cannot fit beside what is already spent, and
+        `ConsentError` if the model may not be called. Every call of a model passes here.
         """
+        self.consent.require(model)
         while not self._fits(worst, self._held):
             if not self._fits(worst, _Held()):
                 raise BudgetExceeded(f"{self._name()} has no room for another call: {LEFT_UNDONE}")
@@ -190,7 +192,8 @@ class BudgetedModel:
         """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(
-                f"{model.id} has no price here, so a budget in dollars cannot hold: give `max_tokens` N",
+                f"{model.id} has no price here{did_you_mean(model.id)}, so a budget in dollars cannot hold: "
+                "give `max_tokens` N",
                 fields=("max_tokens",),
             )
         self.id = model.id
@@ -208,7 +211,7 @@ class BudgetedModel:
         A reply that was billed before keeps its recorded usage and is not counted again.
         """
         worst = worst_case(request, self._price)
-        async with self._budget.hold(worst, self._stage) as settle:
+        async with self._budget.hold(worst, self._stage, self.id) as settle:
             used = worst
             try:
                 reply = _counted(await self._model.complete(request, on_text), worst)
@@ -270,6 +273,7 @@ class BudgetHold(Frozen):
 
     worst: Usage
     stage: str
+    model: str
 
 
 class BudgetRelease(Frozen):
@@ -295,9 +299,9 @@ class RemoteBudget:
         return {}
 
     @asynccontextmanager
-    async def hold(self, worst: Usage, stage: str) -> AsyncIterator[Settle]:
+    async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve room in the parent's budget. If cancelled while waiting, release the room when it is granted."""
-        asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage)))
+        asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage, model=model)))
         try:
             number = cast(int, await asyncio.shield(asking))
         except asyncio.CancelledError:
@@ -335,7 +339,7 @@ async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskPare
         async def ask(question: object) -> object:
             if isinstance(question, BudgetHold):
                 stack = AsyncExitStack()
-                settle = await stack.enter_async_context(budget.hold(question.worst, question.stage))
+                settle = await stack.enter_async_context(budget.hold(question.worst, question.stage, question.model))
                 number = next(numbers)
                 held[number] = stack, settle, question.worst
                 return number

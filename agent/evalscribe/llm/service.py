@@ -1,6 +1,7 @@
 """Open models by name, retry transient failures, and pause when a provider limits the rate."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from evalscribe.ids import Frozen
 from evalscribe.llm.budget import Budget, BudgetedModel, Price, RemoteBudget, price_of
 from evalscribe.model.chat import CallFailed, Reply, Request, TransientFailure, Usage
 from evalscribe.model.protocols import Model, OnText
-from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider
+from evalscribe.settings.access import ANTHROPIC, PROVIDERS, Access, Provider, full_model_name
 
 if TYPE_CHECKING:
     from evalscribe.llm.anthropic import AnthropicModel
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MAX_REFUSALS = 3
+log = logging.getLogger(__name__)
 
 
 class RateLimitPause:
@@ -90,9 +92,16 @@ class RetryingModel:
             try:
                 reply = await self._model.complete(request, on_text)
                 self._shared.answered()
+                log.info(
+                    "call answered: %s, %s input and %s output tokens",
+                    reply.stop,
+                    reply.usage.input_tokens,
+                    reply.usage.output_tokens,
+                )
                 return reply.model_copy(update={"usage": lost + reply.usage})
             except TransientFailure as error:
                 lost += error.usage
+                log.info("call failed (attempt %s): %s", failures, error.reason)
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
                 error.usage, error.free = lost + error.usage, error.free and not lost.calls
@@ -170,6 +179,7 @@ class ModelService:
         Raises `UsageError` for an invalid name, a missing package or a model that the budget cannot limit,
         `AccessError` for a missing key.
         """
+        name = full_model_name(name)
         provider, model = parse_model_name(name)
         if self._intents and provider != ANTHROPIC:
             raise UsageError(f"`batch` is for models of anthropic, not for {name}: leave it out", fields=("batch",))
@@ -203,9 +213,7 @@ class ModelService:
 
 def parse_model_name(name: str) -> tuple[Provider, str]:
     """Return the provider and its own name of the model, which may contain slashes. Raises `UsageError`."""
-    provider, _, model = name.partition("/")
-    if provider not in PROVIDERS or not model:
-        raise UsageError(f"{name} names no model: give PROVIDER/MODEL, of {', '.join(PROVIDERS)}")
+    provider, _, model = full_model_name(name).partition("/")
     return PROVIDERS[provider], model
 
 

@@ -268,7 +268,7 @@ class DeploymentTools:
         ] = False,
     ) -> RecordedDeployment:
         """Record the current source as a new build of components that were deployed before, so that run_experiment can
-        test a change. For new components the user runs `evalscribe deployments create`.
+        test a change. For new components the user runs `evalscribe experiments deployments create`.
         """
         return await with_progress(ctx, lambda _: _recorded(self.place, name, like, write=write))
 

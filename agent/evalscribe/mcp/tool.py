@@ -191,8 +191,8 @@ BUG = "this is a bug in evalscribe and was logged on the server's standard error
 INSTEAD = {
     r"import FILE": "import_file with write=true",
     r"reports list": "list_reports",
-    r"reports wait \S+": "get_experiment_run with wait_seconds",
-    r"reports failures RUN": "get_experiment_run",
+    r"experiments runs wait \S+": "get_experiment_run with wait_seconds",
+    r"experiments runs failures RUN": "get_experiment_run",
     r"analyze RUN": "analyze",
     r"analyze [0-9a-f]+": "analyze with write_report",
     r"experiments run": "run_experiment",

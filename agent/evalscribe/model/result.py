@@ -23,6 +23,7 @@ from evalscribe.ids import Frozen, content_id
 from evalscribe.json_data import is_clean, join_path, preview
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import CitationStatus, Role
+from evalscribe.model.finding import NoVerdictCause
 
 MAX_METADATA_DEPTH = 50
 """Levels of metadata."""
@@ -272,6 +273,12 @@ class JudgeResult(Frozen):
     """Id of the model: `anthropic/claude-opus-5-5`."""
     usage: Usage = Usage()
     """Of all rollouts, retries included; `usage.cost_usd` is the cost."""
+
+    @property
+    def failure_cause(self) -> NoVerdictCause:
+        """Why a failure has no result; `evidence` if no model was asked."""
+        cause: NoVerdictCause = (self.result_metadata or {}).get("cause", "evidence")
+        return cause
 
 
 class ResultSet(Frozen):

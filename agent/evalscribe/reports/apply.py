@@ -472,7 +472,10 @@ def _model(workspace: Workspace) -> Model:
             "the rules cannot write a patch: name a model with `judge` PROVIDER/MODEL, or set ANTHROPIC_API_KEY",
             fields=("judge",),
         )
-    return workspace.models.open(name, STAGE)
+    model = workspace.models.open(name, STAGE)
+    # Not `yes`: for a patch it means that a person agreed to what was shown.
+    workspace.consent.check(name, advice="Name the model with `judge`")
+    return model
 
 
 def _files(

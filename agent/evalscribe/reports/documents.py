@@ -9,6 +9,7 @@ from typing import Literal
 from evalscribe.errors import DataError
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, content_id
+from evalscribe.text import pluralise
 
 _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?text: (sha256:[0-9a-f]{16})\n---\n")
 
@@ -18,6 +19,10 @@ def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> st
     body = "\n".join(lines).rstrip("\n") + "\n"
     told = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
     return "\n".join(["---", f"kind: {kind}", *told, f"text: {_digest(body)}", "---", body])
+
+
+NOT_ANSWERED = "not_answered"
+"""Fact with the number of questions that the judge did not answer."""
 
 
 def is_unedited(text: str) -> bool:
@@ -30,6 +35,13 @@ def is_unedited(text: str) -> bool:
 def same_facts(text: str, other: str, names: Sequence[str]) -> bool:
     """Return True if two documents have the same kind and the same values of the named facts."""
     return _facts(text, names) == _facts(other, names) is not None
+
+
+def not_answered(text: str) -> int:
+    """Return the number of questions that the judge did not answer for this document."""
+    facts = _facts(text, (NOT_ANSWERED,)) or []
+    counts = [found[1] for line in facts if (found := re.fullmatch(rf"{NOT_ANSWERED}: (\d{{1,9}})", line))]
+    return int(counts[0]) if counts else 0
 
 
 def _facts(text: str, names: Sequence[str]) -> list[str] | None:
@@ -69,7 +81,7 @@ def place_document(
         what: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         whole: Unique file name without suffix.
-        text: The document.
+        text: The document. One with more unanswered questions does not replace an earlier one with fewer.
         same: Returns True if an existing document has the same subject.
 
     Raises:
@@ -82,6 +94,9 @@ def place_document(
         there = library.document(name)
         note = f"{names[0]} was edited and is left as it is; this {what} stands beside it" if number else None
         if there == text:
+            return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
+        if there and is_unedited(there) and not_answered(there) < (missing := not_answered(text)):
+            note = f"the judge left {pluralise(missing, 'question')} unanswered this time; {name} stays as it was"
             return PlacedDocument(path=library.root / name, name=name, state="unchanged", note=note)
         if there is None or is_unedited(there):
             path = library.write(name, text)

@@ -1,13 +1,15 @@
 """Find and read reports: generated ones by front matter, all others as free-form pages."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.git.report_folder import ReportsFolder
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.model.analysis import Analysis, FindingSummary, analysis_from_report
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import ReportFile, data_name, has_data, is_report
@@ -19,9 +21,11 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.markdown import inline, page
 from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.page_edits import PageEdits, normalised, parse_page, read_edits
+from evalscribe.text import join_first
 from evalscribe.text import name as printed
 
 OURS = "evalscribe-report/"
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(library: ReportsFolder, name: str) -> ReportFile:
-    """Find a report by a path, a name below the reports folder, or the start of a run id.
+    """Find a report by a path, a name below the reports folder, or its run: an id, its beginning or an address.
 
     Raises `NotFoundError` if none or more than one matches.
     """
@@ -234,11 +238,34 @@ def _file(path: Path, name: str) -> ReportFile:
 
 def find_stored_report(library: ReportsFolder, name: str) -> ReportFile:
     """Find a report like `find_report`, but only below the reports folder, for callers that may read nothing else."""
-    files = [file for file in library.all() if _means(name, file)] or list(_document(library, name))
-    if len(files) != 1:
-        several = ", ".join(file.name for file in files[:5]) or "none"
-        raise NotFoundError(f"no single report is called {name!r} (found: {several}); see `evalscribe reports list`")
+    there = list(library.all())
+    files = [file for file in there if _means(name, file)] or list(_document(library, name)) or _of_run(there, name)
+    if len(files) > 1:
+        raise NotFoundError(
+            f"{name[:80]!r} fits several reports: {join_first([one.name for one in files], MOST_NAMED)}"
+        )
+    if not files:
+        names = [file.name for file in there]
+        near = get_close_matches(name, [*names, *(one.rpartition("/")[2] for one in names)], n=3, cutoff=0.6)
+        known = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` shows what there is"
+        raise NotFoundError(f"report {name[:80]!r} not found; {known}")
     return files[0]
+
+
+def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
+    """Return the reports of the run with this id or address; file names have only the beginning of a run's id."""
+    if "://" in name:
+        name = re.split("[/?#]", name.partition("/run/")[2])[0]
+    stem = run_id_prefix(name)
+    if len(name) <= len(stem):
+        return []
+    return [file for file in files if file.name.rpartition("/")[2].startswith(stem) and name in _runs_of(file)]
+
+
+def _runs_of(file: ReportFile) -> tuple[str, ...]:
+    with suppress(DataError):
+        return parse_report(file.text, file.name.rpartition("/")[2]).run_ids
+    return ()
 
 
 def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
@@ -258,7 +285,8 @@ def reload_report(file: ReportFile) -> ReportFile:
 
 
 def _means(name: str, file: ReportFile) -> bool:
-    return file.name in (name, f"{name}.md") or file.name.rpartition("/")[2].startswith(name)
+    own = file.name if "/" in name else file.name.rpartition("/")[2]
+    return file.name in (name, f"{name}.md") or own.startswith(name)
 
 
 def name_of(library: ReportsFolder, file: ReportFile) -> str:

@@ -12,7 +12,7 @@ from evalscribe.evidence.same_failure import CompactFailure, CompleteRun, OtherR
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, model_key, same_experiment
 from evalscribe.model.analysis import FindingSummary
-from evalscribe.model.finding import Classification, CrossModelFailures, FollowUpOutcome, HumanLabel
+from evalscribe.model.finding import CauseKind, Classification, CrossModelFailures, FollowUpOutcome, HumanLabel
 from evalscribe.model.repository import ReportFile
 from evalscribe.reports.freeform.lines import bare_name
 from evalscribe.reports.history import (
@@ -68,7 +68,14 @@ class RecurringRow(Frozen):
     labels: tuple[Classification, ...] = ()
     """Every label given, newest first."""
     causes: tuple[str, ...] = ()
+    kinds: tuple[CauseKind, ...] = ()
+    """Every kind of cause, newest first."""
     actions: tuple[RecordedAction, ...] = ()
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether only the infrastructure failed, and nobody tried to change something about it."""
+        return self.kinds == ("infrastructure",) and not self.actions
 
 
 class RecurringEvals(Frozen):
@@ -214,6 +221,7 @@ def _row(eval: str, failed_in: Sequence[ModelReport], kept: Sequence[ModelReport
         times=len({one.report.run for one in failed_in}),
         labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
         causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause)),
+        kinds=tuple(dict.fromkeys(one.cause_kind for one in findings if one.cause_kind)),
         actions=tuple(actions(eval, failed_in, kept, seen_in)),
     )
 

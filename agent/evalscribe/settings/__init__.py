@@ -84,6 +84,8 @@ class Options(Frozen):
     """Columns of a table of results, each as `input=question`."""
     threshold: float | None = None
     """Lowest score that passes in a table of results; None for 1."""
+    yes: bool = False
+    """Consent to call models, which costs money, without a question."""
 
 
 class SettingRow(Frozen):
@@ -152,15 +154,19 @@ class Settings(Frozen):
     def judge_name(self) -> str:
         """The judge: `rules` or `provider/name`. Raises `UsageError` for anything else."""
 
-        name = self.judge.value or (DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES)
-        provider, _, model = name.partition("/")
-        if name != RULES and (provider not in access.PROVIDERS or not model):
-            known = ", ".join(access.PROVIDERS)
-            raise UsageError(
-                f"`judge` {name} is unknown; use rules, or PROVIDER/MODEL of {known}, such as {DEFAULT_MODEL.id}",
-                fields=("judge",),
-            )
-        return name
+        if self.judge.value is None:
+            return DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES
+        if self.judge.value == RULES:
+            return RULES
+        try:
+            return access.full_model_name(self.judge.value)
+        except UsageError as error:
+            raise UsageError(f"`judge` {error}, or rules", fields=("judge",)) from None
+
+    @property
+    def user_names_judge(self) -> bool:
+        """True if the command line or the environment names the judge: consent to call it. A file is none."""
+        return self.judge.origin.trust in (COMMAND_LINE, ENVIRONMENT)
 
     def github(self) -> Access:
         """GitHub's API, with a token if one is set. Raises `UsageError` if a stranger could have named the host."""
@@ -169,7 +175,7 @@ class Settings(Frozen):
     def describe(self) -> tuple[SettingRow, ...]:
         """Return the settings and their origins, for `doctor`."""
         named: dict[str, SettingValue[str]] = {
-            "judge": _printed(self.judge, "by the keys that are set"),
+            "judge": self._described_judge(),
             "budget": SettingValue(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
             "concurrency": _printed(self.concurrency),
             "max tokens": _printed(self.max_tokens, "no bound"),
@@ -190,6 +196,22 @@ class Settings(Frozen):
         )
         forges = _access_rows("GitHub", self.github)
         return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
+
+    def _described_judge(self) -> SettingValue[str]:
+        """Return the judge that would be used, and why."""
+        key = access.PROVIDERS[DEFAULT_MODEL.provider].key_name
+        try:
+            name = self.judge_name
+        except EvalscribeError as error:  # a check of `doctor` reports it
+            name = self.judge.value or str(error).split("\n")[0]
+        if name == RULES:
+            why = self.judge.origin.where if self.judge.value else f"{key} is not set"
+        elif self.user_names_judge:
+            why = self.judge.origin.where
+        else:
+            named = self.judge.origin.where if self.judge.value else f"{key} is set"
+            why = f"{named}; not called without consent"
+        return SettingValue(value=name, origin=Origin(where=why, trust=self.judge.origin.trust))
 
     def _store_row(self) -> SettingRow:
         try:

@@ -1,6 +1,11 @@
-"""Decide which key may go to which host: model providers, Convex and GitHub."""
+"""Model names, and which key may go to which host: model providers, Convex and GitHub."""
 
+import difflib
 import re
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -44,6 +49,42 @@ GOOGLE = Provider(name="google", title="Google", url="https://generativelanguage
 PROVIDERS = {provider.name: provider for provider in (ANTHROPIC, OPENAI, OPENROUTER, GOOGLE)}
 PROVIDER_NAMES = tuple(name for provider in PROVIDERS.values() for name in (provider.key_name, provider.url_name))
 """Names of environment variables."""
+
+
+@cache
+def price_rows() -> tuple[dict[str, Any], ...]:
+    """Return the rows of the price file: `model` is `provider/name`; rates are US dollars per million tokens."""
+    return tuple(tomllib.loads(files("evalscribe.settings").joinpath("prices.toml").read_text("utf-8"))["price"])
+
+
+def full_model_name(name: str) -> str:
+    """Return a model's name as `provider/name`; the provider may be left out for models of the price file.
+
+    Raises `UsageError` with the nearest known name for anything else.
+    """
+    provider, _, model = name.partition("/")
+    if provider in PROVIDERS and model:
+        return name
+    dated = re.fullmatch(r"(.+?)(-\d{8})?", name)
+    bare, date = (dated[1], dated[2] or "") if dated else (name, "")
+    fitting = [known for known in _known_models() if known.partition("/")[2] == bare]
+    if len(fitting) == 1:
+        return fitting[0] + date
+    if fitting:
+        raise UsageError(f"{name} is a model of several providers; use {' or '.join(one + date for one in fitting)}")
+    known = ", ".join(PROVIDERS)
+    raise UsageError(f"{name} names no model{did_you_mean(name)}; use PROVIDER/MODEL of {known}")
+
+
+def did_you_mean(name: str) -> str:
+    """Return ` (did you mean …?)` with the known model nearest to `name`, or an empty string."""
+    names = {spelling: known for known in _known_models() for spelling in (known, known.partition("/")[2])}
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f" (did you mean {names[near[0]]}?)" if near else ""
+
+
+def _known_models() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row["model"] for row in price_rows()))
 
 
 DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
@@ -107,6 +148,11 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
     if url != provider.url:
         check_host(provider.url_name, origin, provider.key_name, key.origin)
     return Access(url=url, url_origin=origin, key=SecretStr(key.value), key_origin=key.origin)
+
+
+def without_key(provider: str) -> Access:
+    """Return the vendor's host without a key, for a model that estimates and is never called."""
+    return Access(url=PROVIDERS[provider].url, url_origin=DEFAULT)
 
 
 def convex_access(places: SettingsSources) -> Access:

@@ -87,7 +87,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
     if _ID.fullmatch(argument):
         return RunAddress(kind="id", run_id=argument)
     if "/" in argument or "\\" in argument:
-        raise NotFoundError(f"folder {argument!r} not found")
+        raise NotFoundError(f'No file or folder "{argument[:200]}".')
     raise UsageError(f"{argument[:80]!r} is not a run: {_EXPECTED}")
 
 

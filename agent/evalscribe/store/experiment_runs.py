@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import JsonValue
 from sqlalchemy import Connection, RowMapping, Select, bindparam, func, insert, or_, select, tuple_, update
@@ -192,6 +192,10 @@ _NAMED = (
     .order_by(_runs.c.number)
 )
 _BEGINNING = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("beginning"))
+_IDS = {
+    kind: select(table.c.id).where(func.substr(table.c.id, 1, bindparam("length")) == bindparam("beginning")).limit(100)
+    for kind, table in (("run", _runs), ("item", _items), ("score", _scores))
+}
 _ALL = select(_runs).order_by(_runs.c.number)
 _OF_EXPERIMENT = matching(_runs, "experiment_id").order_by(_runs.c.number)
 _RUN = matching(_runs, "id")
@@ -251,6 +255,11 @@ class ExperimentRunStore:
                 f"several runs begin with {named!r}: {', '.join(one.id for one in beginning)}.\nUse a longer prefix."
             )
         return next(iter((*found, *beginning)), None)
+
+    def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
+        """Return the ids of runs, run items or scores that begin so; at most a hundred."""
+        with self._database.reading() as connection:
+            return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "beginning": prefix}))
 
     def runs(self, experiment_id: str | None = None) -> tuple[ExperimentRun, ...]:
         """Return runs, oldest first."""

@@ -1,20 +1,29 @@
-"""Find stored objects by the names that users give, and list the nearest if nothing matches."""
+"""Find stored objects by what users call them: an id, the beginning of an id, or a name.
+
+The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. What fits
+several objects is an error that lists their ids, and what fits none is one that lists the nearest.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
-from evalscribe.errors import NotFoundError
+from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.dataset import Dataset, DatasetVersion
-from evalscribe.text import join_last
+from evalscribe.text import join_first, join_last
 
 if TYPE_CHECKING:
-    from evalscribe.model.experiment import ExperimentVersion
-    from evalscribe.model.target import TargetPromptVersion
+    from evalscribe.model.experiment import Experiment, ExperimentVersion
+    from evalscribe.model.rubric import Collection
+    from evalscribe.model.score import Scorer
+    from evalscribe.model.target import Deployment, TargetPrompt, TargetPromptVersion
     from evalscribe.store.datasets import DatasetStore
 
 LATEST = "latest"
 MOST_NAMED = 10
+SHORTEST_PREFIX = 4
+"""Minimum characters of the beginning of an id, behind the word for its kind, such as `exp-`."""
 KINDS = {
     "ds": "a dataset",
     "dsv": "a dataset version",
@@ -32,14 +41,69 @@ KINDS = {
 _ID = re.compile(r"([a-z]+)-[0-9a-f]+")
 
 
+T = TypeVar("T", bound="Collection | Dataset | Deployment | Experiment | Scorer | TargetPrompt")
 V = TypeVar("V", bound="DatasetVersion | ExperimentVersion | TargetPromptVersion")
 
 
+def is_prefix(named: str) -> bool:
+    """Return whether this is long enough for the beginning of an id."""
+    kind, dash, rest = named.partition("-")
+    return len(rest if dash and kind in KINDS else named) >= SHORTEST_PREFIX
+
+
+def find_by_prefix(what: str, named: str, ids: Iterable[str]) -> str | None:
+    """Return the only id that begins with `named`. Raises `UsageError` listing the ids if there are several."""
+    begin = sorted(id for id in ids if id.startswith(named)) if is_prefix(named) else []
+    if len(begin) > 1:
+        raise ambiguous(what, named, begin)
+    return begin[0] if begin else None
+
+
+def ambiguous(what: str, named: str, ids: Sequence[str]) -> UsageError:
+    """Return the error for a name or prefix of several objects."""
+    return UsageError(f"{named[:80]!r} fits {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
+
+
+def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Sequence[T]], maker: str) -> T:
+    """Return the object with this id, name or beginning of an id.
+
+    Args:
+        what: Kind of object, such as `dataset`.
+        named: The name or id that the user gave.
+        stored: The object with this id or name, as the store finds it.
+        known: Returns all objects of the kind, the newest last.
+        maker: The command that creates one.
+
+    Raises:
+        NotFoundError: There is none; lists the nearest.
+        UsageError: Several ids begin so.
+    """
+    if stored is not None:
+        return stored
+    there = known()
+    found = find_by_prefix(what, named, (one.id for one in there))
+    if found is None:
+        raise not_found(what, named, [getattr(one, "name", None) or one.id for one in there], maker)
+    return next(one for one in there if one.id == found)
+
+
+def nearest(named: str, known: Sequence[str]) -> str:
+    """List the known names that are most like this one, else the newest. `known`: the newest last."""
+    near = get_close_matches(named, dict.fromkeys(known), n=3, cutoff=0.6)
+    return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(known)), MOST_NAMED)}"
+
+
 def find_version(versions: Sequence[V], named: str) -> V | None:
-    """Find a version by id, by number (`2`, `v2`), or as `latest`. `versions`: in order of creation."""
+    """Find a version by id, by number (`2`, `v2`), as `latest`, or by the beginning of its id.
+
+    `versions`: in order of creation. Raises `UsageError` if several ids begin so.
+    """
     if named == LATEST:
         return versions[-1] if versions else None
-    return next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None)
+    if exact := next((one for one in versions if named in (one.id, str(one.number), f"v{one.number}")), None):
+        return exact
+    id = find_by_prefix("version", named, (one.id for one in versions))
+    return next((one for one in versions if one.id == id), None)
 
 
 def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundError:
@@ -50,11 +114,7 @@ def version_not_found(of: str, named: str, versions: Sequence[V]) -> NotFoundErr
 
 def not_found(what: str, named: str, there: Sequence[str], maker: str) -> NotFoundError:
     """Return the error for an unknown name. `there`: names, the newest last; `maker`: the command that creates one."""
-    known = (
-        f"available: {join_last(there, MOST_NAMED)}"
-        if there
-        else (f"there is none yet; create one with `evalscribe {maker}`")
-    )
+    known = nearest(named, there) if there else f"there is none yet; create one with `evalscribe {maker}`"
     return NotFoundError(f"{what} {named[:80]!r}{_of_another(what, named)} not found; {known}")
 
 
@@ -71,19 +131,21 @@ def _of_another(what: str, named: str) -> str:
 
 
 def find_dataset(datasets: "DatasetStore", named: str) -> Dataset:
-    """Find a dataset by id or name. Raises `NotFoundError` listing the known ones."""
-    if dataset := datasets.find(named):
-        return dataset
-    raise not_found("dataset", named, [one.name for one in datasets.all()], "datasets create")
+    """Find a dataset as in `find_stored`."""
+    return find_stored("dataset", named, datasets.find(named), datasets.all, "datasets create")
 
 
 def find_dataset_version(datasets: "DatasetStore", dataset: Dataset | None, named: str) -> DatasetVersion:
-    """Find a version by id; in a given dataset also by number (`2`, `v2`) or as `latest`.
+    """Find a version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
     Raises `NotFoundError` listing the known ones.
     """
     if dataset is None:
         if version := datasets.version(named):
+            return version
+        ids = (one.id for dataset in datasets.all() for one in datasets.versions(dataset.id))
+        id = find_by_prefix("dataset version", named, ids)
+        if id and (version := datasets.version(id)):
             return version
         raise NotFoundError(f"dataset version {named!r} not found; `evalscribe datasets versions list NAME` lists ids")
     versions = datasets.versions(dataset.id)

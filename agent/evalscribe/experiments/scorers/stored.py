@@ -19,7 +19,7 @@ from evalscribe.judging.rubrics import store_rubric
 from evalscribe.model.score import CUSTOM, Binding, Scorer, ScorerSpec
 from evalscribe.prompts.templates import Prompts
 from evalscribe.redaction.redact import require_no_secret
-from evalscribe.store.lookup import not_found
+from evalscribe.store.lookup import find_stored
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -148,16 +148,15 @@ def create_scorer(
 
 
 def find_scorer(definitions: "ExperimentStore", named: str) -> Scorer:
-    """Find a scorer by id or name. Raises `NotFoundError` listing the known ones."""
-    if scorer := definitions.scorer(named):
-        return scorer
-    if is_reserved(named):
+    """Find a scorer as in `find_stored`."""
+    scorer = definitions.scorer(named)
+    if scorer is None and is_reserved(named):
         raise NotFoundError(
-            f"{named!r} is a built-in scorer, not one created by `evalscribe scorers create`: use `builtin_scorer` "
-            f"{named!r}",
+            f"{named!r} is a built-in scorer, not one created by `evalscribe experiments scorers create`: "
+            f"use `builtin_scorer` {named!r}",
             fields=("builtin_scorer",),
         )
-    raise not_found("scorer", named, [one.name for one in definitions.scorers()], "scorers create")
+    return find_stored("scorer", named, scorer, definitions.scorers, "experiments scorers create")
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from evalscribe.errors import AccessError, DataError, NotFoundError
+from evalscribe.errors import AccessError, ConsentError, DataError, NotFoundError
 from evalscribe.ids import canonical_json
 from evalscribe.judging.classifier_tools import READING_TOOLS
 from evalscribe.judging.prompt_text import estimate_tokens, number_lines, one_line, quote_json
@@ -42,6 +42,7 @@ from evalscribe.reports.discussion.lookup import LookupDiscussion
 from evalscribe.reports.outline import spent_summary
 from evalscribe.reports.reading import find_report, load_analysis, reload_report
 from evalscribe.settings import RULES
+from evalscribe.settings.consent import Consent
 from evalscribe.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -433,7 +434,10 @@ def open_discussion(workspace: Workspace, name: str) -> "Discussion":
     budget = workspace.budget
     tokens = f" and {budget.tokens:,} tokens" if budget.tokens is not None else ""
     bound = f"at most ${budget.usd:g}{tokens} in all"
-    return Discussion(file, workspace.store.analyses, workspace.prompts, model, cost=cost, budget=bound)
+    store, prompts, consent = workspace.store.analyses, workspace.prompts, workspace.consent
+    if model:
+        consent.check(model.id)
+    return Discussion(file, store, prompts, model, cost=cost, budget=bound, consent=consent)
 
 
 def _model(workspace: Workspace) -> Model | None:
@@ -465,6 +469,7 @@ class Discussion:
         *,
         cost: Callable[[Usage], float] | None = None,
         budget: str = "",
+        consent: Consent | None = None,
     ) -> None:
         """Load the report.
 
@@ -475,6 +480,7 @@ class Discussion:
             model: The model to ask; None to only look up findings.
             cost: Returns the price of a usage in USD.
             budget: The budget in words.
+            consent: The user's consent to call the model, required with the first question; None if it was given.
 
         Raises:
             DataError: The report cannot be read.
@@ -487,6 +493,7 @@ class Discussion:
         self._conversation = ModelDiscussion(model, prompts, self._dossier, cost=cost) if model else None
         self._model = model
         self._budget = budget
+        self._consent = consent or Consent(agreed=True)
 
     def introduction(self) -> tuple[str, ...]:
         """Return the lines that a user should read before the first question."""
@@ -496,12 +503,20 @@ class Discussion:
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """Answer a question, streaming text to `on_text`, with citations resolved.
 
+        Without consent to call the model, this and later answers are looked up in report and evidence.
+
         The report is read again first: people correct it during the discussion, and the model is told about changes.
         Raises
         `EvalscribeError` if no question can be answered; a problem with this one is in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
         question = redact(question)
+        if self._conversation and self._model:
+            try:
+                self._consent.require(self._model.id, estimate=self._conversation.estimate())
+            except ConsentError:
+                self._conversation = None
+                on_text(f"{NO_MODEL}\n\n")
         if self._conversation:
             return await self._conversation.ask(question, on_text)
         return await LookupDiscussion(self._dossier).ask(question, on_text)

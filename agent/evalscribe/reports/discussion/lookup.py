@@ -244,15 +244,17 @@ _RECOMMENDATIONS = r"R[0-9]{1,6}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s+)R[0-9]{1,
 _IMPLEMENT = re.compile(
     rf"\s*(?:please\s+)?(?:implement|apply)\s+({_RECOMMENDATIONS})(?:\s*,?\s*please)?\s*[.!]?\s*", re.IGNORECASE
 )
+_BARE = re.compile(rf"\s*({_RECOMMENDATIONS})\s*[.!]?\s*", re.IGNORECASE)
 _ENDS = frozenset(("q", "quit", "exit"))
 
 
-def recommendations_to_apply(line: str) -> tuple[str, ...]:
+def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...]:
     """Return the ids of recommendations that a person asks to have implemented: `please implement R2 and R3`.
 
-    Only a line that consists of nothing else counts; anything more is a question.
+    Only a line that consists of nothing else counts; anything more is a question. With `bare`, ids alone count too,
+    as an answer to the question which of them to implement.
     """
-    found = _IMPLEMENT.fullmatch(line)
+    found = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", found[1], re.IGNORECASE))) if found else ()
 
 

@@ -1,0 +1,107 @@
+"""How much a command prints beside its result: `--quiet`, `--verbose`, and the log file of `EVALSCRIBE_LOG`.
+
+Logs never show secrets.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from shlex import join
+from time import monotonic
+
+from evalscribe import __version__
+from evalscribe.errors import DataError
+
+log = logging.getLogger(__name__)
+VARIABLE = "EVALSCRIBE_LOG"
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+_quiet = False
+
+
+def redacted(text: str) -> str:
+    """Hide the secrets in a message or log."""
+    from evalscribe.redaction.redact import redact  # only errors and logs need its patterns
+
+    return redact(text)
+
+
+def set_quiet() -> None:
+    """Print no progress and no notes until the end of this command."""
+    global _quiet
+    _quiet = True
+
+
+def is_quiet() -> bool:
+    return _quiet
+
+
+class Redacted(logging.Formatter):
+    """Hides secrets and control characters of every message and traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = redacted(super().format(record))
+        return "".join(each if each in "\n\t" or each.isprintable() else f"\\u{ord(each):04x}" for each in text)
+
+
+def log_to_stderr() -> None:
+    """Print messages on standard error until the end of the command."""
+    if not any(isinstance(each, _ToStderr) for each in logging.getLogger().handlers):
+        handler = _ToStderr(sys.stderr)
+        handler.setLevel(logging.INFO)  # the file also has tracebacks and git's commands
+        _add(handler)  # guarded while a command runs
+
+
+@contextmanager
+def logged(arguments: Sequence[str]) -> Iterator[None]:
+    """Log one command, its messages and its end; also to the file that `EVALSCRIBE_LOG` names, if it is set.
+
+    Raises `DataError` if the file cannot be written.
+    """
+    global _quiet
+    _quiet = False
+    root = logging.getLogger()
+    before, level, start = list(root.handlers), root.level, monotonic()
+    try:
+        if name := os.environ.get(VARIABLE):
+            _add(_file(name))
+        log.info("evalscribe %s: %s", __version__, join(arguments))
+        yield
+        log.info("done after %.1f s", monotonic() - start)
+    except BaseException as error:
+        log.info("%s after %.1f s: %s", type(error).__name__, monotonic() - start, error)
+        log.debug("traceback", exc_info=True)
+        raise
+    finally:
+        for handler in [each for each in root.handlers if each not in before]:
+            root.removeHandler(handler)
+            handler.close()
+        root.setLevel(level)
+
+
+def _file(name: str) -> logging.Handler:
+    try:
+        # Only the owner may read it: a log says more about the work than a report does.
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        return logging.FileHandler(name, encoding="utf-8", errors="backslashreplace")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{VARIABLE}: cannot write the log file {name}: {reason}") from None
+
+
+class _ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to standard error."""
+
+
+def _add(handler: logging.Handler) -> None:
+    handler.setFormatter(Redacted(FORMAT))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    # Libraries log every HTTP request at this level; at DEBUG some log whole prompts.
+    logging.getLogger("evalscribe").setLevel(logging.DEBUG)
+    # Each revision of a new store is a line of its own, and no question was ever about one.
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,0 +1,177 @@
+"""Parse command lines: the options that every command has, and one layout for all help pages."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from evalscribe.cli import logs
+from evalscribe.errors import UsageError
+
+JSON = "json"
+OLD_NAMES = frozenset(("--artifact-format", "--out-file"))
+"""Names of options that still work and are left out of the help."""
+OUTPUT = "Output"
+"""Panel of the options that every command has."""
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no notes.", rich_help_panel=OUTPUT)]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Print a log to standard error.", rich_help_panel=OUTPUT)
+]
+_JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Short for --format json.", show_default=False, rich_help_panel=OUTPUT)
+]
+_FORM, _JSON, _QUIET, _VERBOSE = "chosen_format", "json_flag", "is_quiet", "is_verbose"
+"""Names of the parameters that are added to a command's function; none declares them itself."""
+
+
+def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add to a command's function the options that all commands have.
+
+    `-q` and `-v` go to all. `--format` and `--json` go to every function that declares one of the two, so that both
+    work wherever one does.
+    """
+    declared = signature(function, eval_str=True)
+    forms = [name.removeprefix("as_") for name in declared.parameters if name.startswith("as_")]
+    own = next((each for each in declared.parameters.values() if "--format" in _names(each)), None)
+    added = {_VERBOSE: Verbose}
+    if "quiet" not in declared.parameters:
+        added = {_QUIET: Quiet, **added}
+    if own is not None and JSON in (_option(own).metavar or "").split("|"):
+        added = {_JSON: _JsonFlag, **added}
+    elif own is None and forms:
+        added = {_FORM: _format_option(forms), **added}
+
+    @wraps(function)
+    def command(**values: Any) -> Any:
+        asked = {name: values.pop(name, None) for name in (_FORM, _JSON, _QUIET, _VERBOSE)}
+        set_output(quiet=bool(asked[_QUIET] or values.get("quiet")), verbose=bool(asked[_VERBOSE]))
+        if asked[_FORM] not in (None, "text"):
+            if asked[_FORM] not in forms:
+                raise UsageError(f"--format {asked[_FORM]!r} is none of {', '.join(('text', *forms))}")
+            values[f"as_{asked[_FORM]}"] = True
+        if asked[_JSON] and own is not None:
+            if values[own.name] not in (None, own.default, JSON):
+                raise UsageError(f"--json and --format {values[own.name]} contradict each other")
+            values[own.name] = JSON
+        return function(**values)
+
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=None if name == _FORM else False)
+        for name, kind in added.items()
+    ]
+    command.__signature__ = Signature([*declared.parameters.values(), *options])  # type: ignore[attr-defined]
+    return command
+
+
+def set_output(*, quiet: bool, verbose: bool) -> None:
+    """Set what `-q` and `-v` ask for, up to the end of this command."""
+    if quiet:
+        logs.set_quiet()
+    if verbose:
+        logs.log_to_stderr()
+
+
+def _format_option(forms: Iterable[str]) -> Any:
+    named = "|".join(("text", *forms))
+    return Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar=named, help="Output format. Default: text.", show_default=False, rich_help_panel=OUTPUT
+        ),
+    ]
+
+
+def _option(parameter: Parameter) -> Any:
+    """Return what Typer knows about a parameter."""
+    return next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+
+
+def _names(parameter: Parameter) -> tuple[str, ...]:
+    info = _option(parameter)
+    declared = (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ()))
+    return tuple(name for name in declared if isinstance(name, str))
+
+
+class CommandParser(TyperCommand):
+    """The parser of one command."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(_usage(each) for each in self.get_params(ctx) if _is_argument(each))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        write_options(self.get_params(ctx), formatter)
+
+
+def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
+    """Write arguments and options, those of one panel together; `apart`: those that every command has."""
+    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    last = []
+    for param in sorted((param for param in params if not param.hidden), key=_rank):
+        row = (_label(param), _help(param))
+        if _rank(param):
+            last.append(row)
+        else:
+            panels.setdefault("Arguments" if _is_argument(param) else param.rich_help_panel or "Options", []).append(
+                row
+            )
+    for title in [title for title, rows in panels.items() if title != "Arguments" and len(rows) == 1]:
+        panels["Options"] = [*panels["Options"], *panels.pop(title)] if title != "Options" else panels["Options"]
+    if apart and panels["Options"]:
+        panels[OUTPUT] = last
+    else:
+        panels["Options"] += last
+    for title, rows in panels.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+LAST = ("--format", "--json", "--quiet", "--verbose", "--help")
+"""Options that come last, in this order, if they are about the output of the command."""
+REWORDED = {
+    "--help": "Show this help.",
+    "--install-completion": "Set up completion of commands in this shell.",
+    "--show-completion": "Print the script that completes commands.",
+}
+
+
+def _rank(param: Any) -> int:
+    """Return the place among the options that come last; 0 for any other parameter."""
+    names = () if _is_argument(param) else param.opts
+    is_last = "--help" in names or getattr(param, "rich_help_panel", None) == OUTPUT
+    return next((number for number, name in enumerate(LAST, 1) if is_last and name in names), 0)
+
+
+def _is_argument(param: Any) -> bool:
+    return bool(param.param_type_name == "argument")
+
+
+def _usage(param: Any) -> str:
+    name = param.metavar or param.name.upper()
+    if param.nargs != 1 and not name.endswith(("...", "…")):
+        name += "..."
+    return name if param.required or name.startswith("[") else f"[{name}]"
+
+
+def _label(param: Any) -> str:
+    """Format an option's names and the kind of its value: `-o, --output FILE`."""
+    if _is_argument(param):
+        return str(param.metavar or param.name.upper())
+    names = sorted((name for name in param.opts if name not in OLD_NAMES), key=lambda name: name.startswith("--"))
+    both = ", ".join(names)
+    if param.is_flag:
+        return "/".join((both, *param.secondary_opts))
+    return f"{both} {param.metavar or param.name.upper()}"
+
+
+def _help(param: Any) -> str:
+    """Return the help text, with the default if it is to be shown."""
+    text = next((REWORDED[name] for name in param.opts if name in REWORDED), param.help or "")
+    default = None if callable(param.default) else param.default
+    is_told = "default:" in text.lower() or _is_argument(param) or param.is_flag or not param.show_default
+    if default not in (None, "", [], ()) and not is_told:
+        text += f" Default: {default}."
+    return text if _is_argument(param) or not param.required else f"{text} Required."

@@ -1,0 +1,75 @@
+"""Consent of the user to call models, which costs money."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from evalscribe.errors import ConsentError
+
+if TYPE_CHECKING:
+    from evalscribe.model.protocols import Estimate
+
+
+ADVICE = "Add `yes`, or name the model with `judge`"
+
+
+class Consent:
+    """Permission to call models, which costs money.
+
+    A user at a terminal confirms the estimate, once for all calls of a command. Elsewhere a model may be called if the
+    user named it, or agreed beforehand to any. A key is no permission, nor is a model that only a file names.
+    """
+
+    def __init__(
+        self,
+        *,
+        agreed: bool = False,
+        named: Iterable[str] = (),
+        ask: Callable[[str], bool] | None = None,
+        limit: str = "",
+    ) -> None:
+        """Initialise.
+
+        Args:
+            agreed: True if any model may be called.
+            named: Models that the user named.
+            ask: Asks the user a question, and returns True for a yes; None if nobody can be asked.
+            limit: The budget in words, for the question.
+        """
+        self.agreed = agreed
+        self.estimate: Estimate | None = None
+        """The last estimate that `require` received."""
+        self._named = set(named)
+        self._ask = ask
+        self._limit = limit
+
+    def name(self, *models: str) -> None:
+        """Add models that the user named."""
+        self._named.update(models)
+
+    def check(self, *models: str, advice: str = ADVICE) -> None:
+        """Raise `ConsentError` with the advice if these models may not be called, and nobody can be asked."""
+        unnamed = _and(model for model in models if model not in self._named)
+        if unnamed and not self.agreed and self._ask is None:
+            raise ConsentError(
+                f"no consent to call {unnamed}, which costs money. {advice}. Nothing was sent.",
+                fields=("yes", "judge"),
+            )
+
+    def require(self, *models: str, estimate: "Estimate | None" = None) -> None:
+        """Check as `check` does, and ask the user at a terminal who has not agreed yet.
+
+        Raises `ConsentError` without consent.
+        """
+        self.check(*models)
+        if estimate is not None:
+            self.estimate = estimate
+        if self.agreed or self._ask is None or (estimate and not estimate.input_tokens):
+            return
+        cost = f" for {estimate.summary}" if estimate else ""
+        if not self._ask(f"Call {_and(models)}{cost}{self._limit}? [y/N] "):
+            raise ConsentError(f"{_and(models)} was not called, because the question was not answered with yes")
+        self.agreed = True
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(names))
