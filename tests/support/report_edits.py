@@ -214,7 +214,7 @@ def moved_line(page: Page, rng: random.Random) -> Edit:
 
 
 def moved_finding(page: Page, rng: random.Random) -> Edit | None:
-    return moved(page, rng, [page.finding(number) for number in range(len(page.findings))], "merged")
+    return moved(page, rng, [page.finding(number) for number in range(len(page.findings))], "either")
 
 
 def moved_section(page: Page, rng: random.Random) -> Edit | None:

@@ -64,10 +64,7 @@ def analyze(
         ),
     ] = None,
 ) -> int:
-    """Find out why evals of a run failed, and whose fault it was.
-
-    Writes a report and prints it. Nothing is sent to a model without your consent.
-    """
+    """Find out why evals of a run failed, and whose fault it was."""
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     checked_date = options.checked_date(date)

@@ -335,7 +335,7 @@ def _across(across: CrossModelFailures | None) -> CrossModelSummary | None:
 def _reviewer(entry: ReportEntry) -> ReviewerOpinion | None:
     if not entry.reviewed:
         return None
-    return ReviewerOpinion(label=entry.classification, note="\n".join(entry.reviewer) or None)
+    return ReviewerOpinion(label=entry.classification, note="\n".join(entry.reviewer) if entry.reviewer else None)
 
 
 def _joined(snippets: Iterable[Snippet], role: Role) -> str | None:

@@ -216,6 +216,11 @@ class ReportEntry(Frozen):
     def _said(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(note for note in notes if note)
 
+    @field_validator("reviewer")
+    @classmethod
+    def _once(cls, lines: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lines))
+
     @property
     def paths(self) -> tuple[str, ...]:
         return tuple(ref.path for ref in self.evals)

@@ -22,7 +22,7 @@ from evalscribe.reports.markdown import blocks, fields, labels, notes
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
 from evalscribe.reports.markdown.labels import PageLabel
 from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, page_digest, render
-from evalscribe.reports.reformatting import LineChange, NumberedLines, changes, undo_formatting
+from evalscribe.reports.reformatting import NumberedLines, TextChange, changes, undo_formatting
 from evalscribe.text import block as tidy
 
 _TITLE = re.compile(r"(\d+)[.)] +(.+)")
@@ -676,7 +676,7 @@ class _Additions:
                 elif part.text != NOTHING and not self._of_own_finding(part):
                     self.parts.append(part)
 
-    def _written(self, change: LineChange) -> list[TextPart]:
+    def _written(self, change: TextChange) -> list[TextPart]:
         """Return the generated parts of a region as it was written."""
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 

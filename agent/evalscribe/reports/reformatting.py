@@ -13,7 +13,7 @@ _RULE = re.compile(r"(:?)-+(:?)")
 _BAR = re.compile(r"(?<!\\)\|")
 
 
-class LineChange(NamedTuple):
+class TextChange(NamedTuple):
     """One region of two sequences, as `SequenceMatcher.get_opcodes` gives it."""
 
     kind: str
@@ -34,18 +34,18 @@ class NumberedLines(NamedTuple):
         return "\n".join(self.lines)
 
 
-def changes(old: Sequence[object], new: Sequence[object]) -> Iterator[LineChange]:
+def changes(old: Sequence[object], new: Sequence[object]) -> Iterator[TextChange]:
     """Yield how to turn one sequence into the other; what both begin and end with is not compared again."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
     if head:
-        yield LineChange("equal", 0, head, 0, head)
+        yield TextChange("equal", 0, head, 0, head)
     matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
     for kind, first_old, last_old, first, last in matcher.get_opcodes():
-        yield LineChange(kind, first_old + head, last_old + head, first + head, last + head)
+        yield TextChange(kind, first_old + head, last_old + head, first + head, last + head)
     if tail:
-        yield LineChange("equal", len(old) - tail, len(old), len(new) - tail, len(new))
+        yield TextChange("equal", len(old) - tail, len(old), len(new) - tail, len(new))
 
 
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
