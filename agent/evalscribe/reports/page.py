@@ -279,7 +279,7 @@ def _recommendations(report: Report) -> Iterator[str]:
     lines = [*_changes(changes, report), *_remarks(report)]
     if lines or notes:
         yield "## Recommendations"
-        yield from lines
+        yield from lines if changes else lines[1:]
         yield from notes
 
 
@@ -307,16 +307,11 @@ def _type(item: Recommendation, report: Report) -> str:
 
 def _remarks(report: Report) -> Iterator[str]:
     """Yield the notes on the model, and what needs no action."""
-    titles = {"model": "Model notes", "none": "No action"}
-    first = True
-    for group, title in titles.items():
+    for group, title in {"model": "Model notes", "none": "No action"}.items():
         items = [item for item in report.recommendations if item.id is None and item.group == group]
         if items:
-            said = "; ".join(_remark(item, report) for item in items)
-            if first and any(item.id for item in report.recommendations):
-                yield ""
-            yield f"{title}: {said}."
-            first = False
+            yield ""
+            yield f"{title}: {'; '.join(_remark(item, report) for item in items)}."
 
 
 def _remark(item: Recommendation, report: Report) -> str:
