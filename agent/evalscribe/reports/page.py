@@ -36,6 +36,8 @@ ACTIONS = "Actions taken"
 NOTHING = "None."
 MOST_LINKED = 5
 """Maximum findings that the first lines link to for one reason."""
+MOST_NAMED = 10
+"""Maximum findings that a remark names; more are counted."""
 _WRITTEN = re.compile(r"^written: .*\n", re.MULTILINE)
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
 
@@ -315,7 +317,8 @@ def _remarks(report: Report) -> Iterator[str]:
 
 
 def _remark(item: Recommendation, report: Report) -> str:
-    concerns = ", ".join(inline.render_references(item.evals, report.entries))
+    references = inline.render_references(item.evals, report.entries)
+    concerns = ", ".join(references) if len(references) <= MOST_NAMED else f"{len(references)} findings"
     text = item.text.rstrip(" .")
     return f"{text[:-1]}; finding {concerns})" if text.endswith(")") else f"{text} ({concerns})"
 
