@@ -80,7 +80,7 @@ def test_a_hunk_has_numbers_of_both_sides_and_five_lines_of_context():
     new = CODE.replace("compute(10)", "compute(99)")
     (hunk,) = differences.diff_hunks(one_pair(CODE, new))
     assert hunk.changes == (
-        differences.TextChange(
+        differences.LineChange(
             expected_first=11,
             expected=("value_10 = compute(10)",),
             output_first=11,

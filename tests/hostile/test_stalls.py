@@ -1,6 +1,7 @@
 """Text made to be slow: a model cannot stall the analysis of what it wrote, nor a file the reading of reports."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 

@@ -27,6 +27,7 @@ from evalscribe.model.report import (
     Snippet,
     VerdictBasis,
 )
+from evalscribe.model.run import Run
 
 REPORT_KIND = "evalscribe-report/2"
 """Form of the reports that this version writes: a page, and this document beside it."""
@@ -250,7 +251,7 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
     """
     return Analysis(
         kind=REPORT_KIND,
-        run=_run(report.run),
+        run=analyzed_run(report.run),
         revision=report.revision,
         date=report.date,
         judges=report.judges,
@@ -275,8 +276,9 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     return (_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals)
 
 
-def _run(run: RunHeader) -> AnalyzedRun:
-    return AnalyzedRun(**{name: getattr(run, name) for name in AnalyzedRun.model_fields})
+def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
+    """Return what a document says of a run; facts that only a report has are null for a `Run`."""
+    return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 
 def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
