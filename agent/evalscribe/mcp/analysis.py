@@ -181,7 +181,7 @@ def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
         outcome="plan",
         message=f"Nothing was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
         "Call again with budget_usd to ask it, or with judge `rules` for free.",
-        run=_run(plan),
+        run=analyzed_run(plan.run),
         estimate=plan.estimate,
         notes=told.notes,
     )
