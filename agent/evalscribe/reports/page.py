@@ -467,8 +467,9 @@ def _plain(text: str) -> str:
 def _across(across: CrossModelFailures | None) -> Iterator[str]:
     if across is None:
         return
-    also = f": {_models(across.alike, across.more)}" if across.alike else ""
-    yield f"Fails in the same way for {across.failing} of {across.models} models{also}."
+    if across.failing > 1:
+        also = f": {_models(across.alike, across.more)}" if across.alike else ""
+        yield f"Fails in the same way for {across.failing} of {across.models} models{also}."
     if across.earlier:
         earlier = _models(across.earlier, across.more_earlier)
         yield f"Failed in the same way in an earlier version of the eval: {earlier}."
@@ -542,7 +543,7 @@ def _follow_up(one: FollowUp, report: Report) -> str:
     concerns = ", ".join(inline.render_references(one.evals, report.entries))
     unless = _unless(report) if one.outcome == "held" else ""
     folder = re.sub(r"^(?:\.\./)+", "", posixpath.dirname(one.report))
-    of_model = f" of {inline.printed_path(folder)}" if folder else ""
+    of_model = f" of {inline.name(folder)}" if folder else ""
     since = f"{inline.report_link(one.report)}{of_model}{unless}"
     return f'**{_OUTCOMES[one.outcome]}** since {since}: "{one.text}"{f" ({concerns})" if concerns else ""}.'
 
