@@ -160,9 +160,7 @@ def test_another_version_of_the_eval_is_not_counted(workspace: Workspace, tmp_pa
         workspace.run("analyze", folder, "--judge", "rules", "--quiet")
     assert alike(workspace) == {}
     (report,) = [path for path in workspace.reports if "m-two" in str(path)]
-    assert (
-        "Failed in the same way in an earlier version of the eval: example/m-one.\n"
-    ) in report.read_text()
+    assert ("Failed in the same way in an earlier version of the eval: example/m-one.\n") in report.read_text()
 
 
 def test_reports_whose_runs_are_not_stored_are_said_not_to_count(workspace: Workspace, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ async def test_a_finding_is_shown_with_what_it_quotes(sample: ReportEvidence, qu
 async def test_a_recommendation_is_shown_with_its_findings(sample: ReportEvidence) -> None:
     text = await said(sample, "r3")
     assert text.startswith("R3 (Lint and configuration, would pass): ")
-    assert "\n\n7. style/002-loop: OVERLY_STRICT (lint)\n" in text
+    assert "\n\n8. style/005-any: KNOWN_GAP (lint)\n" in text
     assert text.count("\nCause ") == 1
 
 
