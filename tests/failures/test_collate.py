@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from evalscribe.failures.collate import collate
-from evalscribe.model.finding import Correction, Finding, Precedent, Unclassified, Verdict
+from evalscribe.model.finding import Correction, Finding, FollowUp, Precedent, Unclassified, Verdict
 from evalscribe.model.run import Eval, Run
 
 
@@ -23,7 +23,9 @@ def verdict(**fields: Any) -> Verdict:
     return Verdict(**given | fields)
 
 
-def finding(name: str, step: str = "tests", said: Verdict | Unclassified | None = None, **fields: Any) -> Finding:
+def finding(
+    name: str, step: str | None = "tests", said: Verdict | Unclassified | None = None, **fields: Any
+) -> Finding:
     category, _, bare = name.partition("/")
     eval = Eval(id=f"id-{name}", category=category, name=bare, failed_step=step)
     return Finding(group=name, evals=(eval,), verdict=said or verdict(), **fields)
@@ -98,9 +100,9 @@ def test_patterns_name_what_is_shared() -> None:
     ]
     found = {pattern.name: pattern for pattern in collate(run(*findings), findings, {}).patterns}
     assert found["Not the model"].evals == ("b/1",)
-    assert found["Lint decides"].text == "2 of 2 lint failures are about the rule."
-    assert found["Same cause: missing-args"].evals == ("a/1", "a/2")
-    assert found["Category a"].text == "3 of 6 failures, 2 of them the model's."
+    assert found["Lint decides"].text == "2 of 2 lint failures are caused by the rule, not by the code."
+    assert found["Same cause: missing args"].evals == ("a/1", "a/2")
+    assert found["Category a"].text == "3 of 6 failures: 2 model faults, 1 overly strict check."
 
 
 def test_equal_fixes_are_one_recommendation_and_ids_count_on() -> None:
@@ -120,8 +122,8 @@ def test_equal_fixes_are_one_recommendation_and_ids_count_on() -> None:
     ]
     made = collate(run(*findings), findings, {}).recommendations
     assert [(r.id, r.group, r.evals, r.would_pass) for r in made] == [
-        ("R1", "eval", ("a/3",), False),
-        ("R2", "lint", ("a/1", "a/2"), True),
+        ("R1", "lint", ("a/1", "a/2"), True),
+        ("R2", "eval", ("a/3",), False),
         (None, "none", ("a/6",), False),
         (None, "none", ("a/4",), False),
         (None, "none", ("a/5",), False),
@@ -131,21 +133,23 @@ def test_equal_fixes_are_one_recommendation_and_ids_count_on() -> None:
 def test_what_the_model_repeats_is_a_note_on_the_model() -> None:
     findings = [finding("a/1"), finding("a/2")]
     notes = [r for r in collate(run(*findings), findings, {}).recommendations if r.group == "model"]
-    assert [(note.id, note.text, note.evals) for note in notes] == [(None, "leaves out `args`.", ("a/1", "a/2"))]
+    assert [(note.id, note.text, note.evals) for note in notes] == [
+        (None, "leaves out `args` (2 evals)", ("a/1", "a/2"))
+    ]
 
 
 def test_a_guess_is_no_shared_cause_no_note_on_the_model_and_nobodys_own() -> None:
     guess = verdict(cause="unexplained", confidence=0.4, uncertain=True)
     findings = [finding("a/1", said=guess), finding("a/2", said=guess)]
     collation = collate(run(*findings), findings, {})
-    assert [(r.group, r.text) for r in collation.recommendations] == [("none", "uncertain: settle the label first.")]
+    assert [(r.group, r.text) for r in collation.recommendations] == [("none", "settle the label first")]
     assert not collation.patterns
 
 
 def test_a_cut_reason_is_a_whole_sentence_in_a_note() -> None:
     again = finding("a/1", said=verdict(why="Argument 1 has type …"))
     made = collate(run(again), [again], {"a/1": (earlier("a/1", cause="missing-args"),)}).recommendations
-    assert made[0].text == "Argument 1 has type (in an earlier run too)."
+    assert made[0].text == "Argument 1 has type (1 eval, and in an earlier run)"
 
 
 def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdict() -> None:
@@ -154,7 +158,7 @@ def test_a_correction_moves_the_failure_to_its_group_and_keeps_the_judges_verdic
     )
     one = finding("a/1", "lint", lint)
     collation = collate(run(one), [one], {}, corrections={"a/1": Correction(classification="MODEL_FAULT")})
-    assert [(r.group, r.text) for r in collation.recommendations] == [("none", "the model's own.")]
+    assert [(r.group, r.text) for r in collation.recommendations] == [("none", "the model's own")]
     assert not any(pattern.name == "Lint decides" for pattern in collation.patterns)
     assert collation.findings[0].verdict == lint
 
@@ -178,3 +182,112 @@ def test_gap_without_a_note_is_not_reported_as_documented() -> None:
     found = [finding("a/1", said=gap), finding("a/2", said=noted)]
     patterns = collate(run(*found), found, {}).patterns
     assert [one.evals for one in patterns if one.kind == "known-gaps"] == [("a/2",)]
+
+
+def recommended(*findings: Finding, **more: Any) -> list[tuple[str | None, str, tuple[str, ...]]]:
+    made = collate(run(*findings), findings, {}, **more).recommendations
+    return [(one.id, one.text, one.evals) for one in made]
+
+
+def lint(**fields: Any) -> Verdict:
+    given: dict[str, Any] = {"classification": "OVERLY_STRICT", "cause": "prefer-const", "cause_kind": "lint"}
+    return verdict(**given | {"fix": "make `prefer-const` a warning", "would_pass": True} | fields)
+
+
+def test_a_shared_lint_rule_is_one_recommendation_whatever_the_labels() -> None:
+    made = recommended(
+        finding("a/1", "lint", lint()),
+        finding("a/2", "lint", lint(classification="KNOWN_GAP", fix="relax `prefer-const`")),
+        finding("a/3", "lint", verdict(cause="prefer-const", uncertain=True, confidence=0.5)),
+        finding("a/4", "lint", verdict(cause="prefer-const")),
+    )
+    assert made == [
+        ("R1", "Make `prefer-const` a warning", ("a/1", "a/2", "a/3")),
+        (None, "the model's own", ("a/4",)),
+    ]
+
+
+def test_a_pass_is_claimed_only_if_every_finding_would_pass() -> None:
+    findings = [finding("a/1", "lint", lint()), finding("a/2", "lint", lint(would_pass=False))]
+    assert [one.would_pass for one in collate(run(*findings), findings, {}).recommendations] == [False]
+
+
+def test_what_was_done_and_did_not_hold_is_not_proposed_again() -> None:
+    port = verdict(
+        classification="OVERLY_STRICT",
+        cause="refused",
+        cause_kind="harness",
+        fix="check that the server listens at the address that `g.py` asks, and retry failed connections",
+    )
+    done = FollowUp(report="old.md", text="Added retry logic to the grader.", evals=("a/1",), outcome="did not hold")
+    text = (
+        "Check that the server listens at the address that `g.py` asks. "
+        "An earlier fix did not hold: Added retry logic to the grader"
+    )
+    assert recommended(finding("a/1", said=port), follow_ups=[done]) == [("R1", text, ("a/1",))]
+    held = done.model_copy(update={"outcome": "held"})
+    assert "retry failed" in recommended(finding("a/1", said=port), follow_ups=[held])[0][1]
+
+
+def test_a_fix_that_was_all_that_is_proposed_asks_for_another_cause() -> None:
+    retry = verdict(classification="OVERLY_STRICT", cause="r", cause_kind="harness", fix="retry failed connections")
+    one = finding("a/1", said=retry)
+    history = {"a/1": (earlier("a/1", cause="r", action="added retries"),)}
+    made = collate(run(one), [one], history).recommendations
+    assert made[0].text == "Look for another cause. An earlier fix did not hold: added retries"
+
+
+def test_logs_that_end_early_are_one_recommendation() -> None:
+    short = verdict(error="deploy failed; the log ends before the reason", uncertain=True, confidence=0.5)
+    made = recommended(finding("a/1", "deploy", short), finding("a/2", "deploy", short), finding("a/3"))
+    assert made == [
+        ("R1", "Record the whole log of `deploy`: it ends before the reason", ("a/1", "a/2")),
+        (None, "the model's own", ("a/3",)),
+    ]
+
+
+def test_a_model_without_an_endpoint_is_not_run_again() -> None:
+    gone = verdict(
+        classification="KNOWN_GAP",
+        cause="model-not-reachable",
+        cause_kind="infrastructure",
+        error="AI_APICallError: No endpoints found for vendor/some-model.",
+        why="no model output: the provider failed before grading",
+    )
+    down = verdict(
+        classification="KNOWN_GAP",
+        cause="down",
+        cause_kind="infrastructure",
+        error="ReadTimeout",
+        why="the package index could not be reached; no code was judged",
+    )
+    check = "Check before a run that the provider has an endpoint for `vendor/some-model`"
+    assert recommended(finding("a/1", None, gone), finding("a/2", None, down)) == [
+        ("R1", f"{check}, and end the run as an outage if it has none", ("a/1",)),
+        (
+            None,
+            "the provider has no endpoint for `vendor/some-model`: a new run fails alike until it has one",
+            ("a/1",),
+        ),
+        (None, "run again: the package index could not be reached", ("a/2",)),
+    ]
+
+
+def test_a_note_on_the_model_counts_and_is_no_slug() -> None:
+    made = recommended(
+        finding("a/1", said=verdict(why="passes 3 arguments instead of 4")),
+        finding("a/2", said=verdict(why="passes 1 argument instead of 2")),
+    )
+    assert made[0] == (None, "missing args (2 evals), for example: passes 3 arguments instead of 4", ("a/1", "a/2"))
+
+
+def test_patterns_about_the_same_evals_are_one() -> None:
+    findings = [finding("a/1", "lint", lint()), finding("a/2", "lint", lint()), finding("b/1")]
+    names = [one.name for one in collate(run(*findings), findings, {}).patterns]
+    assert names == ["Lint decides"]
+
+
+def test_an_outage_of_all_evals_is_no_pattern() -> None:
+    down = verdict(classification="KNOWN_GAP", cause="down", cause_kind="infrastructure")
+    findings = [finding("a/1", said=down)]
+    assert collate(run(*findings), findings, {}).patterns == ()

@@ -48,6 +48,24 @@ def test_every_change_oldest_first_with_author_and_day(work: Clone) -> None:
     ]
 
 
+def test_a_version_has_the_data_of_its_commit(work: Clone) -> None:
+    page = "---\nkind: evalscribe-report/2\n---\n"
+    data = work.reports / "p/m/a.json"
+    data.parent.mkdir(parents=True)
+    data.write_text("old")
+    work.commit(page)
+    work.commit(f"{page}corrected\n", "Ben")
+    data.write_text("new")
+    work.commit(f"{page}written again\n")
+    work.git("mv", "reports/p/m/a.md", "reports/p/m/b.md")
+    work.git("mv", "reports/p/m/a.json", "reports/p/m/b.json")
+    work.commit_staged()
+    assert [version.data for version in versions(work, "p/m/b.md")] == ["old", "old", "new"]
+    data.with_name("b.json").unlink()
+    work.commit("---\nkind: evalscribe-report/2\n---\nwithout\n", name="p/m/b.md")
+    assert [version.data for version in versions(work, "p/m/b.md")] == ["old", "old", "new", None]
+
+
 def test_mailmap_makes_two_addresses_one_person(work: Clone) -> None:
     work.commit("one", "ada lovelace")
     (work.folder / ".mailmap").write_text("Ada <ada@example.org> <ada.lovelace@example.org>\n")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
-from evalscribe.reports.markdown.page import parse
 from evalscribe.sources.address import Links
 from evalscribe.sources.convex_payload import decode_run
 from evalscribe.sources.snapshot import open_snapshot
 from evalscribe.text import path as printed
 from support.hostile_runs import Command, analyze_snapshot, failed, payload, snapshot, summary
 from support.machine_speed import cpu_below
+from support.report_pages import report_at
 
 ESCAPES = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202e"
 ACTIVE = "<img src=x onerror=alert(1)> [x](javascript:alert(1)) @octocat `$(touch pwned)`"
@@ -41,10 +41,10 @@ NAMES = (
 def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": payload(failed(f"e{n}", *name)) for n, name in enumerate(NAMES)}
     run = snapshot(tmp_path / "run", payloads, provider="../../..", model="../../.git/hooks/x", experiment=ESCAPES)
-    said, text = analyze_snapshot(command, tmp_path, run)
+    said, _ = analyze_snapshot(command, tmp_path, run)
     paths = [finding["eval"] for finding in said["findings"]]
     assert len(set(paths)) == len(paths) == len(NAMES)
-    assert {path for entry in parse(text).entries for path in entry.paths} == set(paths)
+    assert {path for entry in report_at(Path(said["report_path"])).entries for path in entry.paths} == set(paths)
     assert Path(said["report_path"]).resolve().is_relative_to(tmp_path / "reports")
     assert not (tmp_path / "pwned").exists()
 

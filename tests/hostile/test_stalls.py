@@ -1,6 +1,7 @@
 """Text made to be slow: a model cannot stall the analysis of what it wrote, nor a file the reading of reports."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,7 @@ from evalscribe.model.finding import Failure
 from evalscribe.model.run import Eval
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.markdown.blocks import UnreadableReport
-from evalscribe.reports.markdown.page import parse
-from evalscribe.sample import earlier_reports
+from evalscribe.reports.reading import PageSource, read_page
 from evalscribe.sources.convex_payload import decode_evidence
 from evalscribe.text import prose, visible
 from support.hostile_runs import LOG, failed, payload
@@ -74,10 +74,11 @@ def judge(place: str, text: str) -> None:
 @pytest.mark.benchmark
 @pytest.mark.parametrize("unit", ["`", "` `` ", "`a/b` ", "[a](b) ", "[", "|", "\\|", "*", "<", '"', "<details>", "("])
 def test_an_edited_report(unit: str) -> None:
-    (_, text), *_ = earlier_reports()
+    page = next((Path(__file__).parents[2] / "reports" / "example").rglob("smp7q2ka_*.md"))
+    text, data = page.read_text("utf-8"), page.with_suffix(".json").read_text("utf-8")
     lines = text.splitlines()
     with cpu_below(LIMIT_S):
         for number in range(0, len(lines), 7):
-            edited = [*lines[:number], lines[number] + repeated(unit, 50_000), *lines[number + 1 :]]
+            edited = "\n".join([*lines[:number], lines[number] + repeated(unit, 50_000), *lines[number + 1 :]])
             with suppress(UnreadableReport):
-                parse("\n".join(edited))
+                read_page(PageSource(name=page.name, text=edited, data=data))

@@ -12,6 +12,7 @@ from evalscribe.judging.cascade import FailureCascade, SubjectCascade, first_pas
 from evalscribe.judging.classifier import FirstPass
 from evalscribe.judging.rubric_judge import RubricJudge
 from evalscribe.judging.rubrics import default_rubric
+from evalscribe.judging.rules.engine import ID as RULES
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.subjects import agent_run_subject
 from evalscribe.model.cascade import Tag
@@ -101,7 +102,7 @@ async def outcome(cascade: FailureCascade) -> Verdict:
 def test_it_has_the_shape_of_a_judge() -> None:
     cascade, *_ = stages(SURE, rules=RulesJudge())
     shaped: Judge = cascade
-    assert shaped.id == "rules@1 > cheap > dear > fair > flaky"
+    assert shaped.id == f"{RULES} > cheap > dear > fair > flaky"
 
 
 async def test_certain_rules_ask_nobody() -> None:

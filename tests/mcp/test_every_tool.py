@@ -74,7 +74,8 @@ def test_without_the_word_nothing_is_imported_and_no_report_written(session: Ses
     assert session.files["free calls"] == session.files["reading an empty workspace"]
     new = set(session.files["written"]) - set(session.files["free calls"])
     written = {session.said(f"{tool} written")["report"] for tool in ("analyze", "compare")}
-    assert new == {f"reports/{name}" for name in written}
+    data = {f"{session.said('analyze written')['report'].removesuffix('.md')}.json", ".gitattributes", "labels.md"}
+    assert new == {f"reports/{name}" for name in written | data}
     assert session.said("analyze")["report"] is None
     assert session.said("execute_sql unwritten")["rows"] == [[0]], "findings are those of written reports"
 
@@ -168,7 +169,7 @@ def test_reports_results_and_what_recurs(session: Session) -> None:
     (report,) = session.said("list_reports")["reports"]
     assert report["labels"] == session.said("analyze written")["labels"]
     page = session.said("get_report")
-    assert page["text"].startswith("---\nkind: evalscribe-report/1")
+    assert page["text"].startswith("---\nkind: evalscribe-report/2")
     assert page["next_offset"] <= 500 < page["total_characters"]
     assert "evalscribe-compare/1" in session.said("get_report compared")["text"]
     assert session.said("recurring")["total"] == 12
@@ -298,7 +299,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_and_nothing_is_logged(se
 
 def test_resources_are_read(session: Session) -> None:
     report = session.said("analyze written")["report"]
-    assert session.read[f"report://{report}"].startswith("---\nkind: evalscribe-report/1")
+    assert session.read[f"report://{report}"].startswith("---\nkind: evalscribe-report/2")
     assert {"schema://sql", "schema://report", "schema://rubric", "docs://mcp", "docs://sql"} <= set(session.read)
     assert all(session.read.values())
 

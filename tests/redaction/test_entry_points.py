@@ -19,7 +19,7 @@ from evalscribe.model.transcript import AgentRun
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.corrections import write_label
 from evalscribe.reports.discussion.conversation import Discussion
-from evalscribe.reports.reading import read_report
+from evalscribe.reports.reading import PageSource, read_report
 from evalscribe.settings import SettingRow
 from evalscribe.store.analyses import open_store
 from support.planted_keys import keys
@@ -62,16 +62,16 @@ def test_a_report_that_people_wrote() -> None:
     assert KEY not in str(said)
 
 
-def test_a_reviewers_note(page: str) -> None:
+def test_a_reviewers_note(page: PageSource) -> None:
     text = write_label(page, 1, "MODEL_FAULT", note=f"it says {KEY}")
     assert "it says" in text
     assert KEY not in text
 
 
 @pytest.fixture
-def page() -> str:
-    reports = Path(__file__).parents[2] / "reports" / "example"
-    return next(reports.rglob("smp7q2ka_*.md")).read_text("utf-8")
+def page() -> PageSource:
+    file = next((Path(__file__).parents[2] / "reports" / "example").rglob("smp7q2ka_*.md"))
+    return PageSource(name=file.name, text=file.read_text("utf-8"), data=file.with_suffix(".json").read_text("utf-8"))
 
 
 async def test_a_discussed_report_and_a_question_about_it(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_the_report_is_the_local_one_byte_for_byte(workspace: Workspace, made: P
         assert (again["changed"], again["usage"]["calls"]) == (False, 0)
         here = tmp_path / "here"
         workspace.run("analyze", made, *DATED, "--reports", here, **access(server))
-        (alone,) = here.rglob("*.md")
+        (alone,) = here.rglob("*/*/*_*.md")
     assert alone.read_bytes() == spread
 
 

@@ -48,7 +48,7 @@ def test_what_changed_since_the_report_before() -> None:
     text = told(now, past)
     assert text.startswith("**The answer.**\n")
     assert (
-        "**Against `old_2026-10-01.md`**\n- New: 3\n- Failed before, for the same cause: 1\n- Back after a fix: 2\n"
+        "**Against `old_2026-10-01.md`**\n- New: 3\n- Failed before, for the same cause: 1\n- A fix did not hold: 2\n"
         in text
     )
     assert "- Another label: 2 (KNOWN_GAP → MODEL_FAULT)\n" in text
@@ -82,7 +82,7 @@ def test_how_to_correct_is_shown_with_the_file() -> None:
     page = "(../blob/evalscribe/example/m-1/smp7q2ka/reports/example/m-1/smp7q2ka_2026-11-02.md)"
     assert f"[`smp7q2ka_2026-11-02.md`]{page}" in text
     assert "`evalscribe review label smp7q2ka_2026-11-02.md N LABEL --note …`" in text
-    assert "- Reviewer: …" in text
+    assert "Reviewer: …" in text
 
 
 HOSTILE = (

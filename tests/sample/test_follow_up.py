@@ -8,16 +8,16 @@ import pytest
 
 from evalscribe.model.finding import FollowUp
 from evalscribe.model.report import Report
-from evalscribe.reports.markdown.page import parse
 from evalscribe.sample import outputs_folder, snapshot_folder
 from sample.grading import grade
 from sample.remake import eval_id, silent_index
 from support.command import InProcessCommand, Workspace
 from support.messages_server import MessagesServer
+from support.report_pages import report_at
 from support.suite_repository import SuiteRepository, patch
 
 EVAL = "style/002-loop"
-BRANCH = "evalscribe/R3-smp7q2ka"
+BRANCH = "evalscribe/R2-smp7q2ka"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 @pytest.fixture
 def changed(workspace: Workspace, tmp_path: Path) -> SuiteRepository:
-    """The suite after R3 of its report was applied; the change is merged."""
+    """The suite after R2 of its report was applied; the change is merged."""
     suite = SuiteRepository(tmp_path / "suite")
     workspace.run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
     with MessagesServer(patch()) as server:
@@ -38,8 +38,8 @@ def changed(workspace: Workspace, tmp_path: Path) -> SuiteRepository:
             "ANTHROPIC_BASE_URL": server.url,
             "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
         }
-        workspace.run("apply", "smp7q2ka", "R3", "--repo", suite.root, **access)
-        workspace.run("apply", "smp7q2ka", "R3", "--repo", suite.root, "--yes", **access)
+        workspace.run("apply", "smp7q2ka", "R2", "--repo", suite.root, **access)
+        workspace.run("apply", "smp7q2ka", "R2", "--repo", suite.root, "--yes", **access)
     suite.git("merge", "-q", BRANCH)
     return suite
 
@@ -61,7 +61,7 @@ def another_run(folder: Path, *, without: str | None) -> Path:
 def next_report(workspace: Workspace, run: Path) -> Report:
     workspace.run("analyze", run, "--judge", "rules", "--quiet")
     (path,) = [path for path in workspace.reports if path.name.startswith("smp9m41t")]
-    return parse(path.read_text())
+    return report_at(path)
 
 
 def about(report: Report, eval: str) -> FollowUp:
@@ -79,7 +79,7 @@ def test_what_was_agreed_to_lets_the_eval_pass_and_the_next_report_says_that_it_
     report = next_report(workspace, another_run(tmp_path / "run", without=EVAL))
     held = about(report, EVAL)
     assert (held.outcome, held.report) == ("held", "smp7q2ka_2026-11-02.md")
-    assert held.text.startswith("R3, make `PLW2901` a warning: `ruff.toml`")
+    assert held.text.startswith("R2, Make `PLW2901` a warning: `ruff.toml`")
     assert EVAL in report.resolved
 
 

@@ -99,7 +99,7 @@ def test_what_names_no_run_is_a_usage_error(argument: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("argument", ["no/such/folder", "./none", "..\\none"])
 def test_a_folder_that_is_not_there(argument: str, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"^folder .* not found"):
+    with pytest.raises(NotFoundError, match=r"^No file or folder"):
         parse_address(argument, tmp_path)
 
 

@@ -48,6 +48,18 @@ def test_everything_comes_back(archive: RunStore) -> None:
     assert archive.runs("c1") == (RUN.model_copy(update={"passed": 1, "failed": 1, "total": 2}),)
 
 
+def test_evals_that_never_completed_are_named_and_figures_come_back(archive: RunStore, store: AnalysisStore) -> None:
+    run = RUN.model_copy(update={"started_at": "2026-11-01T10:00:00Z", "duration_s": 12.5, "cost_usd": 0.25})
+    cut_off = make_record(3).model_copy(
+        update={"eval": make_record(3).eval.model_copy(update={"status": "incomplete"})}
+    )
+    archive.add("c1", [run], [FULL_RECORD, make_record(2), cut_off])
+    stored = store.get_run("r1")
+    assert stored is not None
+    assert (stored.started_at, stored.duration_s, stored.cost_usd) == ("2026-11-01T10:00:00Z", 12.5, 0.25)
+    assert stored.incomplete_evals == (cut_off.eval.path,)
+
+
 def test_what_is_not_there(archive: RunStore) -> None:
     archive.add("c1", [RUN], [FULL_RECORD])
     assert archive.record("e9") is None

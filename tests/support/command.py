@@ -76,7 +76,7 @@ class Workspace:
 
     @property
     def reports(self) -> list[Path]:
-        return sorted((self.folder / "reports").rglob("*.md"))
+        return sorted((self.folder / "reports").glob("*/**/*.md"))
 
     @property
     def report(self) -> Path:

@@ -1,24 +1,37 @@
-"""Ways in which people, editors and merges change a report, and what has to come of each.
+"""Ways in which people, editors and merges change a report, and what becomes of each.
 
-An edit is read right, or refused with a line near it; whatever it adds is in the next report, word for word.
+An edit is read back, stays on the page through a merge, or is refused with a line near it. Nothing that a person typed
+is lost: it is on the page that is written, or the page is left alone and the new one goes beside it.
 """
 
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
+from evalscribe.model.analysis import analysis_from_report
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
-from evalscribe.model.report import Report
+from evalscribe.model.report import Report, replaced
+from evalscribe.reports.data import read_data, report_from_analysis, write_data
 from evalscribe.reports.markdown.blocks import UnreadableReport
-from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.merge import MergedReport, merge_report
+from evalscribe.reports.merge import MergedReport, carry_over, merge_report
+from evalscribe.reports.page import page_digest, render
+from evalscribe.reports.page_edits import UnmergedEdits
+from evalscribe.reports.reading import PageSource, read_page
 
 NEAR = 6
 """A refusal names a line at most so far from the edit."""
-Fate = Literal["read", "refused", "either"]
-Outcome = Literal["same", "read", "refused"]
+NAME = "runrunru_2026-11-02.md"
+DATA = "runrunru_2026-11-02.json"
+Fate = Literal["read", "merged", "refused", "either"]
+"""`read`: the report has it, whoever judges and whatever is known of the page as it was written. `merged`: it stays on
+the page where it is; the new page goes beside it if the same lines are new, or if nobody has the page as it was
+written. `refused`: an error names the line. `either`: what becomes of it depends on the place."""
+Outcome = Literal["same", "read", "merged", "beside", "refused"]
+Base = Literal["rendering", "store", "unknown"]
+BASES: tuple[Base, ...] = ("rendering", "store", "unknown")
+"""Who has the page as it was written: the data, the store (another version rendered it), or nobody."""
 Operation = Callable[["Page", random.Random], "Edit | None"]
 
 
@@ -54,17 +67,22 @@ class Page:
 
     @property
     def rows(self) -> list[int]:
-        return [at for at, line in enumerate(self.lines) if re.match(r"\| \d+ \| ", line)]
+        return [at for at, line in enumerate(self.lines) if re.match(r"\| \[\d+\]\(#", line)]
 
     @property
     def paragraphs(self) -> list[int]:
-        """Reasoning: one line between a blank one and whatever."""
-        first, last = self.findings[0], self.starting("## Patterns")[0]
+        """Reasoning: one line after a blank one or the error's, outside quotations."""
         return [
             at
-            for at in range(first, last)
-            if not self.lines[at - 1].strip() and re.match(r"[A-Za-z`]", self.lines[at]) and "```" not in self.lines[at]
+            for at in range(self.findings[0], self.net_impact)
+            if re.match(r"(?!Error: )[A-Z`][^|]*[.:][^|]*$", self.lines[at])
+            and (not self.lines[at - 1].strip() or self.lines[at - 1].startswith("Error: "))
+            and "```" not in self.lines[at]
         ]
+
+    @property
+    def net_impact(self) -> int:
+        return self.starting("## Net impact")[0]
 
     def end(self, at: int, starts: tuple[str, ...]) -> int:
         """Where the part that begins at a line ends."""
@@ -159,10 +177,23 @@ def kind_of(line: str) -> str:
 
 
 def loose(text: str) -> str:
-    return re.sub(r"\n(- [^\n]*)(?=\n- )", r"\n\1\n", text)
+    return outside_fences(lambda prose: re.sub(r"\n(- [^\n]*)(?=\n- )", r"\n\1\n", prose))(text)
+
+
+def outside_fences(change: Callable[[str], str]) -> Callable[[str], str]:
+    """The change, but for quotations, which no formatter touches."""
+    return lambda text: "".join(
+        part if part.startswith("```") else change(part)
+        for part in re.split(r"(?m)^(`{3,}\w*\n(?:.*\n)*?`{3,}$)", text)
+    )
+
+
+def with_bullets(marker: str) -> Operation:
+    return whole(outside_fences(lambda text: re.sub(r"^- ", marker, text, flags=re.MULTILINE)))
 
 
 def wrapped(page: Page, rng: random.Random) -> Edit | None:
+    """A paragraph that an editor wrapped: it stays until the judge says something else there."""
     long = [at for at in page.paragraphs if len(page.lines[at]) > 60 and "`" not in page.lines[at]]
     if not long:
         return None
@@ -170,24 +201,33 @@ def wrapped(page: Page, rng: random.Random) -> Edit | None:
     lines = re.findall(r".{1,50}(?:\s|$)", page.lines[at])
     if any(re.match(r"\d+[.)]|[-+*#>=|]", line) for line in lines):
         return None
-    return page.edit(at, 1, [line.rstrip() for line in lines], fate="read")
+    return page.edit(at, 1, [line.rstrip() for line in lines], fate="merged")
 
 
 # One place.
 
 
 def moved_line(page: Page, rng: random.Random) -> Edit:
-    at, by = rng.randrange(7, len(page.lines) - 4), rng.choice((1, 2, 3))
+    at, by = rng.randrange(9, len(page.lines) - 4), rng.choice((1, 2, 3))
     part = page.lines[at : at + by + 1]
     return page.edit(at, by + 1, [*part[1:], part[0]])
 
 
 def moved_finding(page: Page, rng: random.Random) -> Edit | None:
-    return moved(page, rng, [page.finding(number) for number in range(len(page.findings))], "read")
+    return moved(page, rng, [page.finding(number) for number in range(len(page.findings))], "either")
 
 
 def moved_section(page: Page, rng: random.Random) -> Edit | None:
-    return moved(page, rng, [(at, page.end(at, ("## ",))) for at in page.sections[:-1]], "read")
+    return moved(page, rng, [(at, page.end(at, ("## ",))) for at in page.sections[:-1]], "merged")
+
+
+def actions_moved_up(page: Page, rng: random.Random) -> Edit:
+    """All that follows would be read as actions."""
+    at = rng.choice(page.sections[:-1])
+    start = page.sections[-1]
+    actions = page.lines[start:]
+    text = "\n".join([*page.lines[:at], *actions, *page.lines[at:start]])
+    return Edit(text, near=(at + len(actions) + 1,), fate="refused")
 
 
 def moved(page: Page, rng: random.Random, parts: list[tuple[int, int]], fate: Fate) -> Edit | None:
@@ -209,8 +249,11 @@ def renumbered(page: Page, rng: random.Random) -> Edit:
 
 
 def bullet(marker: str, fate: Fate) -> Operation:
-    def changed(page: Page, rng: random.Random) -> Edit:
-        at = rng.choice(page.starting("- "))
+    def changed(page: Page, rng: random.Random) -> Edit | None:
+        places = [at for at in page.starting("- **") if at > page.findings[-1]]
+        if not places:
+            return None
+        at = rng.choice(places)
         return page.edit(at, 1, [marker + page.lines[at][1:]], fate=fate)
 
     return changed
@@ -228,12 +271,12 @@ def closed_heading(page: Page, rng: random.Random) -> Edit:
 
 def underlined_section(page: Page, rng: random.Random) -> Edit:
     at = rng.choice(page.sections)
-    return page.edit(at, 1, ["", page.lines[at][3:], "-------", ""], fate="read")
+    return page.edit(at, 1, ["", page.lines[at][3:], "-------", ""], fate="merged")
 
 
 def glued_heading(page: Page, rng: random.Random) -> Edit:
     at = rng.choice(page.starting("## ", "### "))
-    return page.edit(at, 1, [page.lines[at].replace("# ", "#", 1)])
+    return page.edit(at, 1, [page.lines[at].replace("# ", "#", 1)], fate="refused")
 
 
 def odd_characters(page: Page, rng: random.Random) -> Edit:
@@ -281,17 +324,18 @@ def before_front_matter(page: Page, rng: random.Random) -> Edit:
     return page.edit(0, 0, [said, ""], words=(said,), fate="refused")
 
 
+def front_matter_comment(page: Page, rng: random.Random) -> Edit:
+    said = word(rng)
+    return page.edit(2, 0, [f"# {said}"], words=(said,), fate="merged")
+
+
 def deleted(what: str, fate: Fate) -> Operation:
     def gone(page: Page, rng: random.Random) -> Edit | None:
         parts = list(deletable(page, what))
         if not parts:
             return None
         start, end = rng.choice(parts)
-        edit = page.edit(start, end - start, [], fate=fate)
-        if start not in page.findings:
-            return edit
-        row = page.rows[page.findings.index(start)]  # of a finding without a heading the row can tell
-        return replace(edit, near=(row + 1, start + 1))
+        return page.edit(start, end - start, [], fate=fate)
 
     return gone
 
@@ -315,8 +359,10 @@ def deletable(page: Page, what: str) -> Iterator[tuple[int, int]]:
     elif what == "table":
         for at in (at for at in page.starting("|") if not page.lines[at - 1].startswith("|")):
             yield at, next(n for n in range(at, len(page.lines)) if not page.lines[n].startswith("|"))
+    elif what == "label":
+        yield from ((at + 1, at + 2) for at in page.findings)
     elif what == "line":
-        yield from ((at, at + 1) for at in range(7, len(page.lines) - 2) if page.lines[at].strip())
+        yield from ((at, at + 1) for at in range(9, len(page.lines) - 2) if page.lines[at].strip())
 
 
 def finding_and_row(page: Page, rng: random.Random) -> Edit:
@@ -324,8 +370,7 @@ def finding_and_row(page: Page, rng: random.Random) -> Edit:
     number = any_finding(page, rng)
     start, end = page.finding(number)
     lines = [line for at, line in enumerate(page.lines) if at != page.rows[number] and not start <= at < end]
-    referring = page.starting("## Net impact")[0]  # of the last finding only what refers to it can tell
-    return Edit("\n".join(lines), near=(page.rows[number] + 1, referring))
+    return Edit("\n".join(lines), near=(page.rows[number] + 1,), fate="merged")
 
 
 def duplicated(page: Page, rng: random.Random) -> Edit:
@@ -335,8 +380,8 @@ def duplicated(page: Page, rng: random.Random) -> Edit:
 
 def added_row(page: Page, rng: random.Random) -> Edit:
     said = word(rng).replace("|", "")
-    row = f"| {len(page.rows) + 1} | my/eval | tests | KNOWN_GAP | new | {said} |"
-    return page.edit(page.rows[-1] + 1, 0, [row], words=(said,), fate="refused")
+    row = f"| {len(page.rows) + 1} | my/eval | tests | KNOWN_GAP | {said} |"
+    return page.edit(page.rows[-1] + 1, 0, [row], words=(said,), fate="merged")
 
 
 def conflict(style: str) -> Operation:
@@ -355,28 +400,56 @@ def conflict(style: str) -> Operation:
 
 def translated_heading(page: Page, rng: random.Random) -> Edit:
     at = rng.choice(page.sections[:-1])
-    return page.edit(at, 1, [f"## {rng.choice(('Ergebnisse', '概要', 'Résultats', 'Заключение'))}"], fate="refused")
+    said = rng.choice(("Ergebnisse", "概要", "Résultats", "Заключение"))
+    return page.edit(at, 1, [f"## {said}"], words=(said,), fate="either")
 
 
-def label_as(written: Callable[[str], str], fate: Fate, where: str = "heading") -> Operation:
-    """A correction, spelled as people spell it."""
+LABEL = re.compile(r"\*\*[A-Z_]+\*\*(?: \([\w, ]+\))?(?:, uncertain)?")
+
+
+def label_as(written: Callable[[str], str], fate: Fate, where: str = "label") -> Operation:
+    """A correction, spelled as people spell it: under the heading, in the table, in both, or behind the heading."""
 
     def changed(page: Page, rng: random.Random) -> Edit:
         number = any_finding(page, rng)
         label = other_label(page, number, rng)
         lines = list(page.lines)
         near = []
-        if where in ("heading", "both"):
-            at = page.findings[number]
-            lines[at] = f"{lines[at].rpartition(': ')[0]}: {written(label)}"
+        if where in ("label", "both"):
+            at = page.findings[number] + 1
+            lines[at] = LABEL.sub(lambda _: written(label), lines[at], count=1)
             near.append(at + 1)
         if where in ("table", "both"):
             at = page.rows[number]
-            cells = re.split(r"(?<!\\) \| ", lines[at])
-            lines[at] = " | ".join((*cells[:3], written(label), *cells[4:]))
+            lines[at] = with_cell(lines[at], 4, written(label))
+            near.append(at + 1)
+        if where == "heading":
+            at = page.findings[number]
+            lines[at] += f": {written(label)}"
             near.append(at + 1)
         labels = {page.path(number): label} if fate == "read" else {}
         return Edit("\n".join(lines), near=tuple(near), labels=labels, fate=fate)
+
+    return changed
+
+
+def with_cell(row: str, at: int, text: str) -> str:
+    cells = re.split(r"(?<!\\)\|", row)
+    cells[at] = f" {text} "
+    return "|".join(cells)
+
+
+def label_with(template: str, fate: Fate = "read") -> Operation:
+    """A correction with words of the person's on its line; `LABEL` is the new label, `TAIL` what followed the old."""
+
+    def changed(page: Page, rng: random.Random) -> Edit:
+        number = any_finding(page, rng)
+        label, said = other_label(page, number, rng), word(rng)
+        at = page.findings[number] + 1
+        tail = LABEL.sub("", page.lines[at], count=1)
+        line = template.replace("LABEL", label).replace("TAIL", tail).replace("WORD", said)
+        words = (said,) if "WORD" in template else ()
+        return page.edit(at, 1, line.split("\n"), words=words, labels={page.path(number): label}, fate=fate)
 
     return changed
 
@@ -387,11 +460,10 @@ def contradicting(page: Page, rng: random.Random) -> Edit | None:
     judged = entry.judge.classification if entry.judge else None
     first, second, *_ = rng.sample([x for x in CLASSIFICATIONS if x not in (judged, entry.classification)], 2)
     lines = list(page.lines)
-    heading, row = page.findings[number], page.rows[number]
-    lines[heading] = f"{lines[heading].rpartition(': ')[0]}: {first}"
-    cells = re.split(r"(?<!\\) \| ", lines[row])
-    lines[row] = " | ".join((*cells[:3], second, *cells[4:]))
-    return Edit("\n".join(lines), near=(heading + 1, row + 1), fate="refused")
+    at, row = page.findings[number] + 1, page.rows[number]
+    lines[at] = LABEL.sub(f"**{first}**", lines[at], count=1)
+    lines[row] = with_cell(lines[row], 4, second)
+    return Edit("\n".join(lines), near=(at + 1, row + 1), fate="refused")
 
 
 def reviewer(*template: str) -> Operation:
@@ -401,14 +473,12 @@ def reviewer(*template: str) -> Operation:
     def said(page: Page, rng: random.Random) -> Edit:
         number = any_finding(page, rng)
         start, end = page.finding(number)
-        facts = [at for at in range(start + 1, end) if page.lines[at].startswith("- ")]
-        closed = [at for at in range(start + 1, end) if page.lines[at] == "<details><summary>"]
-        places = [max(facts[:4]) + 1 if facts and not closed else start + 1]
         text = word(rng)
         new = [line.replace("WORD", text) for line in template]
-        return page.edit(
-            rng.choice(places), 0, new, words=(text,), labels=reviewed(page, number) if counts else {}, fate="read"
-        )
+        at, apart = rng.choice(((start + 2, []), (end, [""])))
+        after = ["", ""] if at == end else []
+        confirmed = reviewed(page, number) if counts else {}
+        return page.edit(at, 0, [*apart, *new, *after], words=(text,), labels=confirmed, fate="read")
 
     return said
 
@@ -418,11 +488,11 @@ def reviewed(page: Page, number: int) -> dict[str, Classification]:
     return {page.path(number): label} if label else {}
 
 
-def reworded(find: str, replacement: str, fate: Fate = "either") -> Operation:
+def reworded(find: str, replacement: str, fate: Fate = "merged") -> Operation:
     """Words of ours in another wording; `WORD` is the person's."""
 
     def changed(page: Page, rng: random.Random) -> Edit | None:
-        places = [at for at in range(7, page.sections[-1]) if re.search(find, page.lines[at])]
+        places = [at for at in range(9, page.sections[-1]) if re.search(find, page.lines[at])]
         if not places:
             return None
         at, said = rng.choice(places), word(rng).replace("|", "").replace(":", "")
@@ -436,11 +506,14 @@ def own_finding(page: Page, rng: random.Random) -> Edit:
     """A failure that a person found, with its row."""
     said = word(rng).replace("|", "")
     number = len(page.rows) + 1
-    at, row = page.starting("## Patterns")[0], page.rows[-1]
-    finding = [f"### {number}. my/eval: KNOWN_GAP", "", f"It fails here: {said}.", ""]
+    at, row = (
+        page.end(page.sections[[page.lines[n] for n in page.sections].index("## Failures")], ("## ",)),
+        page.rows[-1],
+    )
+    finding = ["", f"### {number}. my/eval", "**KNOWN_GAP** · mine", "", f"It fails here: {said}.", ""]
     lines = [*page.lines[:at], *finding, *page.lines[at:]]
-    lines.insert(row + 1, f"| {number} | my/eval | tests | KNOWN_GAP | new | {said} |")
-    return Edit("\n".join(lines), near=(row + 2, at + 3), words=(said,))
+    lines.insert(row + 1, f"| {number} | my/eval | tests | KNOWN_GAP | {said} |")
+    return Edit("\n".join(lines), near=(row + 2, at + 3), words=(said,), fate="merged")
 
 
 def own_column(page: Page, rng: random.Random) -> Edit:
@@ -449,7 +522,49 @@ def own_column(page: Page, rng: random.Random) -> Edit:
     head = page.rows[0] - 2
     for at, cell in ((head, "Owner"), (head + 1, "---"), *((row, said) for row in page.rows)):
         lines[at] += f" {cell} |"
-    return Edit("\n".join(lines), near=(head + 1, page.rows[-1] + 1), words=(said,))
+    return Edit("\n".join(lines), near=(head + 1, page.rows[-1] + 1), words=(said,), fate="merged")
+
+
+def below_the_label(page: Page, rng: random.Random) -> Edit:
+    """An answer to the label, on the next line."""
+    said = word(rng)
+    at = rng.choice(page.findings) + 2
+    return page.edit(at, 0, [said], words=(said,), fate="read")
+
+
+def above_the_label(page: Page, rng: random.Random) -> Edit:
+    said = word(rng)
+    return page.edit(rng.choice(page.findings) + 1, 0, ["", said, ""], words=(said,), fate="read")
+
+
+def below_the_reasoning(page: Page, rng: random.Random) -> Edit | None:
+    """A line that continues the judge's paragraph."""
+    if not page.paragraphs:
+        return None
+    said = word(rng)
+    return page.edit(rng.choice(page.paragraphs) + 1, 0, [said], words=(said,), fate="read")
+
+
+def own_pattern(page: Page, rng: random.Random) -> Edit | None:
+    items = [at for at in page.starting("- **") if at > page.findings[-1]]
+    if not items:
+        return None
+    said = word(rng)
+    return page.edit(rng.choice(items) + 1, 0, [f"- {said}"], words=(said,), fate="read")
+
+
+def note_of_a_note(change: Callable[[str, str], str | None], fate: Fate = "read") -> Operation:
+    """A change of a note that an earlier version of the page has."""
+
+    def changed(page: Page, rng: random.Random) -> Edit | None:
+        quoted = [at for at in page.starting("> ") if at < page.sections[-1]]
+        if not quoted:
+            return None
+        at, said = rng.choice(quoted), word(rng)
+        line = change(page.lines[at], said)
+        return page.edit(at, 1, [] if line is None else line.split("\n"), words=(said,) if line else (), fate=fate)
+
+    return changed
 
 
 def action(page: Page, rng: random.Random) -> Edit:
@@ -463,21 +578,29 @@ def typo(label: str) -> str:
     return label.replace("_", "").replace("T", "TT")
 
 
+def bold(label: str) -> str:
+    return f"**{label}**"
+
+
 LABELS: dict[str, tuple[Callable[[str], str], Fate]] = {
-    "as it is": (str, "read"),
-    "lower case": (lambda label: label.lower().replace("_", " "), "read"),
-    "with a hyphen": (lambda label: label.title().replace("_", "-"), "read"),
-    "bold": (lambda label: f"**{label}**", "read"),
+    "bold": (bold, "read"),
+    "not bold": (str, "read"),
+    "lower case": (lambda label: bold(label.lower().replace("_", " ")), "read"),
+    "with a hyphen": (lambda label: bold(label.title().replace("_", "-")), "read"),
     "in code": (lambda label: f"`{label}`", "read"),
     "underscores for emphasis": (lambda label: f"__{label}__", "read"),
-    "escaped": (lambda label: label.replace("_", "\\_"), "read"),
-    "struck out and new": (lambda label: f"~~UNCLASSIFIED~~ {label}", "read"),
-    "with a full stop": (lambda label: f"{label}.", "read"),
+    "escaped": (lambda label: bold(label.replace("_", "\\_")), "read"),
+    "struck out and new": (lambda label: f"~~**UNCLASSIFIED**~~ {bold(label)}", "read"),
+    "with a full stop": (lambda label: f"{bold(label)}.", "read"),
     "as a link": (lambda label: f"[{label}](https://x.example)", "read"),
-    "with a typo": (typo, "refused"),
-    "translated": (lambda _label: "MODELLFEHLER", "refused"),
-    "two of them": (lambda label: f"{label} or UNCLASSIFIED", "refused"),
-    "with a question mark": (lambda label: f"{label}?", "either"),
+    "with a kind": (lambda label: f"{bold(label)} (grader)", "read"),
+    "uncertain": (lambda label: f"{bold(label)}, uncertain", "read"),
+    "with a typo": (lambda label: bold(typo(label)), "refused"),
+    "with a typo, not bold": (typo, "refused"),
+    "translated": (lambda _label: bold("MODELLFEHLER"), "refused"),
+    "two of them": (lambda label: f"{bold(label)} or **UNCLASSIFIED**", "refused"),
+    "with a question mark": (lambda label: bold(f"{label}?"), "refused"),
+    "with an unknown kind": (lambda label: f"{bold(label)} (hamster)", "refused"),
 }
 REVIEWER: dict[str, tuple[str, ...]] = {
     "item": ("- Reviewer: WORD",),
@@ -506,14 +629,14 @@ KINDS: dict[str, Operation] = {
     "trailing tabs": whole(lambda text: text.replace("\n", "\t\n")),
     "no last line end": whole(lambda text: text.rstrip("\n")),
     "many last line ends": whole(lambda text: text + "\n\n\n"),
-    "all bullets *": whole(lambda text: re.sub(r"^- ", "* ", text, flags=re.MULTILINE)),
-    "all bullets indented": whole(lambda text: re.sub(r"^- ", "  - ", text, flags=re.MULTILINE)),
-    "bullets far from their text": whole(lambda text: re.sub(r"^- ", "-   ", text, flags=re.MULTILINE)),
+    "all bullets *": with_bullets("* "),
+    "all bullets indented": with_bullets("  - "),
+    "bullets far from their text": with_bullets("-   "),
     "tables aligned": whole(aligned),
     "blank lines around blocks": whole(spaced),
     "aligned and spaced (prettier)": whole(lambda text: spaced(aligned(text))),
     "loose lists": whole(loose),
-    "front matter with comments": whole(lambda text: text.replace("\nrevision:", "\n# ours\nrevision:", 1), "either"),
+    "front matter with comments": front_matter_comment,
     "paragraph wrapped": wrapped,
     "line moved": moved_line,
     "finding moved": moved_finding,
@@ -534,24 +657,24 @@ KINDS: dict[str, Operation] = {
     "paragraph added": paragraph,
     "HTML comment": extra("<!-- WORD -->", fate="read"),
     "HTML block": extra("<div>", "WORD", "</div>", fate="read"),
-    "check boxes": extra("- [ ] WORD", "- [x] done"),
-    "footnote": extra("Text[^1] WORD.", "", "[^1]: more"),
-    "link definition": extra("[WORD]: https://x.example"),
+    "check boxes": extra("- [ ] WORD", "- [x] done", fate="read"),
+    "footnote": extra("Text[^1] WORD.", "", "[^1]: more", fate="read"),
+    "link definition": extra("[WORD]: https://x.example", fate="read"),
     "suggestion left over": extra("```suggestion", "WORD", "```", fate="read"),
     "fence left open": extra("```", "WORD"),
     "comment left open": extra("<!-- WORD"),
-    "own table": extra("| a | b |", "|---|---|", "| x | WORD |"),
-    "own heading": extra("#### WORD", "text"),
-    "own section": extra("## WORD", "text"),
+    "own table": extra("| a | b |", "|---|---|", "| x | WORD |", fate="read"),
+    "own heading": extra("#### WORD", "text", fate="read"),
+    "own section": extra("## WORD", "text", fate="read"),
     "details": extra("<details><summary>more</summary>", "", "WORD", "", "</details>", fate="read"),
-    "rule": extra("WORD", "", "---", ""),
+    "rule": extra("WORD", "", "---", "", fate="read"),
     "quotation": extra("> WORD", "> again", fate="read"),
     "before the front matter": before_front_matter,
-    "section deleted": deleted("section", "refused"),
+    "section deleted": deleted("section", "either"),
     "actions deleted": deleted("actions", "read"),
-    "finding deleted": deleted("finding", "refused"),
+    "finding deleted": deleted("finding", "merged"),
     "finding and row deleted": finding_and_row,
-    "row deleted": deleted("row", "refused"),
+    "row deleted": deleted("row", "merged"),
     "front matter deleted": deleted("front matter", "refused"),
     "fence end deleted": deleted("fence end", "either"),
     "blank line deleted": deleted("blank line", "either"),
@@ -564,57 +687,142 @@ KINDS: dict[str, Operation] = {
     "heading translated": translated_heading,
     "labels contradict": contradicting,
     "title reworded": reworded(r"^# (.*)", r"# WORD \1"),
-    "summary reworded": reworded(r"^\*\*.*", r"**WORD**, says the owner."),
-    "summary continued": reworded(r"^(\*\*.*)", r"\1 WORD"),
+    "summary reworded": reworded(r"^\*\*\d+ .*", r"**WORD**, says the owner."),
+    "summary continued": reworded(r"^(\*\*\d+ .*)", r"\1 WORD"),
     "run reworded": reworded(r"(\| Run \|.*) \|", r"\1 WORD |"),
-    "step reworded": reworded(r"^(\| \d+ \| [^|]*) \| \w+ \|", r"\1 | WORD |"),
-    "table's head translated": reworded(r"Seen \| Why", r"Gesehen | WORD"),
+    "step reworded": reworded(r"^(\| \[\d+\]\([^)]*\) \| [^|]*) \| \w+ \|", r"\1 | WORD |"),
+    "table's head translated": reworded(r"^(\| # .*) Why \|$", r"\1 WORD |"),
     "sum reworded": reworded(r"\| As run", r"| As run WORD"),
-    "reason reworded": reworded(r"^(\| \d+ .*\|) [^|]* \|$", r"\1 WORD |"),
-    "error reworded": reworded(r"^- Error: .*", r"- Error: `WORD`"),
-    "cause reworded": reworded(r"^- Cause: .*", r"- Cause: WORD"),
-    "judge reworded": reworded(r"^- Judge: (.*)", r"- Judge: \1 WORD"),
-    "history reworded": reworded(r"^- Seen: (.*)", r"- Seen: \1 WORD"),
-    "reasoning reworded": reworded(r"^[A-Z][^|]*\.$", r"WORD, in my own words."),
-    "quotation reworded": reworded(r"^(.*)  # output", r"WORD  # output"),
-    "pattern renamed": reworded(r"^- [A-Z][\w ]+ \(", r"- WORD ("),
-    "recommendation reworded": reworded(r"^(- R\d+ .*: ).*", r"\1WORD"),
-    "recommendation's head reworded": reworded(r"^- (R\d+) \(.*?\)", r"- \1 (WORD)"),
+    "reason reworded": reworded(r"^(\| \[\d+\].*\|) [^|]* \|$", r"\1 WORD |"),
+    "error reworded": reworded(r"^Error: .*", r"Error: `WORD`"),
+    "cause reworded": reworded(r"^(\*\*[A-Z_]+\*\*[^·]*) · [^·]*( ·.*)", r"\1 · WORD\2"),
+    "judge reworded": reworded(r"^(\*\*[A-Z_]+\*\*.*·.*)$", r"\1 WORD", "read"),
+    "history reworded": reworded(r"· repeat of", r"· WORD of"),
+    "reasoning reworded": reworded(r"^(?!Error)[A-Z][^|·]*\.$", r"WORD, in my own words."),
+    "quotation reworded": reworded(r"^(.*)  (?:#|//) output", r"WORD  # output"),
+    "pattern renamed": reworded(r"^- \*\*[\w ]+\*\* \(", r"- **WORD** ("),
+    "recommendation reworded": reworded(r"^(\| R\d+ \| \w+ \|) [^|]* \|", r"\1 WORD |"),
+    "recommendation's head reworded": reworded(r"^\| (R\d+) \| \w+ \|", r"| \1 | WORD |"),
+    "remark reworded": reworded(r"^(Model notes|No action): ", r"\1: WORD "),
+    "word in the middle of the reasoning": reworded(r"^(?!Error)([A-Z]\w* )([^|·]*\.)$", r"\1WORD \2"),
+    "actions moved up": actions_moved_up,
+    "label deleted": deleted("label", "merged"),
+    "below the label": below_the_label,
+    "above the label": above_the_label,
+    "below the reasoning": below_the_reasoning,
+    "own pattern": own_pattern,
+    "note edited": note_of_a_note(lambda line, said: f"{line} {said}"),
+    "note continued": note_of_a_note(lambda line, said: f"{line}\n{said}"),
+    "note replaced": note_of_a_note(lambda _line, said: f"> {said}"),
+    "note deleted": note_of_a_note(lambda _line, _said: None),
     "own finding": own_finding,
     "own column": own_column,
     "action taken": action,
     **{f"label {name}": label_as(*how) for name, how in LABELS.items()},
-    **{f"label {name} in table": label_as(*how, where="table") for name, how in LABELS.items()},
+    "label and a comment": label_with("**LABEL**TAIL WORD"),
+    "label and a reason": label_with("**LABEL** because WORD"),
+    "label and a dash": label_with("**LABEL** – WORD"),
+    "label and a reason below": label_with("**LABEL**TAIL\nWORD"),
+    "label in a line of its own": label_with("**LABEL**\n\nTAIL", "merged"),
+    "label alone": label_with("**LABEL**"),
+    "label behind the heading": label_as(str, "refused", where="heading"),
+    **{f"label {name} in table": label_as(how, "refused", where="table") for name, (how, _) in LABELS.items()},
     **{f"label {name} in both": label_as(*how, where="both") for name, how in LABELS.items()},
     **{f"reviewer: {name}": reviewer(*how) for name, how in REVIEWER.items()},
 }
 
 
-def judge(edit: Edit, report: Report, written: str | None) -> Outcome:
-    """What the next analysis does with it; `AssertionError` where anything is lost, misread or far from its line."""
+def judge(kind: str, seed: str, report: Report, base: Base, *, again: bool) -> Outcome | None:
+    """Return what the next analysis does with an edit; None if the page has nothing to edit in this way.
+
+    `AssertionError` if anything is lost, misread or refused far from its line.
+
+    Args:
+        kind: One of `KINDS`.
+        seed: Chooses the place and the words.
+        report: What was analysed.
+        base: Who has the page as it was written.
+        again: Whether the next analysis has the same verdicts.
+    """
+    written = render(report, DATA)
+    written = of_another_version(written) if base == "store" else written
+    edit = KINDS[kind](Page(written, report), random.Random(seed))
+    if edit is None:
+        return None
+    text, bases = edit.text, (written,)
+    if base == "unknown":
+        text, bases = text.replace(digest(written), "sha256:0123456789abcdef"), ()
+    new = report if again else judged_anew(report)
+    source = PageSource(name=NAME, text=text, data=write_data(analysis_from_report(report)))
+    outcome: MergedReport | UnreadableReport | UnmergedEdits
     try:
-        merged = merge_report(report, edit.text, written)
-    except UnreadableReport as error:
-        refused = error
-    else:
-        return after(edit, report, merged)
-    assert edit.fate != "read", f"has to be read: {refused}"
-    assert near(edit, refused.lines), f"refused far from {edit.near}: {refused}"
-    return "refused"
+        outcome = merge_report(new, source, DATA, bases)
+    except (UnreadableReport, UnmergedEdits) as error:
+        outcome = error
+    if isinstance(outcome, UnmergedEdits):
+        assert edit.fate in ("merged", "either"), f"has to be read: {outcome}"
+        assert edit.fate == "either" or not again or base == "unknown", f"has to be merged: {outcome}"
+        assert re.search(r"lines? \d", str(outcome))
+        check_report(edit, carry_over(new, read_page(source, bases)))
+        return "beside"
+    if isinstance(outcome, UnreadableReport):
+        assert edit.fate in ("refused", "either"), f"has to be read: {outcome}"
+        assert near(edit, outcome.lines), f"refused far from {edit.near}: {outcome}"
+        return "refused"
+    check_page(edit, new, outcome)
+    return "same" if not outcome.changed else "read" if edit.fate == "read" else "merged"
 
 
-def after(edit: Edit, report: Report, merged: MergedReport) -> Outcome:
-    """Whether everything is there and in force."""
+def digest(text: str) -> str:
+    return re.findall(r"^written: (.*)$", text, re.MULTILINE)[0]
+
+
+def of_another_version(text: str) -> str:
+    """The page in the words of another version of evalscribe."""
+    other = text.replace("\n| | Passed | Rate |\n", "\n| | Passing | Rate |\n", 1)
+    return other.replace(digest(text), page_digest(other), 1)
+
+
+def judged_anew(report: Report) -> Report:
+    """Every verdict another one."""
+    order = [*CLASSIFICATIONS, CLASSIFICATIONS[0]]
+    entries = []
+    for entry in report.entries:
+        if entry.judge is None:
+            entries.append(replaced(entry, notes=(), reviewer=()))
+            continue
+        label = order[order.index(entry.judge.classification) + 1]
+        opinion = replaced(entry.judge, classification=label, confidence=0.33)
+        fields = {
+            "classification": label,
+            "judge": opinion,
+            "why": "so",
+            "reasoning": "Another thought.",
+            "cause": "new",
+        }
+        entries.append(replaced(entry, **fields, notes=(), reviewer=(), uncertain=False))
+    return replaced(report, entries=tuple(entries), notes=(), actions_taken="")
+
+
+def check_report(edit: Edit, report: Report) -> None:
+    """Labels are in force, and the data can be read back."""
+    for path, label in edit.labels.items():
+        entry = next(entry for entry in report.entries if path in entry.paths)
+        assert entry.classification == label, f"{path} is {entry.classification}, not {label}"
+        assert entry.reviewed, f"{path} is not reviewed"
+    assert report_from_analysis(read_data(write_data(analysis_from_report(report)), DATA)) == report
+
+
+def check_page(edit: Edit, new: Report, merged: MergedReport) -> None:
+    """Everything is there and in force, and the next analysis changes nothing."""
     assert edit.fate != "refused", "has to be refused"
     lost = [said for said in edit.words if bare(said) not in bare(merged.text)]
     assert not lost, f"lost: {lost}"
-    for path, label in edit.labels.items():
-        entry = next(entry for entry in merged.report.entries if path in entry.paths)
-        assert entry.classification == label, f"{path} is {entry.classification}, not {label}"
-        assert entry.reviewed, f"{path} is not reviewed"
-    assert parse(merged.text) == merged.report, "what was written is not what was meant"
-    assert not merge_report(report, merged.text, merged.text).changed, "it changes again"
-    return "read" if merged.changed else "same"
+    check_report(edit, merged.report)
+    source = PageSource(name=NAME, text=merged.text, data=write_data(analysis_from_report(merged.report)))
+    for bases in ((render(merged.report, DATA),), ()):
+        assert read_page(source, bases).report == merged.report, "what was written is not what was meant"
+        assert not merge_report(new, source, DATA, bases).changed, "it changes again"
 
 
 def near(edit: Edit, lines: tuple[int, ...]) -> bool:

@@ -28,7 +28,7 @@ def edit(path: str = "ruff.toml", old: str = SELECT, new: str = RELAXED) -> dict
 
 
 def patch(*edits: dict[str, str], summary: str = SUMMARY) -> Answer:
-    """A submission of these edits, by default the one that R3 of the sample calls for."""
+    """A submission of these edits, by default the one that R2 of the sample calls for."""
     return use(("submit_patch", {"summary": summary, "edits": list(edits or (edit(),))}))
 
 

@@ -57,9 +57,9 @@ def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
     assert {(row["failing"], row["models"], row["experiment"]) for row in named.values()} == {(2, 2, "no_guidelines")}
     assert all(one["label"] and one["by_person"] for row in named.values() for one in row["seen"])
     pages = {path.name[:8]: path.read_text() for path in workspace.reports if "kind: evalscribe" in path.read_text()}
-    line = "- Models: fails the same way for 2 of 2 models, also anthropic/claude-haiku-4-5\n"
+    line = "Fails in the same way for 2 of 2 models: anthropic/claude-haiku-4-5.\n"
     assert pages["jn76nmvg"].count(line) == 2
-    assert "- Fails alike for several models (17, 18): evidence about the eval.\n" in pages["jn76nmvg"]
+    assert "- **Fails alike for several models** (17, 18): The evals may be at fault.\n" in pages["jn76nmvg"]
     assert {name: followed(page) for name, page in pages.items()} == FOLLOWED
     rows = json.loads(workspace.run("recurring", "--json").out)["rows"]
     held = {(row["eval"].partition("/")[2], *(one["held"] for one in row["actions"])) for row in rows if row["actions"]}
@@ -124,7 +124,7 @@ HELD = {
 
 def followed(page: str) -> list[tuple[str, str, str]]:
     """Outcome, how the action begins, and what it says it of."""
-    lines = re.findall(r'^- (Held|Did not hold|Not yet seen) since .*?: "(.*)" \((.*)\)\.$', page, re.MULTILINE)
+    lines = re.findall(r'^- \*\*(Held|Did not hold|Not yet seen)\*\* since .*?: "(.*)" \((.*)\)\.$', page, re.MULTILINE)
     known = {row[1] for rows in FOLLOWED.values() for row in rows}
     return [(said, next((one for one in known if text.startswith(one)), text), evals) for said, text, evals in lines]
 
@@ -160,9 +160,7 @@ def test_another_version_of_the_eval_is_not_counted(workspace: Workspace, tmp_pa
         workspace.run("analyze", folder, "--judge", "rules", "--quiet")
     assert alike(workspace) == {}
     (report,) = [path for path in workspace.reports if "m-two" in str(path)]
-    assert (
-        "- Models: fails the same way for 1 of 1 models; in an earlier version of this eval: example/m-one\n"
-    ) in report.read_text()
+    assert ("Failed in the same way in an earlier version of the eval: example/m-one.\n") in report.read_text()
 
 
 def test_reports_whose_runs_are_not_stored_are_said_not_to_count(workspace: Workspace, tmp_path: Path) -> None:
@@ -191,8 +189,8 @@ def test_an_action_of_one_model_is_followed_into_a_later_run_of_another(workspac
     workspace.run("analyze", later, "--judge", "rules", "--quiet", "--date", "2026-01-03")
     (page,) = [path.read_text() for path in workspace.reports if "m-two" in str(path)]
     since = f"since [2026-01-01](../m-one/{report.name}) of m-one"
-    assert f'- Did not hold {since}: "R1, downgrade the rule: `lint.toml`" (1).\n' in page
-    assert f'- Held {since}: "R1, downgrade the rule: `lint.toml`" ({evals[1]}, {evals[2]}).\n' in page
+    assert f'- **Did not hold** {since}: "R1, downgrade the rule: `lint.toml`" (1).\n' in page
+    assert f'- **Held** {since}: "R1, downgrade the rule: `lint.toml`" ({evals[1]}, {evals[2]}).\n' in page
     rows = json.loads(workspace.run("recurring", "example/m-one", "--json").out)["rows"]
     held = {row["eval"]: [action["held"] for action in row["actions"]] for row in rows}
     assert held == {evals[0]: ["did not hold"], evals[1]: ["held"], evals[2]: ["held"]}

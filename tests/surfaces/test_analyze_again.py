@@ -50,8 +50,8 @@ def test_without_its_store_it_is_the_same(workspace: Workspace, made: Path, anal
 def test_a_correction_is_in_force_and_the_judge_stays_visible(workspace: Workspace, made: Path, analyzed: Path) -> None:
     edit(
         analyzed,
-        (f"### 1. {FIRST}: MODEL_FAULT\n", f"### 1. {FIRST}: AMBIGUOUS_TASK\n"),
-        ("- Seen: new\n", "- Seen: new\n- Reviewer: the task names no type\n"),
+        (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"),
+        ("\n\nError: ", "\nReviewer: the task names no type\n\nError: "),
         ("## Actions taken\nNone.", "## Actions taken\n- The task now says which type."),
     )
     first = json.loads(workspace.run("analyze", made, "--judge", "rules", "--json").out)
@@ -66,17 +66,20 @@ def test_a_correction_is_in_force_and_the_judge_stays_visible(workspace: Workspa
         assert finding["judge"]["classification"] == "MODEL_FAULT"
         assert document["findings"][1]["reviewer"] is None
     assert "The task now says which type." in text
-    assert f"| 1 | {FIRST} | deploy | AMBIGUOUS_TASK |" in text
+    assert f"| {FIRST} | deploy | AMBIGUOUS_TASK |" in text
+    assert "· judge said MODEL_FAULT " in text
 
 
 def test_edits_that_contradict_are_refused_with_both_lines(workspace: Workspace, made: Path, analyzed: Path) -> None:
     text = edit(
         analyzed,
-        (f"### 1. {FIRST}: MODEL_FAULT\n", f"### 1. {FIRST}: AMBIGUOUS_TASK\n"),
-        (f"| 1 | {FIRST} | deploy | MODEL_FAULT |", f"| 1 | {FIRST} | deploy | KNOWN_GAP |"),
+        (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"),
+        (f"| {FIRST} | deploy | MODEL_FAULT |", f"| {FIRST} | deploy | KNOWN_GAP |"),
     )
     lines = text.splitlines()
-    heading, row = (next(n for n, line in enumerate(lines, 1) if line.startswith(s)) for s in ("### 1. ", "| 1 | "))
+    heading, row = (
+        next(n for n, line in enumerate(lines, 1) if s in line) for s in ("**AMBIGUOUS_TASK**", "| KNOWN_GAP |")
+    )
     refused = workspace.run("analyze", made, "--judge", "rules", code=65)
     assert str(heading) in refused.err
     assert str(row) in refused.err
@@ -105,7 +108,7 @@ def test_a_report_edited_into_something_unreadable_is_left_alone(
     workspace: Workspace, made: Path, analyzed: Path
 ) -> None:
     text = analyzed.read_text()
-    broken = text.replace("## Findings", "## What I found").replace("### 1. ", "#### one ")
+    broken = text.replace("**MODEL_FAULT**", "**MY FAULT**", 1)
     analyzed.write_text(broken)
     ended = workspace.run("analyze", made, "--judge", "rules", "--json")
     assert analyzed.read_text() == broken
@@ -138,7 +141,9 @@ def test_a_commit_holds_only_the_report(repository: Workspace, made: Path) -> No
     ended = repository.run("analyze", made, "--judge", "rules", "--commit")
     assert ended.out.splitlines()[-1].startswith(NEXT)
     changed = git(repository.folder, "show", "--name-status", "--format=", "HEAD")
-    assert changed == f"A\t{repository.report.relative_to(repository.folder).as_posix()}"
+    page = repository.report.relative_to(repository.folder).as_posix()
+    own = ("reports/.gitattributes", f"{page.removesuffix('.md')}.json", page, "reports/labels.md")
+    assert sorted(changed.split("\n")) == sorted(f"A\t{name}" for name in own)
     assert git(repository.folder, "rev-parse", "HEAD")[:12] in ended.err
     assert git(repository.folder, "status", "--porcelain") == before, "neither index nor store is touched"
     repository.run("analyze", made, "--judge", "rules", "--commit")
@@ -173,31 +178,62 @@ def test_a_commit_that_cannot_be_is_refused_before_anything_is_judged(
     assert git(folder, "rev-parse", "HEAD") == head
 
 
-def test_in_a_clone_without_the_store_git_tells_what_people_wrote(repository: Workspace, made: Path) -> None:
+def test_edits_are_kept_in_a_clone_without_the_store(repository: Workspace, made: Path) -> None:
     repository.run("analyze", made, "--judge", "rules", "--commit")
-    clone = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run(["rm", "-r", ".evalscribe"], cwd=repository.folder, check=True)
-    written = repository.report.read_text()
-    repository.report.write_text(written.replace("\n**", "\n**A zebra.** **", 1))
-    subprocess.run([*clone, "commit", "-qam", "shorter"], cwd=repository.folder, check=True)
-    line = next(at for at, text in enumerate(written.split("\n"), 1) if text.startswith("**"))
-    assert f"line {line}" in repository.run("analyze", made, "--judge", "rules", code=65).err
-    edit(repository.report, ("**A zebra.** ", ""), ("\n## Patterns", "\nA zebra.\n\n## Patterns"))
-    said = repository.run("analyze", made, "--judge", "rules")
-    assert "> A zebra.\n" in repository.report.read_text()
-    assert "nobody knows" not in said.err
+    edit(repository.report, ("\n**", "\n**A zebra.** **"), ("\n## Net impact", "\nAn okapi.\n\n## Net impact"))
+    repository.run("analyze", made, "--judge", "rules")
+    text = repository.report.read_text()
+    assert "**A zebra.** **" in text
+    assert "> An okapi.\n" in text
+    assert "An okapi." in repository.report.with_suffix(".json").read_text()
+    assert "(unchanged" in repository.run("analyze", made, "--judge", "rules").out
 
 
-def test_a_finding_that_a_person_took_out_is_told_of(workspace: Workspace, made: Path, analyzed: Path) -> None:
-    text = analyzed.read_text()
-    number = max(
-        int(line.split(".")[0][4:]) for line in text.split("\n") if line.startswith("### ") and line[4].isdigit()
+def test_edits_that_overlap_with_new_text_stay_and_the_new_page_is_beside_them(
+    workspace: Workspace, made: Path, analyzed: Path
+) -> None:
+    text = edit(
+        analyzed,
+        (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"),
+        ("# sample", "# Our sample"),
     )
-    row = next(line for line in text.split("\n") if line.startswith(f"| {number} |"))
-    finding = text[text.index(f"### {number}. ") : text.index("## Patterns")]
-    rest = text.replace(finding, "").replace(f"{row}\n", "")
-    analyzed.write_text(
-        "\n".join(line for line in rest.split("\n") if not (line.startswith("- ") and str(number) in line))
-    )
+    title = next(line for line in text.split("\n") if line.startswith("# "))
+    edit(analyzed, ("\n**", "\nWe think: **"))
+    edited = analyzed.read_text()
     said = workspace.run("analyze", made, "--judge", "rules")
-    assert "by a person and back in it, because they still fail: " in said.out + said.err
+    assert analyzed.read_text() == edited
+    (beside,) = [path for path in workspace.reports if path != analyzed]
+    assert "keeps its edits and is left as it is" in said.out
+    assert str(beside.name) in said.out
+    assert f"### 1. {FIRST}\n**AMBIGUOUS_TASK**" in beside.read_text()
+    assert title not in beside.read_text()
+
+
+def test_data_that_is_missing_is_named_and_the_page_is_left_alone(
+    workspace: Workspace, made: Path, analyzed: Path
+) -> None:
+    analyzed.with_suffix(".json").unlink()
+    text = analyzed.read_text()
+    said = workspace.run("analyze", made, "--judge", "rules")
+    assert analyzed.read_text() == text
+    assert f"{analyzed.with_suffix('.json').name} is missing" in said.out
+    assert len(workspace.reports) == 2
+    checked = workspace.run("reports", "check", analyzed, code=65)
+    assert f"{analyzed.with_suffix('.json').name} is missing" in checked.out
+
+
+@pytest.mark.parametrize("written", ["data only", "page only"])
+def test_a_write_that_was_cut_off_is_completed(workspace: Workspace, made: Path, analyzed: Path, written: str) -> None:
+    """Page and data are two files: a kill between the two writes leaves one of the new version."""
+    before = {path: path.read_bytes() for path in (analyzed, analyzed.with_suffix(".json"))}
+    edit(analyzed, (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"))
+    workspace.run("analyze", made, "--judge", "rules")
+    after = {path: path.read_bytes() for path in before}
+    lost = analyzed if written == "data only" else analyzed.with_suffix(".json")
+    lost.write_bytes(before[lost])
+    workspace.run("analyze", made, "--judge", "rules")
+    page, data = (path.read_text().replace("revision: 3", "revision: 2") for path in before)
+    assert page.split("written:")[1][30:] == after[analyzed].decode().split("written:")[1][30:]
+    assert '"classification": "AMBIGUOUS_TASK"' in data
+    assert len(workspace.reports) == 1

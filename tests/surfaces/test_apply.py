@@ -16,13 +16,13 @@ from evalscribe import workspace as opened
 from evalscribe.cli.terminal import confirm
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError
 from evalscribe.reports.apply import PatchOffer, ask_approval, commit_patch, open_suite, propose_patch
-from evalscribe.reports.markdown.page import parse
 from support.command import CompletedCommand, Workspace
 from support.messages_server import Answer, Call, MessagesServer, failure, says, use
+from support.report_labels import load
 from support.suite_repository import RELAXED, SELECT, SuiteRepository, edit, patch
 from support.terminal import TerminalCommand
 
-BRANCH = "evalscribe/R3-smp7q2ka"
+BRANCH = "evalscribe/R2-smp7q2ka"
 QUESTION = f"Apply this to a new branch {BRANCH}"
 
 
@@ -66,12 +66,12 @@ def access(server: MessagesServer) -> dict[str, str]:
 def apply(
     analyzed: Workspace, suite: SuiteRepository, server: MessagesServer, *more: str | Path, code: int = 0
 ) -> CompletedCommand:
-    """R3, by a program: it is shown, and with `--yes` committed."""
-    return analyzed.run("apply", "smp7q2ka", "R3", "--repo", suite.suite, *more, code=code, **access(server))
+    """R2, by a program: it is shown, and with `--yes` committed."""
+    return analyzed.run("apply", "smp7q2ka", "R2", "--repo", suite.suite, *more, code=code, **access(server))
 
 
 def at_terminal(analyzed: Workspace, suite: SuiteRepository, server: MessagesServer, *more: str) -> TerminalCommand:
-    words = ("apply", "smp7q2ka", "R3", "--repo", str(suite.suite), *more)
+    words = ("apply", "smp7q2ka", "R2", "--repo", str(suite.suite), *more)
     return TerminalCommand(analyzed.folder, *words, **access(server))
 
 
@@ -92,7 +92,7 @@ def test_shown_to_a_program_agreed_to_committed_and_told(
     assert suite.git("rev-parse", f"{BRANCH}^") == suite.git("rev-parse", "main") == suite.git("rev-parse", "HEAD")
     assert suite.git("status", "--porcelain") == ""
     commit = suite.git("rev-parse", BRANCH)
-    line = f": R3, make `PLW2901` a warning: `ruff.toml` (style/002-loop), commit `{commit[:10]}` on `{BRANCH}`."
+    line = f": R2, Make `PLW2901` a warning: `ruff.toml` (style/002-loop), commit `{commit[:10]}` on `{BRANCH}`."
     after = report.read_text()
     assert after.startswith(before.removesuffix("None.\n"))
     assert after.splitlines()[-1].endswith(line)
@@ -104,8 +104,8 @@ def test_the_commit_says_what_for_and_closes_nothing(analyzed: Workspace, suite:
         apply(analyzed, suite, server)
         apply(analyzed, suite, server, "--yes")
     message = suite.git("show", "--no-patch", "--format=%B", BRANCH)
-    assert "R3 of example/sample-model-1/smp7q2ka_2026-11-02.md, for\n- style/002-loop\n" in message
-    assert "Evalscribe-Run: smp7q2kax0d4m81v\nEvalscribe-Recommendation: R3\nEvalscribe-Patch: sha256:" in message
+    assert "R2 of example/sample-model-1/smp7q2ka_2026-11-02.md, for\n- style/002-loop\n" in message
+    assert "Evalscribe-Run: smp7q2kax0d4m81v\nEvalscribe-Recommendation: R2\nEvalscribe-Patch: sha256:" in message
     assert not any(word in message for word in ("#12", "GH-3", "@ada", "://x", "[skip"))
 
 
@@ -120,7 +120,7 @@ def test_what_was_typed_before_the_question_is_no_answer(monkeypatch: pytest.Mon
     os.close(master)
 
 
-@pytest.mark.parametrize("answer", ["y", "YES", " Yes ", "n", "", "yes please", "R3", "\x1b[Ay", "ｙ", None])
+@pytest.mark.parametrize("answer", ["y", "YES", " Yes ", "n", "", "yes please", "R2", "\x1b[Ay", "ｙ", None])
 def test_only_the_whole_word_or_its_letter_is_a_yes(
     answer: str | None, analyzed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +173,7 @@ def test_killed_at_the_question_then_a_no_then_a_yes(analyzed: Workspace, suite:
     assert diff_in(again.shown) == diff_in(refused.shown) == diff_in(killed.shown)
     assert "\x1b[32m+select" in again.shown, "a diff has colours"
     assert suite.branches == [BRANCH, "main"]
-    assert "R3, make `PLW2901` a warning" in parse(report.read_text()).actions_taken
+    assert "R2, Make `PLW2901` a warning" in load(report).actions_taken
 
 
 def diff_in(shown: str) -> str:
@@ -229,7 +229,7 @@ def test_done_once_is_done(analyzed: Workspace, suite: SuiteRepository, report: 
         apply(analyzed, suite, server, "--yes")
         told, files = report.read_bytes(), suite.fingerprint()
         again = apply(analyzed, suite, server, "--yes")
-        assert "R3 is done already" in again.out
+        assert "R2 is done already" in again.out
         assert (report.read_bytes(), suite.fingerprint()) == (told, files)
         assert len(server.calls) == 1
 
@@ -298,7 +298,7 @@ async def test_two_who_agree_at_once_make_one_commit(
             monkeypatch.setenv(name, value)
         async with opened.Workspace() as one, opened.Workspace() as other:
             with open_suite(suite.root) as here:
-                offers = [await propose_patch(workspace, here, "smp7q2ka", "R3", print) for workspace in (one, other)]
+                offers = [await propose_patch(workspace, here, "smp7q2ka", "R2", print) for workspace in (one, other)]
                 assert isinstance(offers[0], PatchOffer)
                 assert offers[0] == offers[1]
                 assert [await ask_approval(workspace, offers[0]) for workspace in (one, other)] == [False, False]
@@ -315,7 +315,7 @@ async def test_two_who_agree_at_once_make_one_commit(
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("make `PLW2901` a warning", "leave it as it is"), ("(7, would pass)", "(7, 8)"), ("R3 (", "R13 (")],
+    [("Make `PLW2901`", "Do not make `PLW2901`"), ("| R2 | lint |", "| R2 | eval |"), ("| R2 |", "| R13 |")],
 )
 async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
     old: str, new: str, analyzed: Workspace, suite: SuiteRepository, report: Path, monkeypatch: pytest.MonkeyPatch
@@ -327,7 +327,7 @@ async def test_a_yes_is_no_yes_to_what_the_report_recommends_meanwhile(
             monkeypatch.setenv(name, value)
         async with opened.Workspace() as workspace:
             here = stack.enter_context(open_suite(suite.root))
-            offer = await propose_patch(workspace, here, "smp7q2ka", "R3", print)
+            offer = await propose_patch(workspace, here, "smp7q2ka", "R2", print)
             assert isinstance(offer, PatchOffer)
             await ask_approval(workspace, offer)
             edit_report(report, old, new)
@@ -346,24 +346,24 @@ async def test_what_a_person_writes_while_it_is_committed_stays(
             monkeypatch.setenv(name, value)
         async with opened.Workspace() as workspace:
             here = stack.enter_context(open_suite(suite.root))
-            offer = await propose_patch(workspace, here, "smp7q2ka", "R3", print)
+            offer = await propose_patch(workspace, here, "smp7q2ka", "R2", print)
             assert isinstance(offer, PatchOffer)
             await ask_approval(workspace, offer)
             commit = here.repository.commit
 
             def slowly(*args: Any, **named: Any) -> str:
-                report.write_text(report.read_text().replace("- Seen: new", "- Seen: new\n- Reviewer: meanwhile", 1))
+                report.write_text(report.read_text().replace("\n\nError:", "\nReviewer: meanwhile\n\nError:", 1))
                 return commit(*args, **named)
 
             monkeypatch.setattr(here.repository, "commit", slowly)
             await commit_patch(workspace, here, offer, yes=True)
-    assert told_in(report) == told_in(report, "- Reviewer: meanwhile") == 1
+    assert told_in(report) == told_in(report, "Reviewer: meanwhile") == 1
 
 
 def edit_report(report: Path, old: str, new: str) -> None:
-    """Change the line of R3, as a person would."""
+    """Change the line of R2, as a person would."""
     text = report.read_text()
-    edited = re.sub(r"(?m)^- R3 .*$", lambda line: line[0].replace(old, new), text)
+    edited = re.sub(r"(?m)^\| R2 .*$", lambda line: line[0].replace(old, new), text)
     assert edited != text
     report.write_text(edited)
 
@@ -428,7 +428,7 @@ def test_a_model_that_proposes_nothing(
 
 
 def test_the_rules_cannot_write_a_patch(analyzed: Workspace, suite: SuiteRepository) -> None:
-    ended = analyzed.run("apply", "smp7q2ka", "R3", "--repo", suite.root, code=64)
+    ended = analyzed.run("apply", "smp7q2ka", "R2", "--repo", suite.root, code=64)
     assert "name a model with --judge" in ended.err
 
 
@@ -448,10 +448,10 @@ def test_no_such_recommendation(
 
 
 def test_no_such_repository(analyzed: Workspace, tmp_path: Path) -> None:
-    said = analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path, code=64).err
+    said = analyzed.run("apply", "smp7q2ka", "R2", "--repo", tmp_path, code=64).err
     assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\n")
     assert said.endswith(" --repo DIR.\n")
-    none = analyzed.run("apply", "smp7q2ka", "R3", "--repo", tmp_path / "none", code=64).err
+    none = analyzed.run("apply", "smp7q2ka", "R2", "--repo", tmp_path / "none", code=64).err
     assert "none is not a folder.\nThe eval suite's folder is named with --repo DIR.\n" in none
 
 
@@ -461,7 +461,7 @@ def test_another_repository_has_nothing_that_it_concerns(analyzed: Workspace, su
     with MessagesServer(patch()) as server:
         ended = apply(analyzed, suite, server, code=65)
         assert server.calls == []
-    assert "nothing that R3 concerns" in ended.err
+    assert "nothing that R2 concerns" in ended.err
 
 
 def test_without_a_store_it_goes_on_with_the_reports_words(analyzed: Workspace, suite: SuiteRepository) -> None:

@@ -31,7 +31,7 @@ def filled(workspace: Workspace, inside: InProcessCommand) -> InProcessCommand:
     folder = workspace.folder
     (folder / "polite.yaml").write_text(RUBRIC)
     (folder / "runs.jsonl").write_text(json.dumps(run("alone")) + "\n")
-    (folder / "labels.jsonl").write_text(json.dumps({"subject": run("alone"), "label": "polite"}) + "\n")
+    (folder / "labels.jsonl").write_text(json.dumps({"subject": {"agent_run": run("alone")}, "label": "polite"}) + "\n")
     SuiteRepository(folder / "suite")
     inside.run("analyze", "sample", "--judge", "rules", "--quiet", *DATE)
     inside.run("import", "sample")
@@ -50,7 +50,7 @@ REFUSED = {
     "compare": ("compare", "room-desk-c1", "room-desk-c2"),
     "explore": ("explore", "why?"),
     "discuss": ("discuss", "smp7q2ka", "--ask", "why?"),
-    "apply": ("apply", "smp7q2ka", "R3", "--repo", "suite"),
+    "apply": ("apply", "smp7q2ka", "R2", "--repo", "suite"),
 }
 RULES_JUDGE = {
     "analyze": ("analyze", "sample", "--fresh"),
@@ -184,7 +184,7 @@ def test_the_closing_question_is_the_prompt(filled: InProcessCommand, anthropic:
     at.expect(QUESTION)
     at.type("n\n")
     at.expect(f"{CLOSING}\r\n> ")
-    at.type("R3\n")
+    at.type("R2\n")
     at.expect("Folder of the eval suite's repository: ")
     at.type("suite\n")
     at.expect(f"Call {MODEL} (at most $5 in all)? [y/N] ")

@@ -322,14 +322,14 @@ def test_implementing_needs_a_repository_and_a_person(
 ) -> None:
     suite, before = SuiteRepository(tmp_path / "suite"), kept(analyzed.folder)
     with MessagesServer([patch(), says("Ask a person.")]) as server:
-        nowhere = analyzed.run(*ASKED, "--ask", "implement R3", code=64, **access(server))
+        nowhere = analyzed.run(*ASKED, "--ask", "implement R2", code=64, **access(server))
         assert "with `--repo DIR`" in nowhere.err
         json_only = analyzed.run(
-            *ASKED, "--json", "--repo", suite.suite, "--ask", "apply R3", code=64, **access(server)
+            *ASKED, "--json", "--repo", suite.suite, "--ask", "apply R2", code=64, **access(server)
         )
         assert (json_only.out, "use `evalscribe apply`" in json_only.err) == ("", True)
         assert server.calls == []
-        asked = (*ASKED, "--ask", "please implement R3", "--ask", "and now?", "--repo", suite.suite)
+        asked = (*ASKED, "--ask", "please implement R2", "--ask", "and now?", "--repo", suite.suite)
         shown = analyzed.run(*asked, **access(server))
     assert f"-{SELECT}\n+{RELAXED}" in shown.out
     assert "Nothing was changed. Once a person agreed" in shown.out
@@ -346,22 +346,22 @@ def test_a_recommendation_is_implemented_out_of_a_discussion(analyzed: Workspace
 
     with MessagesServer(script) as server:
         person = Person(analyzed.folder, *ASKED, **access(server))
-        person.says("should we implement R3?\n")
+        person.says("should we implement R2?\n")
         person.expect("Call anthropic/claude-opus-5-5 for about ")
         person.type("y\n")
         person.expect("Yes, do.")
         assert suite.branches == ["main"], "what a model says is no yes"
-        person.says("implement R3\n")
+        person.says("implement R2\n")
         person.expect("Folder of the eval suite's repository: ")
         person.type(f"{suite.suite}\n")
-        person.expect("Apply this to a new branch evalscribe/R3-smp7q2ka")
+        person.expect("Apply this to a new branch evalscribe/R2-smp7q2ka")
         person.type("yes\n")
         person.expect("Committed as ")
         person.says("what was done?\n")
         person.expect("Yes, do.")
         person.says("\n")
         assert person.ended() == 0
-    assert ": R3, make `PLW2901` a warning: `ruff.toml`" in json.dumps(server.calls[-1].body), "as the report is now"
-    assert suite.branches == ["evalscribe/R3-smp7q2ka", "main"]
+    assert ": R2, Make `PLW2901` a warning: `ruff.toml`" in json.dumps(server.calls[-1].body), "as the report is now"
+    assert suite.branches == ["evalscribe/R2-smp7q2ka", "main"]
     report = next(path for path in analyzed.reports if path.name.startswith(RUN))
-    assert ": R3, make `PLW2901` a warning: `ruff.toml`" in report.read_text()
+    assert ": R2, Make `PLW2901` a warning: `ruff.toml`" in report.read_text()

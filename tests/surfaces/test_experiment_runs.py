@@ -97,7 +97,7 @@ def _refused(ready: Workspace) -> None:
 def test_a_run_is_analysed_explained_and_compared_by_its_name(ready: Workspace) -> None:
     create(ready, "quality")
     run = ready.run("experiments", "run", "quality", "--name", "pr-1", "--wait", code=2).out.split()[0]
-    told = ready.run("analyze", "pr-1", "--judge", "rules").out
+    told = ready.run("analyze", "pr-1", "--judge", "rules", "--full").out
     assert f"| Run | `{run}`" in told
     assert "`exact_match`" in told
     ready.run("explain", "pr-1", "k1", "--judge", "rules")

@@ -171,7 +171,7 @@ def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: P
         page = workspace.run("experiments", "runs", "export", "broken", "-f", form).out
         assert "Traceback" in page
         assert form == "junit" or told in page
-    assert "(broken.py:4)" in workspace.run("analyze", "broken", "--judge", "rules").out
+    assert "(broken.py:4)" in workspace.run("analyze", "broken", "--judge", "rules", "--full").out
     evidence = workspace.run("explain", "broken", failures[0]["item_key"], "--judge", "rules").out
     assert "target.log" in evidence
 

@@ -70,7 +70,7 @@ def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: In
     assert "INCOMPLETE: its import has not ended" in killed.run("collections", "show", "desk").out
     page = killed.run("analyze", "part-1", "--judge", "rules").out
     assert "Only a part of the run was imported" in page
-    assert "importing: its import has not ended" in page
+    assert "(its import has not ended" in page
     write(killed.folder / "whole.jsonl", OTHER, 3)
     compared = killed.run("compare", "part-1", "whole.jsonl", "--judge", "rules", "--no-report").out
     assert "is incomplete: its import has not ended" in compared

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.reports.markdown.page import parse
 from support import run_snapshots
 from support.command import InProcessCommand, Workspace
 from support.messages_server import MessagesServer
 from support.report_clones import Clone, clone_of_server
+from support.report_labels import load
 
 NEXT = "jn7next0run0of0failures0in0code0"
 THEIRS = "jn7other0model0run0failures0code"
@@ -33,10 +33,10 @@ class Team:
     def correct(self, n: int, label: str, note: str = "") -> None:
         """As a person does it in an editor."""
         lines = self.report.read_text().split("\n")
-        at = next(i for i, line in enumerate(lines) if line.startswith(f"### {n}. "))
-        lines[at] = re.sub(r": [A-Z_]+.*$", f": {label}", lines[at])
-        judge = next(i for i in range(at, len(lines)) if lines[i].startswith("- Judge:"))
-        lines[judge + 1 : judge + 1] = [f"- Reviewer: {note}"] if note else []
+        at = next(i for i, line in enumerate(lines) if line.startswith(f"### {n}. ")) + 1
+        lines[at] = re.sub(r"^\*\*[A-Z_]+\*\*[^·]*", f"**{label}** ", lines[at])
+        after = next(i for i in range(at + 1, len(lines)) if not lines[i].startswith("Reviewer:"))
+        lines[after:after] = [f"Reviewer: {note}"] if note else []
         self.report.write_text("\n".join(lines))
 
     def by(self, who: str, day: str = "2026-11-02") -> None:
@@ -132,16 +132,30 @@ def test_a_correction_on_a_branch_is_a_label_once_it_is_merged(
     assert "unchanged" in team.workspace.run("review", "sync").out
 
 
+def test_a_page_that_is_written_again_makes_nobody_a_reviewer(team: Team, first: Path) -> None:
+    team.correct(2, "AMBIGUOUS_TASK", "the task does not say it")
+    team.by("Ben")
+    team.workspace.run("analyze", first, "--judge", "rules", "--quiet")
+    assert load(team.report).revision == 2
+    team.by("Cy", "2026-11-03")
+    team.correct(3, "KNOWN_GAP")
+    team.workspace.run("analyze", first, "--judge", "rules", "--quiet")
+    team.by("Dan", "2026-11-04")
+    team.merged()
+    found = team.sync()
+    assert (found["labels"], found["reviewers"]) == (2, ["Ben", "Dan"])
+
+
 def test_the_next_analysis_of_the_model_uses_it(team: Team, later: Path) -> None:
-    label = parse(team.report.read_text()).entries[1].classification
+    label = load(team.report).entries[1].classification
     assert label != "AMBIGUOUS_TASK"
     team.correct(2, "AMBIGUOUS_TASK", "the task does not say it")
     team.by("Ben")
     team.merged()
     team.sync()
     team.workspace.run("analyze", later, "--judge", "rules", "--quiet")
-    text = next(path for path in team.workspace.reports if path.name.startswith("jn7next0")).read_text()
-    entry = parse(text).entries[1]
+    page = next(path for path in team.workspace.reports if path.name.startswith("jn7next0"))
+    text, entry = page.read_text(), load(page).entries[1]
     assert entry.judge is not None
     assert entry.judge.classification == "AMBIGUOUS_TASK"
     assert "which Ben labelled AMBIGUOUS\\_TASK" in text or "which Ben labelled AMBIGUOUS_TASK" in text
@@ -154,15 +168,15 @@ def test_the_same_failure_of_another_model_is_evidence_too(team: Team, other_mod
     team.merged()
     team.sync()
     team.workspace.run("analyze", other_model, "--judge", "rules", "--quiet")
-    text = next(path for path in team.workspace.reports if path.name.startswith("jn7other")).read_text()
-    judge = parse(text).entries[1].judge
+    page = next(path for path in team.workspace.reports if path.name.startswith("jn7other"))
+    text, judge = page.read_text(), load(page).entries[1].judge
     assert judge is not None
     assert judge.classification == "AMBIGUOUS_TASK"
     assert "../sample-model-2/jn7made0_2026-11-01.md" in text
 
 
 def test_reviewers_who_disagree_are_both_shown_and_are_no_evidence(team: Team, later: Path) -> None:
-    own = parse(team.report.read_text()).entries[1].classification
+    own = load(team.report).entries[1].classification
     team.correct(2, "AMBIGUOUS_TASK", "unclear")
     team.by("Ben")
     team.correct(2, "KNOWN_GAP", "no: it is known")
@@ -171,12 +185,12 @@ def test_reviewers_who_disagree_are_both_shown_and_are_no_evidence(team: Team, l
     said = team.workspace.run("review", "sync").out
     assert "Ben says AMBIGUOUS_TASK (overruled), Cy says KNOWN_GAP" in said
     text = team.report.read_text()
-    assert "- Reviewer: unclear\n" in text
-    assert "- Reviewer: no: it is known\n" in text
+    assert "\nReviewer: unclear\n" in text
+    assert "\nReviewer: no: it is known\n" in text
     assert "Ben and Cy agree on 0 of 1" in team.workspace.run("review", "stats").out
     team.workspace.run("analyze", later, "--judge", "rules", "--quiet")
-    report = next(path for path in team.workspace.reports if path.name.startswith("jn7next0")).read_text()
-    entry = parse(report).entries[1]
+    page = next(path for path in team.workspace.reports if path.name.startswith("jn7next0"))
+    report, entry = page.read_text(), load(page).entries[1]
     assert (entry.classification, entry.uncertain) == (own, True)
     assert "People disagree about the same failure" in report
     said = team.workspace.run("explain", later, entry.paths[0], "--judge", "rules").out
@@ -209,7 +223,7 @@ def test_a_model_judge_reads_what_people_said(team: Team, later: Path) -> None:
 
 
 def test_labels_and_judges_in_figures(team: Team) -> None:
-    label = parse(team.report.read_text()).entries[0].classification
+    label = load(team.report).entries[0].classification
     team.correct(1, str(label), "yes")
     team.correct(2, "AMBIGUOUS_TASK")
     team.by("Ben")
@@ -218,7 +232,7 @@ def test_labels_and_judges_in_figures(team: Team) -> None:
     found = json.loads(team.workspace.run("review", "stats", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 2}
     (row,) = found["judges"]
-    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@1", 2, 1)
+    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@2", 2, 1)
     said = team.workspace.run("review", "stats").out
     assert "agreement                 0.50 [0.09, 0.91]" in said
     assert f"Reviewed: 2 of {FAILURES} failed evals" in said
@@ -227,8 +241,8 @@ def test_labels_and_judges_in_figures(team: Team) -> None:
 def test_who_copies_a_report_gives_no_labels(team: Team) -> None:
     team.correct(2, "AMBIGUOUS_TASK")
     team.by("Ben")
-    copy = team.report.parent / "backup.md"
-    copy.write_text(team.report.read_text())
+    for file in (team.report, team.report.with_suffix(".json")):
+        file.with_stem("backup").write_text(file.read_text())
     team.by("Cy")
     team.merged()
     found = team.sync()
@@ -239,7 +253,7 @@ def test_who_copies_a_report_gives_no_labels(team: Team) -> None:
 
 
 def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> None:
-    path = parse(team.report.read_text()).entries[1].paths[0]
+    path = load(team.report).entries[1].paths[0]
     own = f"# Run {run_snapshots.RUN_ID}\n\n| Eval | Classification |\n|---|---|\n| {path} | AMBIGUOUS_TASK |\n"
     (team.report.parent / f"{run_snapshots.RUN_ID}_by_hand.md").write_text(own)
     team.by("Ben")
@@ -247,7 +261,7 @@ def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> 
     assert team.sync()["labels"] == 1
     found = json.loads(team.workspace.run("review", "stats", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 1}
-    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@1", 1, 0)]
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@2", 1, 0)]
 
 
 def test_labels_are_a_dataset_for_judge_eval(team: Team) -> None:
@@ -260,7 +274,7 @@ def test_labels_are_a_dataset_for_judge_eval(team: Team) -> None:
     judged = json.loads(team.workspace.run("judge-eval", "failure", "labels.jsonl", "--judge", "rules", "--json").out)
     (row,) = judged["judges"][0]["rows"]
     assert row["label"] == "AMBIGUOUS_TASK"
-    assert row["subject"] == f"{run_snapshots.RUN_ID}/{parse(team.report.read_text()).entries[1].paths[0]}"
+    assert row["subject"] == f"{run_snapshots.RUN_ID}/{load(team.report).entries[1].paths[0]}"
 
 
 def test_what_is_taken_back_is_withdrawn(team: Team) -> None:
@@ -289,9 +303,7 @@ def test_two_people_of_one_name(team: Team) -> None:
 def test_a_report_that_cannot_be_read_keeps_the_labels_it_had(team: Team) -> None:
     team.correct(2, "AMBIGUOUS_TASK")
     team.by("Ben")
-    team.report.write_text(
-        team.report.read_text().replace("## Findings", "## Fundstücke", 1).replace("### 2.", "###", 1)
-    )
+    team.report.write_text(re.sub(r"(?m)^\*\*[A-Z_]+\*\*", "**FEHLER**", team.report.read_text(), count=3))
     team.by("Cy", "2026-11-03")
     team.merged()
     found = team.sync()

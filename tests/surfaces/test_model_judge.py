@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from evalscribe.reports.markdown.page import parse
 from support import run_snapshots
 from support.command import NEXT, Workspace, end, known
 from support.messages_server import Answer, Call, MessagesServer, failure, submit
+from support.report_pages import report_at
 from support.waiting import wait_until
 
 KEY = "sk-ant-test-0000"
@@ -88,7 +88,7 @@ def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace:
         assert len(server.calls) == calls, "all is known"
         assert document["usage"]["calls"] == 0
         assert document["changed"] is False
-    report = parse(workspace.report.read_text())
+    report = report_at(workspace.report)
     assert [entry.classification for entry in report.entries] == ["MODEL_FAULT"] * MANY
 
 

@@ -47,9 +47,12 @@ def test_explain_as_json_is_the_same_document(workspace: Workspace, made: Path) 
 
 def test_explain_tells_what_a_person_made_of_it(workspace: Workspace, made: Path) -> None:
     workspace.run("analyze", made, "--judge", "rules", "--quiet")
-    heading = "001-data_modeling/001-task_1: "
-    text = workspace.report.read_text().replace(
-        f"{heading}MODEL_FAULT\n", f"{heading}KNOWN_GAP\n- Reviewer: as agreed\n"
+    label = "001-data_modeling/001-task_1\n**MODEL_FAULT**"
+    text = workspace.report.read_text()
+    assert label in text
+    first = text[text.index(label) :].split("\n")[1]
+    text = text.replace(
+        f"task_1\n{first}\n", f"task_1\n{first.replace('MODEL_FAULT', 'KNOWN_GAP')}\nReviewer: as agreed\n"
     )
     workspace.report.write_text(text)
     out = workspace.run("explain", made, "001-task_1", "--judge", "rules").out

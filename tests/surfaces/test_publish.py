@@ -17,7 +17,9 @@ from support.github_server import Answer, GitHubServer, Request, problem
 from support.repository_states import WorkingClone, disarrange, git, make_clone, repository_state
 from support.waiting import PATIENCE_S, wait_until
 
-SAMPLES = Path(__file__).parents[2] / "reports/example/sample-model-1"
+SAMPLES = Path(__file__).parents[2] / "reports"
+OWN = ["reports/.gitattributes", "reports/labels.md"]
+LABEL = "\n**MODEL_FAULT** · leaves out the empty args"
 RUN = "smp7q2ka"
 BRANCH = f"evalscribe/example/sample-model-1/{RUN}"
 REF = f"refs/heads/{BRANCH}"
@@ -36,6 +38,11 @@ class Desk:
     @property
     def path(self) -> str:
         return self.report.relative_to(self.work.folder).as_posix()
+
+    @property
+    def files(self) -> list[str]:
+        """The page and its data, as paths in the repository."""
+        return [self.path.replace(".md", ".json"), self.path]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,7 +82,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
     work = make_clone(tmp_path)
-    shutil.copytree(SAMPLES, work.folder / "reports/example/sample-model-1")
+    shutil.copytree(SAMPLES / "example", work.folder / "reports/example")
     with GitHubServer() as server:
         git(work.folder, "remote", "set-url", "origin", server.url)
         git(work.folder, "config", f"url.{work.remote}.insteadOf", server.url)
@@ -84,17 +91,19 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_whatever_is_going_on_in_the_repository_stays(desk: Desk, seed: int) -> None:
-    before_text, path = desk.report.read_text(), desk.path
+    before_text, files = desk.report.read_text(), desk.files
+    texts = {path: (desk.work.folder / path).read_text() for path in files}
     done = disarrange(desk.work.folder, seed)
-    if not (desk.work.folder / path).exists():  # stashed with the other new files
-        (desk.work.folder / path).parent.mkdir(parents=True)
-        (desk.work.folder / path).write_text(before_text)
+    for path, text in texts.items():
+        if not (desk.work.folder / path).exists():  # stashed with the other new files
+            (desk.work.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (desk.work.folder / path).write_text(text)
     before = repository_state(desk.work.folder)
     desk.publish()
     assert repository_state(desk.work.folder) == before, done
     assert desk.published == before_text
     assert sorted(desk.work.refs) == [REF, "refs/heads/main"]
-    assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == [path]
+    assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == sorted([*files, *OWN])
     assert len(desk.server.open) == 1
 
 
@@ -113,13 +122,13 @@ def test_published_then_unchanged_then_updated(desk: Desk) -> None:
     assert pull["draft"]
     assert pull["base"]["ref"] == "main"
     assert pull["title"] == f"Analyze sample-model-1, run {RUN}: 10 of 24 evals failed"
-    assert "a fix may not have held" in pull["body"]
+    assert "an earlier fix did not hold" in pull["body"]
 
 
 def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -> None:
     desk.publish()
-    reason = "- Reviewer: the port is computed"
-    desk.edited(tmp_path / "grace", BRANCH, "\n- Judge: ", f"\n{reason}\n- Judge: ")
+    reason = "Reviewer: the port is computed"
+    desk.edited(tmp_path / "grace", BRANCH, "\n\nError: ", f"\n{reason}\n\nError: ")
     theirs = desk.work.refs[REF]
     local = desk.report.read_text()
     taken_over(desk, desk.publish().out)
@@ -159,8 +168,7 @@ def test_an_earlier_report_that_the_remote_has_not_is_named(desk: Desk, tmp_path
 
 def test_labels_that_contradict_each_other_are_not_published(desk: Desk, tmp_path: Path) -> None:
     desk.publish()
-    heading = next(line for line in desk.report.read_text().splitlines() if line.startswith("### 1. "))
-    desk.edited(tmp_path / "grace", BRANCH, heading, heading.replace("MODEL_FAULT", "KNOWN_GAP"))
+    desk.edited(tmp_path / "grace", BRANCH, LABEL, LABEL.replace("MODEL_FAULT", "KNOWN_GAP"))
     theirs = desk.work.refs[REF]
     desk.correct(1, "AMBIGUOUS_TASK")
     mine = desk.report.read_text()
@@ -176,7 +184,7 @@ def test_after_a_merge(desk: Desk, tmp_path: Path) -> None:
     desk.server.close(1, merged=True)
     assert "main of origin has this report already" in desk.publish().out
     assert not desk.server.open
-    desk.edited(tmp_path / "grace", "main", "\n- Judge: ", "\n- Reviewer: seen on main\n- Judge: ")
+    desk.edited(tmp_path / "grace", "main", "\n\nError: ", "\nReviewer: seen on main\n\nError: ")
     taken_over(desk, desk.publish().out)
     assert "seen on main" in desk.report.read_text()
     git(desk.work.folder, "pull", "-q", "--ff-only")
@@ -196,12 +204,12 @@ def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) 
     desk.merged(tmp_path / "grace", "--squash")
     desk.server.close(1, merged=True)
     assert "main of origin has this report already" in desk.publish().out
-    desk.edited(tmp_path / "grace", "main", "\n- Judge: ", "\n- Reviewer: seen on main\n- Judge: ")
+    desk.edited(tmp_path / "grace", "main", "\n\nError: ", "\nReviewer: seen on main\n\nError: ")
     desk.correct(5, "OVERLY_STRICT", "mine")
     desk.publish()
     assert "Reviewer: seen on main" in desk.published
     assert "Reviewer: mine" in desk.published
-    assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == [desk.path]
+    assert git(desk.work.remote, "diff", "--name-only", "main", BRANCH).split() == desk.files
     desk.merged(tmp_path / "grace", "--no-ff")
     assert "main of origin has this report already" in desk.publish().out
 
@@ -315,7 +323,7 @@ def test_a_dry_run_says_all_and_does_nothing(desk: Desk) -> None:
 def test_one_json_document(desk: Desk) -> None:
     told = json.loads(desk.publish("--json").out)
     assert told["pull_request"]["state"] == "new"
-    assert told["files"] == [desk.path]
+    assert sorted(told["files"]) == sorted([*desk.files, *OWN])
     assert told["commit"] == desk.work.refs[REF]
 
 
@@ -324,10 +332,11 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     free.write_text("# Why did it fail\n\nNobody knows.\n")
     said = desk.workspace.run("publish", str(free), code=65).err
     assert "free.md is a report that people wrote; evalscribe publishes its own.\nCommit it with git" in said
-    free.write_text(desk.report.read_text().replace("## Findings", ""))
+    free.write_text(desk.report.read_text())
     assert "is not a report of evalscribe's that can be read" in desk.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(desk.report.read_text())
+    outside.with_suffix(".json").write_text(desk.report.with_suffix(".json").read_text())
     said = desk.workspace.run("publish", str(outside), code=64).err
     assert said.startswith(f"evalscribe: {tmp_path} is not in a git repository with a working tree.\nWork in a clone")
     desk.workspace.run("publish", "nothing-like-it", code=66)
@@ -339,7 +348,7 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
 def test_a_new_analysis_is_published_on_top(desk: Desk, tmp_path: Path) -> None:
     """With edits that people made on the branch before, and that the local file never saw."""
     desk.publish()
-    desk.edited(tmp_path / "grace", BRANCH, "\n- Judge: ", "\n- Reviewer: I looked\n- Judge: ")
+    desk.edited(tmp_path / "grace", BRANCH, "\n\nError: ", "\nReviewer: I looked\n\nError: ")
     desk.workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
     desk.publish()
     assert "Reviewer: I looked" in desk.published

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from evalscribe.model.analysis import Analysis, analysis_from_report
-from evalscribe.reports.markdown.page import parse
 from support.command import NEXT, Workspace
 from support.real_runs import failures, run_folders
+from support.report_pages import report_at
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspac
     lines = {(e.eval.id, d.role, d.path): d.text.split("\n") for e in failures(real_data) for d in e.documents}
     for document in in_turn.values():
         assert document.report_path
-        report = parse(Path(document.report_path).read_text())
+        report = report_at(Path(document.report_path))
         assert analysis_from_report(report).run.model_dump() == {**document.run.model_dump()}
         assert [f.classification for f in analysis_from_report(report).findings] == [
             f.classification for f in document.findings
@@ -62,4 +62,4 @@ def test_one_failure_of_all_is_one_entry(workspace: Workspace, real_data: Path) 
     assert {finding["cause_kind"] for finding in document["findings"]} == {"infrastructure"}
     text = workspace.report.read_text()
     assert "no eval could be scored" in text
-    assert text.count("### 1. 72 evals: KNOWN_GAP (infrastructure)") == 1
+    assert text.count("### 1. 72 evals\n**KNOWN_GAP** (infrastructure)") == 1

@@ -23,14 +23,14 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     assert following.startswith(f"Next: commit {report.relative_to(analyzed.folder)}; ")
     assert "evalscribe review sync" in following
     text = report.read_text()
-    assert ": KNOWN_GAP (harness)\n" in text
+    assert "\n**KNOWN_GAP** (harness) · " in text
     again = analyzed.run("review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know").out
     assert "(unchanged)\nThe report already says so." in again
     assert report.read_text() == text
     analyzed.run("analyze", made, "--judge", "rules")
     again = report.read_text()
-    assert "- Reviewer: we know\n" in again
-    assert ": KNOWN_GAP (harness)\n" in again
+    assert "\nReviewer: we know\n" in again
+    assert "\n**KNOWN_GAP** (harness) · " in again
 
 
 def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
@@ -41,7 +41,7 @@ def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
     after = report.read_bytes().split(b"\r\n")
     before = bytes_before.split(b"\r\n")
     assert len(after) == len(before) + 1
-    assert len([line for line in after if line not in before]) == 3
+    assert len([line for line in after if line not in before]) == 2
     report.write_bytes(bytes_before + b"\xff")
     analyzed.run("review", "label", report, "1", "MODEL_FAULT", code=65)
     assert report.read_bytes() == bytes_before + b"\xff"
@@ -78,9 +78,9 @@ def test_a_label_changed_again_by_hand_is_one_that_check_and_analyze_agree_on(an
     analyzed.run("review", "label", report, "1", "OVERLY_STRICT")
     analyzed.run("analyze", made, "--judge", "rules")
     text = report.read_text()
-    heading = next(line for line in text.splitlines() if line.startswith("### 1. "))
-    report.write_text(text.replace(heading, heading.replace("OVERLY_STRICT", "KNOWN_GAP")))
+    assert "\n**OVERLY_STRICT**" in text
+    report.write_text(text.replace("\n**OVERLY_STRICT**", "\n**KNOWN_GAP**", 1))
     analyzed.run("reports", "check")
     analyzed.run("analyze", made, "--judge", "rules")
-    assert ": KNOWN_GAP\n" in report.read_text()
+    assert "\n**KNOWN_GAP** · " in report.read_text()
     analyzed.run("reports", "check")

@@ -235,6 +235,7 @@ async def test_a_judge_is_asked_within_the_one_budget_and_its_answers_are_kept(f
     said = says('<response>{"explanation": "It does [output output:1].", "label": "pass"}</response>')
     with MessagesServer(said) as server:
         access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
+        access["EVALSCRIBE_JUDGE"] = "anthropic/claude-opus-5-5"
         for _ in range(2):
             async with opened(folder, judge, **access) as scorers:
                 assert (await scorers["salty"].score(ITEM)).label == "pass"

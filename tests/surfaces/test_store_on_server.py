@@ -26,7 +26,7 @@ def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path
     assert "unchanged" in again.out + again.err
     assert [path.name for path in on_server.folder.iterdir()] == ["reports"]
     suite = SuiteRepository(tmp_path / "suite")
-    words = ("apply", "smp7q2ka", "R3", "--repo", suite.suite)
+    words = ("apply", "smp7q2ka", "R2", "--repo", suite.suite)
     with MessagesServer(patch()) as server:
         access = {
             "ANTHROPIC_API_KEY": "key",
@@ -36,7 +36,7 @@ def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path
         assert "Nothing was changed. Once a person agreed" in on_server.run(*words, **access).out
         assert "\n\nCommitted as " in on_server.run(*words, "--yes", **access).out
         assert len(server.calls) == 1
-    assert suite.git("show", "evalscribe/R3-smp7q2ka:ruff.toml").endswith(RELAXED)
+    assert suite.git("show", "evalscribe/R2-smp7q2ka:ruff.toml").endswith(RELAXED)
 
 
 def test_a_report_is_the_same_wherever_the_store_is(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_report_is_the_same_wherever_the_store_is(on_server: Workspace, monkey
     there = {path.name: path.read_text() for path in on_server.reports}
     monkeypatch.delenv("EVALSCRIBE_STORE_URL")
     on_server.run(*ANALYZE, "--quiet", "--reports", "here/reports")
-    here = {path.name: path.read_text() for path in (on_server.folder / "here").rglob("*.md")}
+    here = {path.name: path.read_text() for path in (on_server.folder / "here").glob("reports/*/**/*.md")}
     assert (on_server.folder / "here" / ".evalscribe" / "store.db").is_file()
     assert here == there
 

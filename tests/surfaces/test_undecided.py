@@ -104,8 +104,8 @@ def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_
     report = workspace.report
     text = report.read_text()
     heading = next(line for line in text.splitlines() if line.startswith("### ") and run_snapshots.eval_path(1) in line)
-    label = heading.rpartition(": ")[2]
-    report.write_text(text.replace(heading, f"{heading.removesuffix(label)}AMBIGUOUS_TASK (task)"))
+    before, _, after = text.partition(f"{heading}\n**")
+    report.write_text(f"{before}{heading}\n**AMBIGUOUS_TASK**{after[after.index('**') + 2 :]}")
 
     def script(call: Call) -> Answer:
         return failure(400, "invalid_request_error", "no") if about(call, 1) else submit()
@@ -113,7 +113,7 @@ def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_
     with MessagesServer(script) as server:
         after = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
     corrected = after[run_snapshots.eval_path(1)]
-    assert (corrected["classification"], corrected["judge"]["id"]) == ("AMBIGUOUS_TASK", "rules@1")
+    assert (corrected["classification"], corrected["judge"]["id"]) == ("AMBIGUOUS_TASK", "rules@2")
     assert after[run_snapshots.eval_path(0)]["judge"]["id"] == "anthropic/claude-opus-5-5"
 
 

@@ -377,8 +377,7 @@ def _collation(
 ) -> Collation:
     past = prepared.history
     newest = past.reports[0].name if past.reports else None
-    collation = collate(prepared.run, findings, past.precedents, newest, corrections)
-    return collation.model_copy(update={"follow_ups": follow_ups})
+    return collate(prepared.run, findings, past.precedents, newest, corrections, follow_ups)
 
 
 def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> AnalysisResult:

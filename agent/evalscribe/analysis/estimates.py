@@ -13,7 +13,7 @@ from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
 from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import AnalysisWatcher
-from evalscribe.model.analysis import Analysis, AnalyzedRun, CostSummary
+from evalscribe.model.analysis import Analysis, CostSummary, analyzed_run
 from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
 from evalscribe.model.finding import Failure, FailureGroup, Finding
 from evalscribe.model.protocols import Estimate
@@ -31,8 +31,7 @@ class NothingFailed(Frozen):
     @property
     def analysis(self) -> Analysis:
         """The same document as of any analysis, without a finding."""
-        summary = AnalyzedRun(**{name: getattr(self.run, name) for name in AnalyzedRun.model_fields})
-        return Analysis(run=summary, changed=False, usage=CostSummary())
+        return Analysis(run=analyzed_run(self.run), changed=False, usage=CostSummary())
 
 
 class StagePlan(Frozen):

@@ -100,7 +100,7 @@ def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | 
     """Return the report's finding for the eval if a person has reviewed it."""
     for file in reports.of_model(run.provider, run.model, run.id):
         try:
-            report = read_report(file.text, file.name.rpartition("/")[2])
+            report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports what is wrong with it
         if report.run.id == printed(run.id):

@@ -3,28 +3,30 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import Spent
-from evalscribe.errors import EvalscribeError
-from evalscribe.git.report_folder import ReportsFolder
+from evalscribe.errors import DataError, EvalscribeError
+from evalscribe.git.report_folder import OWN_FILES, ReportsFolder
 from evalscribe.judging.verdicts import JudgeQueue, main_cause, no_answer_error
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Collation, Correction, Finding, NoVerdictCause, Unclassified, Verdict, undecided
 from evalscribe.model.report import Report, ReportEntry
-from evalscribe.model.repository import StoredReport
+from evalscribe.model.repository import ReportFile, StoredReport, data_name, has_data
 from evalscribe.model.run import Run
-from evalscribe.reports.edits import find_base
+from evalscribe.reports.data import write_data
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.markdown.blocks import UnreadableReport
-from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.merge import MergedReport, merge_report
+from evalscribe.reports.merge import MergedReport, carry_over, merge_report
 from evalscribe.reports.outline import analysis_document
-from evalscribe.reports.placement import ReportPlacement, place_report
+from evalscribe.reports.page import render
+from evalscribe.reports.page_edits import UnmergedEdits
+from evalscribe.reports.placement import ReportPlacement, beside, place_report
 from evalscribe.reports.pull_request_text import commit_message
+from evalscribe.reports.reading import read_page
 from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
@@ -114,21 +116,28 @@ Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
 
 @dataclass(frozen=True)
 class ReportTarget:
-    """The file for a run's report, and the earlier versions of its text."""
+    """The file for a run's report, and what is known of its earlier text."""
 
     where: ReportPlacement
+    files: tuple[ReportFile, ...]
+    """The reports on the run's model."""
     path: Path
     last_written: str | None
-    """The text as evalscribe last wrote it, if the store has it."""
-    began: str | None
-    """The text before people edited it, from git; read only if the store does not have it."""
+    """The page as evalscribe last wrote it, if the store has it."""
+    versions: Callable[[], Iterator[str]]
+    """Yields git's versions of the page, oldest first."""
+
+    def bases(self) -> Iterator[str]:
+        """Yield texts that may be the page as evalscribe wrote it."""
+        if self.last_written is not None:
+            yield self.last_written
+        yield from self.versions()
 
     def standing(self) -> dict[str, Verdict]:
         """The judges' verdicts in the existing report, by eval path."""
-        for text in (self.last_written, self.began, self.where.current):
-            if text is not None:
-                with suppress(UnreadableReport):
-                    return standing_verdicts(parse(text))
+        if self.where.current is not None:
+            with suppress(DataError):
+                return standing_verdicts(read_page(self.where.current, self.bases()).written)
         return {}
 
 
@@ -136,10 +145,10 @@ def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
     stored = workspace.store.analyses.get_report(run.id)
     files = workspace.reports.of_model(run.provider, run.model, run.id)
     where = place_report(run, date, files, stored.text if stored else None)
-    last_written = stored.text if stored and stored.path == where.name else None
     path = next((file.path for file in files if file.name == where.name), workspace.reports.root / where.name)
-    began = _begun(workspace.reports, where) if last_written is None else None
-    return ReportTarget(where=where, path=path, last_written=last_written, began=began)
+    last_written = stored.text if stored and stored.path == where.name else None
+    versions = partial(workspace.reports.page_texts, where.name)
+    return ReportTarget(where=where, files=tuple(files), path=path, last_written=last_written, versions=versions)
 
 
 def write_report(
@@ -148,17 +157,29 @@ def write_report(
     """Write the run's report unless nothing in it changed. `spent` is the usage of this command.
 
     Without `writes`, only return what would be written, and where. Raises `DataError`, and writes nothing, if people's
-    edits contradict each other or would be lost.
+    edits contradict each other.
     """
-    where, path, last_written, began = target.where, target.path, target.last_written, target.began
-    report, collation = draft({})
+    where = target.where
+    new, collation = draft({})
     if where.current is not None:
-        report, collation = draft(corrections(merge_report(report, where.current, last_written, began).report))
-    merged = merge_report(report, where.current, last_written, began)
-    if writes and merged.changed:
-        path = workspace.reports.write(where.name, merged.text)
-        workspace.store.analyses.put_report(run.id, StoredReport(path=where.name, text=merged.text))
+        known = carry_over(new, read_page(where.current, target.bases()))
+        new, collation = draft(corrections(known))
+    try:
+        merged = merge_report(new, where.current, _data_name(where), target.bases())
+    except UnmergedEdits as error:
+        assert where.current is not None, "a new page has no edits"
+        known = carry_over(new, read_page(where.current, target.bases()))
+        where = beside(where, target.files, str(error))
+        merged = MergedReport(report=known, text=render(known, _data_name(where)), changed=True)
+    path = target.path.parent / where.name.rpartition("/")[2]
     document = _document(merged, collation, path, spent)
+    data = write_data(document)
+    before = where.current.data if where.current is not None else None
+    changed = merged.changed or data != before
+    if writes and changed:
+        path = workspace.reports.write_report(where.name, merged.text, data)
+        stored = StoredReport(path=where.name, text=render(merged.report, _data_name(where)))
+        workspace.store.analyses.put_report(run.id, stored)
     if writes:
         workspace.store.analyses.put_findings(run.id, document.findings)
     return AnalysisResult(
@@ -166,35 +187,23 @@ def write_report(
         report=merged.report,
         text=merged.text,
         path=path,
-        state="unchanged" if not merged.changed else "updated" if where.current is not None else "new",
-        analysis=document,
-        notes=tuple(_notes(where, merged, known=bool(last_written or began))),
+        state="unchanged" if not changed else "updated" if where.current is not None else "new",
+        analysis=document.model_copy(update={"changed": changed}),
+        notes=tuple(_notes(where, merged)),
     )
 
 
-def _begun(library: ReportsFolder, where: ReportPlacement) -> str | None:
-    """Return the text from git that people started editing."""
-    if where.current is None:
-        return None
-    try:
-        texts = [version.text for version in library.versions(where.name, "HEAD") if version.text]
-    except EvalscribeError:  # no repository, or one that cannot be read
-        return None
-    return find_base(where.current, texts)
+def _data_name(where: ReportPlacement) -> str:
+    return data_name(where.name.rpartition("/")[2])
 
 
-def _notes(where: ReportPlacement, merged: MergedReport, known: bool) -> Iterator[str]:
+def _notes(where: ReportPlacement, merged: MergedReport) -> Iterator[str]:
     if where.message:
         yield where.message
-    if merged.back:
+    if where.current is not None and merged.changed and not has_data(where.current.text):
         yield (
-            f"taken out of {where.name} by a person and back in it, because they still fail: {', '.join(merged.back)}; "
-            "correct the label instead"
-        )
-    if where.current is not None and merged.changed and not known:
-        yield (
-            f"nobody knows what was written last into {where.name}: neither the store nor git has it; what people "
-            "reworded in another judge's findings may have been replaced"
+            f"{where.name} was written by an earlier version: it has the new form now, with people's labels, "
+            "`Reviewer:` lines, notes and actions"
         )
 
 
@@ -216,5 +225,10 @@ def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spe
 
 
 def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
-    """Commit only the report and return the commit id. Raises `EvalscribeError` with the reason if git fails."""
-    return library.commit(done.path, commit_message(done.report))
+    """Commit the page and its data, and nothing else; return the commit id.
+
+    Raises `EvalscribeError` with the reason if git fails.
+    """
+    beside = done.path.with_name(data_name(done.path.name))
+    own = [library.root / name for name in OWN_FILES]
+    return library.commit(done.path, commit_message(done.report), [beside, *own])

@@ -19,7 +19,9 @@ from evalscribe.collections.runs import eval_named
 from evalscribe.errors import UsageError
 from evalscribe.interrupts import run_until_signal
 from evalscribe.reports.explanation import explanation as explained_text
+from evalscribe.reports.page import first_screen
 from evalscribe.settings import Options
+from evalscribe.text import pluralise
 
 
 def analyze(
@@ -52,6 +54,7 @@ def analyze(
     ] = False,
     as_json: options.Json = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the path of the report.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the whole report, not only its first screen.")] = False,
     discuss: Annotated[
         bool | None,
         typer.Option(
@@ -61,10 +64,7 @@ def analyze(
         ),
     ] = None,
 ) -> int:
-    """Find out why evals of a run failed, and whose fault it was.
-
-    Writes a report and prints it. Nothing is sent to a model without your consent.
-    """
+    """Find out why evals of a run failed, and whose fault it was."""
     if discuss and (as_json or quiet or dry_run):
         raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
     checked_date = options.checked_date(date)
@@ -90,7 +90,7 @@ def analyze(
                 if commit and isinstance(outcome, AnalysisResult):
                     display.say(f"Committed as {commit_report(workspace.reports, outcome)[:12]}")
             finally:
-                print_analysis(outcome, run, as_json=as_json, quiet=quiet)
+                print_analysis(outcome, run, as_json=as_json, quiet=quiet, full=full)
         return outcome
 
     outcome = run_until_signal(main())
@@ -120,7 +120,12 @@ CLOSING = (
 
 
 def print_analysis(
-    outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, *, as_json: bool, quiet: bool
+    outcome: AnalysisResult | AnalysisPlan | NothingFailed,
+    run: str,
+    *,
+    as_json: bool,
+    quiet: bool,
+    full: bool = False,
 ) -> None:
     """Print an analysis; `run` is RUN as given by the user. Notes go to standard error if programs read the output."""
     if isinstance(outcome, AnalysisPlan):
@@ -133,17 +138,19 @@ def print_analysis(
         print_notes(outcome.notes)
         print_json(outcome.analysis) if as_json else say(outcome.path)
     else:
-        _analyzed(outcome, run)
+        _analyzed(outcome, run, full=full)
 
 
-def _analyzed(done: AnalysisResult, run: str) -> None:
-    """Print the analysis, its location, and the next steps."""
-    page(done.text)
+def _analyzed(done: AnalysisResult, run: str, *, full: bool) -> None:
+    """Print the first screen or the whole report, its location, and the next steps."""
+    page(done.text if full else first_screen(done.text))
     say()
     for note in done.notes:
         say(f"Note: {note}")
     state = "unchanged" if done.state == "unchanged" else f"{done.state}, revision {done.report.revision}"
     say(f"Report: {done.path} ({state})")
+    if not full:
+        say(f"Print all {pluralise(len(done.report.entries), 'finding')} with --full.")
     if done.analysis.usage and done.analysis.usage.stages:
         say(f"Spent: {usage_line(done.analysis.usage.stages)}")
     say(_how_to_go_on(done, run))

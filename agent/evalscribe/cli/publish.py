@@ -67,10 +67,11 @@ def _told(done: "Publication") -> list[str]:
     elif request:
         lines.append(f"Pull request{' (draft)' if request.draft else ''}: {request.url} ({request.state})")
     if done.richer:
+        files = " ".join(quote(relpath(path)) for path in (done.report, done.data) if path)
         lines.append(
             f"Note: people edited the report on {done.remote}; what is published holds their edits and yours, "
             f"your file does not have theirs. Take it over: git fetch {done.remote} {there} && "
-            f"git checkout FETCH_HEAD -- {quote(relpath(done.report))}"
+            f"git checkout FETCH_HEAD -- {files}"
         )
     if done.missing:
         lines.append(

@@ -72,7 +72,7 @@ def check(
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,
 ) -> int:
-    """Check reports: format, consistency, links, and quotations.
+    """Check reports: format, data, links, and quotations.
 
     Exit code 65 for errors; warnings and notices do not change it.
     """

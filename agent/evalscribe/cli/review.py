@@ -56,7 +56,10 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL file to write.
 def label(
     report: Name, n: Number, label: Label, kind: Kind = None, note: Note = None, reports: options.Reports = None
 ) -> int:
-    """Correct or confirm the label of a finding. Nothing else in the report changes."""
+    """Correct or confirm the label of a finding, with a `Reviewer:` line.
+
+    Counts and data of the report follow when it is written again.
+    """
     folder = Workspace(Options(reports=reports)).reports
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None

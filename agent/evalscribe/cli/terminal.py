@@ -1,5 +1,6 @@
 """Print to a terminal: an escaping console, the layout of a report, and progress on standard error. Ask questions."""
 
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -63,8 +64,12 @@ class TerminalPage(Markdown):
     elements: ClassVar = {**Markdown.elements, "table_open": WholeWords}
 
 
+_INSIDE = re.compile(r"\[([^\[\]]*)\]\((?:#|(?:\.\./)*labels\.md)[^()\s]*\)")
+"""Links to places that a terminal cannot show: within the page, and to the definitions of the labels."""
+
+
 def print_page(markdown: str) -> None:
-    console(sys.stdout).print(TerminalPage(markdown, hyperlinks=False))
+    console(sys.stdout).print(TerminalPage(_INSIDE.sub(r"\1", markdown), hyperlinks=False))
 
 
 def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO | None = None) -> bool:

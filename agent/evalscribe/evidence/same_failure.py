@@ -1,6 +1,5 @@
 """Decide whether two failures are the same, and compare a failure with other models' runs."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
@@ -10,10 +9,9 @@ from evalscribe.evidence.log import is_stock, normalise_error
 from evalscribe.ids import model_folder, model_key, same_experiment
 from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import CauseKind, Classification, CrossModelFailures
-from evalscribe.model.run import Run
+from evalscribe.model.run import TRIAL, Run
 
 Fingerprint = tuple[str, str | None]
-TRIAL = re.compile(r"#\d+$")
 
 
 class FailureDescription(NamedTuple):

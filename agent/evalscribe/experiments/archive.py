@@ -221,6 +221,7 @@ class RunArchive:
             experiment=self._experiment.name,
             status=EVAL_STATUSES[state],
             status_reason="cancelled" if state == "cancelled" else reason,
+            started_at=self._run.started_at,
         )
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pydantic import Field, JsonValue
@@ -280,7 +279,7 @@ def by_judges(library: ReportsFolder) -> Iterator[LabelledFailure]:
         if is_of_another_kind(file.text):
             continue
         try:
-            said = read_report(file.text, PurePosixPath(file.name).name)
+            said = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports what is wrong with it
         groups: set[str] = set()

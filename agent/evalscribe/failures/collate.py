@@ -1,56 +1,85 @@
 """Collate findings: recurrence, the patterns that they share, and recommendations."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
+from evalscribe.failures.trials import all_trials_failed, count_trials, merge_trials
 from evalscribe.model.finding import (
     NOT_THE_MODEL,
     CauseKind,
     Collation,
     Correction,
     Finding,
+    FollowUp,
     Pattern,
     PatternKind,
     Precedent,
     Recommendation,
     RecommendationGroup,
     Recurrence,
+    TrialCount,
     Verdict,
 )
 from evalscribe.model.run import Run
-from evalscribe.text import pluralise, prose
+from evalscribe.text import join_first, pluralise, prose
 
 MIN_SHARED = 2
 """Minimum findings that share something; a group of evals counts as one."""
 MIN_CATEGORY = 3
 """Minimum failures of a category that is reported."""
+CATEGORY_SHARE = 1 / 3
+"""Minimum share of all failures of a category that is reported."""
 SHOWN_ERROR = 80
 """Maximum characters of an error in a pattern's name."""
+SHOWN_ACTION = 100
+"""Maximum characters of an earlier fix in a recommendation."""
+SHOWN_TASKS = 8
+"""Maximum tasks that a sentence names."""
 LINT_STEPS = ("lint", "eslint", "ruff", "flake8", "pylint", "clippy", "style", "format")
-SEEN = {"repeat": "again", "fix-in-doubt": "despite a fix", "changed": "for another cause"}
+SEEN = {
+    "repeat": "failed in the same way before",
+    "fix-in-doubt": "failed despite a fix",
+    "changed": "for another cause",
+}
+LABELS = {
+    "MODEL_FAULT": "model fault",
+    "OVERLY_STRICT": "overly strict check",
+    "AMBIGUOUS_TASK": "ambiguous task",
+    "KNOWN_GAP": "known gap",
+}
 
 
-def find_patterns(findings: Sequence[Finding]) -> tuple[Pattern, ...]:
-    """Return patterns in report order: those that say nothing about the model first, history last."""
+def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] | None = None) -> tuple[Pattern, ...]:
+    """Return patterns in report order: what may be broken in the suite first, history last.
+
+    Of patterns about the same evals, only the first is returned.
+    """
     found = (
+        _every_trial(findings, trials or {}),
         _not_the_model(findings),
         _style_only(findings),
         *_same_cause(findings),
         *_same_error(findings),
         *_categories(findings),
-        _every_trial(findings),
         _known_gaps(findings),
         _across_models(findings),
         _recurring(findings),
     )
-    return tuple(pattern for pattern in found if pattern is not None)
+    unique: dict[tuple[bool, frozenset[str]], Pattern] = {}
+    for pattern in found:
+        if pattern is not None:
+            unique.setdefault((pattern.kind == "recurring", frozenset(pattern.evals)), pattern)
+    return tuple(unique.values())
 
 
 def _not_the_model(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(findings, lambda verdict: verdict.cause_kind in NOT_THE_MODEL)
-    return _pattern("Not the model", "not-the-model", hit, "failed before its code was judged.")
+    if len(hit) == len(findings):
+        return None  # the headline says so
+    return _pattern("Not the model", "not-the-model", hit, "Failed before the model's work was judged.")
 
 
 def _style_only(findings: Sequence[Finding]) -> Pattern | None:
@@ -58,14 +87,16 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(lint, lambda verdict: verdict.cause_kind == "lint")
     if len(hit) < MIN_SHARED:
         return None
-    return _pattern("Lint decides", "rule", hit, f"{len(hit)} of {len(lint)} lint failures are about the rule.")
+    failures = pluralise(len(lint), "lint failure")
+    return _pattern("Lint decides", "rule", hit, f"{len(hit)} of {failures} are caused by the rule, not by the code.")
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
     """Find shared causes; uncertain causes do not count."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
         if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
-            yield Pattern(name=f"Same cause: {cause}", kind="cause", evals=_eval_paths(hit), text=_labels(hit))
+            name = f"Same cause: {cause_in_words(cause)}"
+            yield Pattern(name=name, kind="cause", evals=_eval_paths(hit), text=_labels(hit))
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
@@ -74,63 +105,69 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
         causes = {finding.judged.cause for finding in hit if finding.judged}
         if len(hit) >= MIN_SHARED and len(causes) > 1:
             name = f"Same error: {prose(signature, SHOWN_ERROR)}"
-            yield Pattern(name=name, kind="rule", evals=_eval_paths(hit), text=_labels(hit))
+            text = f"Judged in {len(causes)} ways: {_labels(hit)}"
+            yield Pattern(name=name, kind="rule", evals=_eval_paths(hit), text=text)
 
 
 def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
     """Find categories with many failures. Difficulty cannot be judged from failures alone."""
     by_category = _by(findings, lambda f: f.categories)
     for category, hit in sorted(by_category.items(), key=lambda item: -len(item[1])):
-        if len(hit) >= MIN_CATEGORY and len(by_category) > 1:
-            mine = _judged(hit, lambda verdict: verdict.classification == "MODEL_FAULT")
-            text = f"{len(hit)} of {len(findings)} failures, {len(mine)} of them the model's."
+        many = len(hit) >= MIN_CATEGORY and len(hit) >= CATEGORY_SHARE * len(findings)
+        if many and len(by_category) > 1:
+            text = f"{len(hit)} of {len(findings)} failures: {_labels(hit)}"
             yield Pattern(name=f"Category {category}", kind="category", evals=_eval_paths(hit, category), text=text)
 
 
-def _every_trial(findings: Sequence[Finding]) -> Pattern | None:
+def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) -> Pattern | None:
     """Find tasks that failed in every one of several trials, as opposed to intermittent failures."""
-    failed: dict[tuple[str, str], int] = defaultdict(int)
-    trials: dict[tuple[str, str], int] = {}
-    for eval in (eval for finding in findings for eval in finding.evals):
-        failed[eval.category, eval.name] += 1
-        trials[eval.category, eval.name] = eval.trials
-    several = [task for task in failed if trials[task] > 1]
-    never = {task for task in several if failed[task] >= trials[task]}
-    hit = tuple(e.path for f in findings for e in f.evals if (e.category, e.name) in never)
+    never = all_trials_failed(findings, trials)
     if not never:
         return None
-    sometimes = len(several) - len(never)
-    text = f"{pluralise(len(never), 'task')} with all their trials; {sometimes} more only in some of them."
+    hit = tuple(eval.path for task in never for f in findings for eval in f.evals if eval.task == task)
+    failing = {eval.task for finding in findings for eval in finding.evals if eval.task in trials}
+    names = join_first([_code(task) for task in never], SHOWN_TASKS)
+    sometimes = len(failing) - len(never)
+    also = f"; {pluralise(sometimes, 'other task')} in some trials" if sometimes else ""
+    text = f"{names} never passed{also}. A task that nobody passes may be broken."
     return Pattern(name="Fails in every trial", kind="trials", evals=hit, text=text)
 
 
-def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
-    def noted(verdict: Verdict) -> bool:
-        """Return whether the eval's notes may mention it: a gap that rules derived without notes has a proposed fix."""
-        cites = any(citation.role == "known_gaps" for citation in verdict.citations)
-        gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
-        return gap and (cites or verdict.fix is None)
+def documented(verdict: Verdict) -> bool:
+    """Return whether the eval's notes may mention a known gap: one that rules derived without notes has a fix."""
+    cites = any(citation.role == "known_gaps" for citation in verdict.citations)
+    gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
+    return gap and (cites or verdict.fix is None)
 
-    hit = _judged(findings, noted)
-    return _pattern("Known gaps", "known-gaps", hit, "the eval's own notes already speak of it.")
+
+def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
+    hit = _judged(findings, documented)
+    return _pattern("Known gaps", "known-gaps", hit, "The evals' own notes mention these failures.")
 
 
 def _across_models(findings: Sequence[Finding]) -> Pattern | None:
     hit = [finding for finding in findings if finding.across and finding.across.failing > 1]
-    return _pattern("Fails alike for several models", "across-models", hit, "evidence about the eval.")
+    return _pattern("Fails alike for several models", "across-models", hit, "The evals may be at fault.")
 
 
 def _recurring(findings: Sequence[Finding]) -> Pattern | None:
     counts = {kind: sum(f.recurrence.kind == kind for f in findings) for kind in SEEN}
     text = ", ".join(f"{count} {SEEN[kind]}" for kind, count in counts.items() if count)
     hit = [finding for finding in findings if finding.recurrence.kind != "new"]
-    return _pattern("Seen in earlier reports", "recurring", hit, f"{text}.")
+    return _pattern("Seen in earlier reports", "recurring", hit, f"{text[:1].upper()}{text[1:]}.")
+
+
+def cause_in_words(cause: str) -> str:
+    """Return a cause's name as prose: `missing-empty-args` → `missing empty args`."""
+    return cause.replace("-", " ")
 
 
 def _labels(hit: Sequence[Finding]) -> str:
-    """Render label counts: `2 MODEL_FAULT, 1 KNOWN_GAP.`"""
-    labels = [finding.judged.classification if finding.judged else "UNCLASSIFIED" for finding in hit]
-    return ", ".join(f"{labels.count(label)} {label}" for label in dict.fromkeys(labels)) + "."
+    """Render label counts: `2 model faults, 1 known gap.`"""
+    labels = [finding.judged.classification if finding.judged else None for finding in hit]
+    counts = {label: labels.count(label) for label in dict.fromkeys(labels)}
+    named = (pluralise(n, LABELS[label]) if label else f"{n} undecided" for label, n in counts.items())
+    return ", ".join(named) + "."
 
 
 def _judged(findings: Iterable[Finding], wanted: Callable[[Verdict], bool]) -> list[Finding]:
@@ -138,11 +175,11 @@ def _judged(findings: Iterable[Finding], wanted: Callable[[Verdict], bool]) -> l
 
 
 def _by(findings: Iterable[Finding], keys: Callable[[Finding], Iterable[str]]) -> dict[str, list[Finding]]:
-    found: dict[str, list[Finding]] = defaultdict(list)
+    grouped: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         for key in keys(finding):
-            found[key].append(finding)
-    return found
+            grouped[key].append(finding)
+    return grouped
 
 
 def _pattern(name: str, kind: PatternKind, hit: Sequence[Finding], text: str) -> Pattern | None:
@@ -184,11 +221,31 @@ GROUP_OF_KIND: dict[CauseKind, RecommendationGroup] = {
 }
 
 
-def make_recommendations(findings: Sequence[Finding]) -> tuple[Recommendation, ...]:
+NO_REASON = "the log ends before the reason"
+"""How the error of a failure ends whose log has no reason."""
+RECORD = "Record why tests fail: keep `failureMessages` of the test runner's JSON report, or its stderr, with the eval"
+OWN, DOCUMENTED = "the model's own", "known gap, documented in the eval's notes"
+UNSURE = "settle the label first"
+NO_ENDPOINT = re.compile(r"no endpoints? found(?: for (?P<model>[\w@:./-]{1,100}))?", re.IGNORECASE)
+GENERIC = frozenset(
+    """
+    action actions added after again answer asked asks backend before change changed check checks convex default does
+    during error errors eval evals failed fails failure file files grader graders harness into make model models rule
+    rules runner same server setting settings should step suite task tasks test tests that their them then there
+    updated used uses using when where which with without
+    """.split()  # noqa: SIM905
+)
+"""Words that most fixes have, which do not make two fixes the same."""
+
+
+def make_recommendations(
+    findings: Sequence[Finding], follow_ups: Sequence[FollowUp] = ()
+) -> tuple[Recommendation, ...]:
     """Return proposals first, numbered over all groups; then unnumbered notes on the model and on what needs no
     action."""
-    numbered = tuple(r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings), 1))
-    return (*numbered, *_model_notes(findings), *_no_action(findings))
+    proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings, follow_ups), 1)]
+    named = frozenset(path for proposal in proposals for path in proposal.evals)
+    return (*proposals, *_model_notes(findings), *_no_action(findings, named))
 
 
 def proposes(verdict: Verdict) -> bool:
@@ -196,26 +253,104 @@ def proposes(verdict: Verdict) -> bool:
     return verdict.fix is not None and GROUP_OF_KIND[verdict.cause_kind] in ("eval", "lint")
 
 
-def _proposals(findings: Sequence[Finding]) -> list[Recommendation]:
-    """Return one proposal for each distinct change that the verdicts ask for."""
-    by_fix: dict[tuple[RecommendationGroup, str, bool], list[str]] = defaultdict(list)
+def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> list[Recommendation]:
+    """Return one proposal for all findings that ask for the same change or share a cause, the most useful first."""
+    shared: list[list[Finding]] = []
     for finding in findings:
-        verdict = finding.judged
-        if verdict and verdict.fix and proposes(verdict):
-            by_fix[GROUP_OF_KIND[verdict.cause_kind], verdict.fix, verdict.would_pass].extend(finding.paths)
-    made = [
-        Recommendation(group=group, text=fix, evals=tuple(evals), would_pass=would_pass)
-        for (group, fix, would_pass), evals in by_fix.items()
-    ]
-    made += _better_records(findings)
-    return sorted(made, key=lambda r: (r.group != "eval", not r.would_pass, -len(r.evals)))
+        if finding.judged and proposes(finding.judged):
+            same = (hit for hit in shared if _one_change(hit[0], finding))
+            if (hit := next(same, None)) is not None:
+                hit.append(finding)
+            else:
+                shared.append([finding])
+    fixes = [_proposal(hit, findings, follow_ups) for hit in shared]
+    fixes.sort(key=lambda r: (not r.would_pass, r.group != "eval", -len(r.evals)))
+    return [*fixes, *_better_records(findings), *_checks_before_the_run(findings)]
+
+
+def _one_change(one: Finding, other: Finding) -> bool:
+    mine, theirs = one.judged, other.judged
+    if mine is None or theirs is None or GROUP_OF_KIND[mine.cause_kind] != GROUP_OF_KIND[theirs.cause_kind]:
+        return False
+    return mine.cause == theirs.cause or _sentence(mine.fix or "") == _sentence(theirs.fix or "")
+
+
+def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> Recommendation:
+    verdicts = [finding.judged for finding in hit if finding.judged]
+    first = verdicts[0]
+    group = GROUP_OF_KIND[first.cause_kind]
+    undecided = [f for f in findings if f not in hit and _waits_for(f, first)] if group == "lint" else []
+    concerned = [finding for finding in findings if finding in hit or finding in undecided]
+    return Recommendation(
+        group=group,
+        text=_not_again(_sentence(first.fix or ""), concerned, follow_ups),
+        evals=_paths(concerned),
+        would_pass=all(verdict.would_pass for verdict in verdicts),
+    )
+
+
+def _waits_for(finding: Finding, verdict: Verdict) -> bool:
+    """Return whether a finding breaks the same lint rule and its label is uncertain."""
+    mine = finding.judged
+    return bool(mine and finding.step in LINT_STEPS and mine.uncertain and mine.cause == verdict.cause)
+
+
+def _sentence(fix: str) -> str:
+    """Return a fix as an imperative sentence without its full stop; a leading name stays as it is."""
+    text = " ".join(fix.split()).rstrip(".")
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+\b(?![.(/_-])", text) else text
+
+
+def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> str:
+    """Take out of a proposal what was done before and did not hold, and say so."""
+    paths = set(_paths(hit))
+    failed = [one.text for one in follow_ups if one.outcome == "did not hold" and paths.intersection(one.evals)]
+    failed += [f.recurrence.action for f in hit if f.recurrence.kind == "fix-in-doubt" and f.recurrence.action]
+    if not failed:
+        return text
+    done = " ".join(failed[0].split()).rstrip(".")
+    clauses = re.split(r"(?<=\S)(?:; |, and )", text)
+    left = [clause for clause in clauses if not _words(clause) & _words(done)]
+    kept = "; ".join(left) if left else "Look for another cause"
+    return f"{_sentence(kept)}. An earlier fix did not hold: {prose(done, SHOWN_ACTION)}"
+
+
+def _code(name: str) -> str:
+    """Return a name as a code span, which a backtick in it cannot end."""
+    return f"`{name.replace('`', chr(39))}`"
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the beginnings of the words that tell one fix from another; names in backticks are no such words."""
+    words = re.findall(r"[a-z]{4,}", re.sub(r"`[^`]*`", " ", text.lower()))
+    return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
 def _better_records(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Recommend recording test messages, once per run, if the log names failed tests but has no message."""
+    """Recommend once per run to record what is missing: messages of tests, and logs that end before the reason."""
+    short = [f for f in findings if f.judged and f.judged.error.endswith(NO_REASON)]
+    if short:
+        steps = list(dict.fromkeys(_code(f.step) if f.step else "the run" for f in short))
+        text = f"Record the whole log of {join_first(steps, SHOWN_TASKS)}: it ends before the reason"
+        yield Recommendation(group="eval", text=text, evals=_paths(short))
     silent = [f for f in findings if f.judged and f.judged.error.startswith(NAMES_ONLY)]
     if silent:
         yield Recommendation(group="eval", text=RECORD, evals=_paths(silent))
+
+
+def _checks_before_the_run(findings: Sequence[Finding]) -> Iterable[Recommendation]:
+    """Recommend to check before a run that the provider serves the model, if it did not."""
+    by_model = _by(findings, lambda f: [model] if (model := _without_endpoint(f.judged)) is not None else [])
+    for model, hit in by_model.items():
+        whom = f"an endpoint for {_code(model)}" if model else "an endpoint for the model"
+        text = f"Check before a run that the provider has {whom}, and end the run as an outage if it has none"
+        yield Recommendation(group="eval", text=text, evals=_paths(hit))
+
+
+def _without_endpoint(verdict: Verdict | None) -> str | None:
+    """Return the model for which a provider has no endpoint; empty if the message names none."""
+    match = NO_ENDPOINT.search(verdict.error) if verdict and verdict.cause_kind == "infrastructure" else None
+    return (match["model"] or "").rstrip(".") if match else None
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
@@ -226,27 +361,36 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
         if verdict and verdict.classification == "MODEL_FAULT" and not verdict.uncertain:
             by_cause[verdict.cause].append(finding)
     for hit in by_cause.values():
-        first = hit[0].judged
         again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in hit)
-        if first and (len(hit) > 1 or again):
-            alike = len({finding.judged.why for finding in hit if finding.judged}) == 1
-            said = first.why.rstrip(" .…") if alike else f"{first.cause}, first: {first.why.rstrip(' .…')}"
-            text = f"{said}{' (in an earlier run too)' if again else ''}."
-            yield Recommendation(group="model", text=text, evals=_paths(hit))
+        if len(hit) > 1 or again:
+            yield Recommendation(group="model", text=_what_the_model_did(hit, again), evals=_paths(hit))
 
 
-def _no_action(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    said: dict[str, list[str]] = defaultdict(list)
+def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
+    """Render what the model did and how often: `leaves out args (2 evals, and in an earlier run)`."""
+    said = [finding.judged.why.rstrip(" .…") for finding in hit if finding.judged]
+    evals = pluralise(sum(len(finding.evals) for finding in hit), "eval")
+    often = f"{evals}, and in an earlier run" if again else evals
+    text, number = Counter(said).most_common(1)[0]
+    if number == len(said):
+        return f"{text} ({often})"
+    cause = cause_in_words(hit[0].judged.cause) if hit[0].judged else ""
+    return f"{cause} ({often}), for example: {text}"
+
+
+def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
+    """Yield why nothing is proposed for the other findings: outages last but one, undecided labels last.
+
+    A finding with an uncertain label that a proposal names is left out: the proposal helps to settle it.
+    """
+    reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
+    late: dict[str, list[str]] = {}
     for finding in findings:
-        if (text := _why_nothing(finding.judged)) is not None:
-            said[text].extend(finding.paths)
-    return [Recommendation(group="none", text=text, evals=tuple(said[text])) for text in NOTHING if said[text]]
-
-
-RECORD = "record why tests fail: keep `failureMessages` of the test runner's JSON report, or its stderr, with the eval"
-OWN, DOCUMENTED, RERUN = "the model's own.", "known gap, documented.", "run it again; not counted in the estimate."
-UNSURE = "uncertain: settle the label first."
-NOTHING = (OWN, DOCUMENTED, RERUN, UNSURE)
+        reason = _why_nothing(finding.judged)
+        if reason is not None and not (reason == UNSURE and named.intersection(finding.paths)):
+            (reasons if reason in reasons else late).setdefault(reason, []).extend(finding.paths)
+    ordered = {**reasons, **dict(sorted(late.items(), key=lambda one: one[0] == UNSURE))}
+    return [Recommendation(group="none", text=text, evals=tuple(paths)) for text, paths in ordered.items() if paths]
 
 
 def _why_nothing(verdict: Verdict | None) -> str | None:
@@ -254,7 +398,11 @@ def _why_nothing(verdict: Verdict | None) -> str | None:
     if verdict is None or proposes(verdict):
         return None
     if verdict.cause_kind == "infrastructure":
-        return RERUN
+        model = _without_endpoint(verdict)
+        if model is not None:
+            whom = _code(model) if model else "the model"
+            return f"the provider has no endpoint for {whom}: a new run fails alike until it has one"
+        return f"run again: {verdict.why.partition(';')[0].rpartition(': ')[2].rstrip(' .…')}"
     if verdict.uncertain:
         return UNSURE
     return {"KNOWN_GAP": DOCUMENTED, "MODEL_FAULT": OWN}.get(verdict.classification)
@@ -270,6 +418,7 @@ def collate(
     history: Mapping[str, Sequence[Precedent]],
     newest: str | None = None,
     corrections: Mapping[str, Correction] | None = None,
+    follow_ups: Sequence[FollowUp] = (),
 ) -> Collation:
     """Collate the findings of a run.
 
@@ -281,14 +430,16 @@ def collate(
         history: Entries of earlier reports by the eval's path, newest first.
         newest: Name of the last report.
         corrections: People's corrections by path.
+        follow_ups: What came of earlier actions; a fix that did not hold is not proposed again.
     """
-    seen = tuple(_with_recurrence(finding, history) for finding in findings)
+    seen = tuple(_with_recurrence(finding, history) for finding in merge_trials(findings))
     in_force = [_corrected(finding, corrections or {}) for finding in seen]
     return Collation(
         findings=seen,
-        patterns=find_patterns(in_force),
+        patterns=find_patterns(in_force, count_trials(run)),
         resolved=resolved_evals(run, history, newest),
-        recommendations=make_recommendations(in_force),
+        recommendations=make_recommendations(in_force, follow_ups),
+        follow_ups=tuple(follow_ups),
     )
 
 

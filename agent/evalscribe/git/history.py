@@ -10,7 +10,14 @@ from typing import NamedTuple
 from evalscribe import text as prose
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git.command import GitError, ReportRepository
-from evalscribe.model.repository import MAX_REPORT_BYTES, FileVersion, UnmergedReport, is_report
+from evalscribe.model.repository import (
+    MAX_REPORT_BYTES,
+    FileVersion,
+    UnmergedReport,
+    data_name,
+    has_data,
+    is_report,
+)
 
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
@@ -70,8 +77,13 @@ class GitHistory:
             if place not in before:
                 before[place] = [found for was in self._parents(place) if (found := self._changed_at(was))]
                 todo.extend(before[place])
-        for place in sorted(before, key=lambda place: self._age[place[0]]):
-            yield self._version(repo, place, before[place])
+        places = sorted(before, key=lambda place: self._age[place[0]])
+        versions = [self._version(repo, place, before[place]) for place in places]
+        with_data = [(at, place) for at, place in enumerate(places) if has_data(versions[at].text or "")]
+        texts = read_files(repo, [(commit, data_name(path)) for _, (commit, path) in with_data])
+        for (at, _), data in zip(with_data, texts, strict=True):
+            versions[at] = versions[at].model_copy(update={"data": data})
+        yield from versions
 
     def _version(self, repo: ReportRepository, place: FileAtCommit, before: Sequence[FileAtCommit]) -> FileVersion:
         commit = self._commits[place[0]]
@@ -161,6 +173,28 @@ def read_blob(repo: ReportRepository, blob: str) -> str | None:
     return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
 
 
+def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list[str | None]:
+    """Return the texts of files, each given by commit and path; None for a missing or too large one.
+
+    One process reads them all.
+    """
+    named = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
+    names = list(dict.fromkeys(named.values()))
+    out = repo.output("cat-file", "--batch", feed="".join(f"{name}\n" for name in names).encode()) if names else b""
+    texts: dict[str, str | None] = {}
+    at = 0
+    for name in names:
+        head, _, _ = out[at:].partition(b"\n")
+        at += len(head) + 1
+        kind, _, size = head.decode("utf-8", "replace").rpartition(" ")
+        if size.isdecimal() and kind.endswith(" blob"):
+            content = out[at : at + int(size)]
+            texts[name] = content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
+        if size.isdecimal():
+            at += int(size) + 1
+    return [texts.get(named.get(file, "")) for file in files]
+
+
 def path_in_repository(repo: ReportRepository, folder: Path) -> str:
     """Return the folder's path in the repository with a final `/`; empty for the root."""
     path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
@@ -243,7 +277,9 @@ def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[Un
         for path, was, now in _changed(repo, base, branch, below):
             text = read_blob(repo, now)
             if text is not None:
-                yield UnmergedReport(branch=branch, name=path, text=text, base=read_blob(repo, was) if was else None)
+                before = read_blob(repo, was) if was else None
+                data, base_data = _data(repo, below + path, text, branch), _data(repo, below + path, before, base)
+                yield UnmergedReport(branch=branch, name=path, text=text, data=data, base=before, base_data=base_data)
 
 
 def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str) -> Iterator[UnmergedReport]:
@@ -254,7 +290,15 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
             text = file.read_bytes().decode("utf-8-sig", "replace")
             before = read_blob(repo, was) if was else None
             if text != before:
-                yield UnmergedReport(branch=None, name=path, text=text, base=before)
+                beside = folder / data_name(path)
+                data = beside.read_bytes().decode("utf-8-sig", "replace") if beside.is_file() else None
+                base_data = _data(repo, below + path, before, base)
+                yield UnmergedReport(branch=None, name=path, text=text, data=data, base=before, base_data=base_data)
+
+
+def _data(repo: ReportRepository, path: str, text: str | None, commit: str | None) -> str | None:
+    """Return the data beside a page in a commit."""
+    return read_files(repo, [(commit, data_name(path))])[0] if commit and has_data(text or "") else None
 
 
 def _branches(repo: ReportRepository, tip: str) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -14,14 +14,18 @@ from evalscribe.git.command import GitError, ReportRepository
 from evalscribe.git.history import find_unmerged
 from evalscribe.ids import ROUTING_PROVIDERS, folder_fit, report_stems, same_model
 from evalscribe.model.repository import (
+    LABELS_PAGE,
     MAX_REPORT_BYTES,
     FileVersion,
     MergedReports,
     ReportFile,
     UnmergedReport,
+    data_name,
+    has_data,
     is_of_another_kind,
     is_report,
 )
+from evalscribe.prompts.templates import shipped_folder
 
 if TYPE_CHECKING:
     from evalscribe.git.history import GitHistory
@@ -38,22 +42,25 @@ IN_PROGRESS = {
 }
 
 
-def commit_only(path: Path, message: str) -> str:
-    """Commit this file on the current branch; return the commit's id, or HEAD's if the file has not changed.
+def commit_only(paths: Sequence[Path], message: str) -> str:
+    """Commit these files of one repository on the current branch; return the commit's id, or HEAD's if none changed.
+
+    The first one is named in messages.
 
     Raises:
         UsageError: The repository cannot take a commit now.
         DataError: git or a hook refuses.
     """
-    path = path.resolve()
-    repo = _repository(path)
-    _check(repo, path)
+    paths = [path.resolve() for path in paths]
+    repo = _repository(paths[0])
+    for path in paths:
+        _check(repo, path)
     try:
-        if repo.text("status", "--porcelain", "--untracked-files=all", "--", _only(path)):
-            _commit(repo, path, message)
+        if repo.text("status", "--porcelain", "--untracked-files=all", "--", *map(_only, paths)):
+            _commit(repo, paths, message)
         return repo.text("rev-parse", "--verify", "HEAD")
     except GitError as error:
-        raise _not_committed(path, str(error)) from error
+        raise _not_committed(paths[0], str(error)) from error
 
 
 def _repository(path: Path) -> ReportRepository:
@@ -93,17 +100,17 @@ def _no_name(repo: ReportRepository) -> str | None:
     return None
 
 
-def _commit(repo: ReportRepository, path: Path, message: str) -> None:
-    """Commit the file; an untracked file is added first, and removed from the index if the commit fails."""
-    known = bool(repo.text("ls-files", "--", _only(path)))
-    if not known:
-        repo.text("add", "--intent-to-add", "--", _only(path))
+def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None:
+    """Commit the files; untracked ones are added first, and removed from the index if the commit fails."""
+    new = [_only(path) for path in paths if not repo.text("ls-files", "--", _only(path))]
+    if new:
+        repo.text("add", "--intent-to-add", "--", *new)
     try:
-        repo.text(*_NAMED, "commit", "--only", "--quiet", "-m", message, "--", _only(path))
+        repo.text(*_NAMED, "commit", "--only", "--quiet", "-m", message, "--", *map(_only, paths))
     except GitError:
-        if not known:
+        if new:
             with suppress(GitError):
-                repo.text("rm", "--cached", "--quiet", "--", _only(path))
+                repo.text("rm", "--cached", "--quiet", "--", *new)
         raise
 
 
@@ -120,6 +127,11 @@ _HEAD = 4000
 """Leading characters searched for the model's name."""
 _SHORTEST_PREFIX = 6
 """Fewest characters of a shortened run id in a file name, such as `jn7922_2026-02-06.md`."""
+
+
+OWN_FILES = (".gitattributes", LABELS_PAGE)
+"""Files that are written into the folder with the first report, if they do not exist."""
+_ATTRIBUTES = "# Data of reports, which forges fold away in pull requests.\n*/**/*.json linguist-generated=true\n"
 
 
 class ReportsFolder:
@@ -176,11 +188,34 @@ class ReportsFolder:
         if reason:
             raise UsageError(f"nothing can be committed to {self.root}: {reason}")
 
-    def commit(self, path: Path, message: str) -> str:
-        """Commit only this file on the current branch and return the commit's id. Raises `UsageError`, `DataError`."""
+    def write_report(self, name: str, page: str, data: str) -> Path:
+        """Write a page and its data, and, with the first report, the folder's own files; return the page's path.
+
+        The data is written first: a process that is killed in between leaves a page that says, by its revision, that
+        it is older than the data.
+
+        Raises `DataError`, `AccessError`, `UnavailableError`.
+        """
+        for own, text in self.own_files().items():
+            if not os.path.lexists(self.root / own):
+                self.write(own, text)
+        self.write(data_name(name), data)
+        return self.write(name, page)
+
+    def own_files(self) -> dict[str, str]:
+        """Return the texts of the folder's own files, as they are or as they would be written, by name."""
+        labels = shipped_folder("docs") / LABELS_PAGE
+        new = {LABELS_PAGE: labels.read_text("utf-8"), ".gitattributes": _ATTRIBUTES}
+        return {name: self._text(self.root / name) or new[name] for name in OWN_FILES}
+
+    def commit(self, path: Path, message: str, beside: Sequence[Path] = ()) -> str:
+        """Commit only this file, and those of `beside` that exist, on the current branch; return the commit's id.
+
+        Raises `UsageError`, `DataError`.
+        """
         command.require_git()
 
-        return commit_only(path, message)
+        return commit_only([path, *(other for other in beside if other.exists())], message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
         """Return every version of a report that is merged into `ref`, oldest first, also under earlier names.
@@ -194,6 +229,11 @@ class ReportsFolder:
             if self._history is None or self._history.tip != tip:
                 self._history = history.GitHistory(repo, tip)
             return iter(list(self._history.versions(repo, history.path_in_repository(repo, self.root) + name)))
+
+    def page_texts(self, name: str) -> Iterator[str]:
+        """Yield the texts that a report had in commits of HEAD, oldest first; none outside git."""
+        with suppress(EvalscribeError):
+            yield from (version.text for version in self.versions(name, "HEAD") if version.text)
 
     def merged(self, ref: str | None = None) -> MergedReports:
         """Return the reports merged into `ref`. Raises `UsageError`, `DataError`."""
@@ -227,7 +267,8 @@ class ReportsFolder:
         text = self._text(file)
         if text is None or is_of_another_kind(text):
             return None
-        return ReportFile(path=file.absolute(), name=self._name(file), text=text)
+        data = self._text(file.with_name(data_name(file.name))) if has_data(text) else None
+        return ReportFile(path=file.absolute(), name=self._name(file), text=text, data=data)
 
     def _text(self, file: Path) -> str | None:
         try:

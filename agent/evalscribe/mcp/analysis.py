@@ -27,6 +27,7 @@ from evalscribe.model.analysis import (
     NetImpactSummary,
     PatternSummary,
     RecommendationSummary,
+    analyzed_run,
 )
 from evalscribe.model.protocols import Estimate
 from evalscribe.reports.explanation import explanation
@@ -180,18 +181,14 @@ def _plan(plan: AnalysisPlan, told: ProgressReporter) -> AnalysisAnswer:
         outcome="plan",
         message=f"Nothing was asked: {plan.judge} would judge {asked} of {plan.groups} groups of failures. "
         "Call again with budget_usd to ask it, or with judge `rules` for free.",
-        run=_run(plan),
+        run=analyzed_run(plan.run),
         estimate=plan.estimate,
         notes=told.notes,
     )
 
 
 def _nothing(done: NothingFailed, told: ProgressReporter) -> AnalysisAnswer:
-    return AnalysisAnswer(outcome="nothing-failed", message=done.message, run=_run(done), notes=told.notes)
-
-
-def _run(done: AnalysisPlan | NothingFailed) -> AnalyzedRun:
-    return AnalyzedRun(**{name: getattr(done.run, name) for name in AnalyzedRun.model_fields})
+    return AnalysisAnswer(outcome="nothing-failed", message=done.message, run=analyzed_run(done.run), notes=told.notes)
 
 
 def _done(done: AnalysisResult, told: ProgressReporter, report: str | None) -> AnalysisAnswer:

@@ -15,8 +15,22 @@ from evalscribe.model.finding import (
     RecommendationGroup,
     Recurrence,
     RecurrenceKind,
+    TrialCount,
 )
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.report import (
+    EvalRef,
+    JudgeLabel,
+    Report,
+    ReportEntry,
+    ReportNote,
+    RunHeader,
+    Snippet,
+    VerdictBasis,
+)
+from evalscribe.model.run import Run
+
+REPORT_KIND = "evalscribe-report/2"
+"""Form of the reports that this version writes: a page, and this document beside it."""
 
 
 class AnalyzedRun(Frozen):
@@ -31,7 +45,17 @@ class AnalyzedRun(Frozen):
     failed: int | None = None
     incomplete: int | None = None
     total: int | None = None
+    listed: int | None = None
+    """How many failures the source listed."""
+    names_all: bool | None = None
+    """Whether the source names every eval of the run, not only the failures."""
     url: str | None = None
+    started_at: str | None = None
+    """ISO 8601."""
+    duration_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 class JudgeOpinion(Frozen):
@@ -59,6 +83,8 @@ class CrossModelSummary(Frozen):
     """Other models that fail in the same way; a report names only some where there are many."""
     earlier: tuple[str, ...] = ()
     """Models that failed in the same way in another version of the eval: not counted."""
+    more_earlier: int = 0
+    """Further ones that are not named."""
 
 
 class ReviewerOpinion(Frozen):
@@ -93,9 +119,12 @@ class FindingSummary(Frozen):
     cause_kind: CauseKind | None = None
     confidence: float | None = None
     uncertain: bool | None = None
+    basis: VerdictBasis = "judged"
     judge: JudgeOpinion | None = None
     """Null in reports written by people: then the label is a person's."""
     error: str | None = None
+    why: str | None = None
+    """The reason in one line."""
     reasoning: str | None = None
     recurrence: RecurrenceSummary | None = None
     across: CrossModelSummary | None = None
@@ -107,6 +136,10 @@ class FindingSummary(Frozen):
     expected_snippet: str | None = None
     citations: tuple[CitationSummary, ...] = ()
     unclassified: str | None = None
+    notes: tuple[str, ...] = ()
+    """Paragraphs that people added below the finding."""
+    trials: TrialCount | None = None
+    """How the trials of the task ended; null for a task with one."""
 
     @property
     def by_person(self) -> bool:
@@ -175,9 +208,22 @@ class CostSummary(UsageSummary):
 
 
 class Analysis(Frozen):
+    kind: str | None = None
+    """`evalscribe-report/2` where this is the data of a report; null for reports of other forms."""
     run: AnalyzedRun
     report_path: str | None = None
     revision: int | None = None
+    date: str | None = None
+    """ISO date of the first analysis."""
+    judges: tuple[str, ...] = ()
+    own_prompts: bool = False
+    """Whether the workspace's own prompt templates were used."""
+    evidence: str | None = None
+    """Short content id of all evidence."""
+    earlier: tuple[str, ...] = ()
+    """File names of the earlier reports that were compared, newest first."""
+    incomplete_evals: tuple[str, ...] = ()
+    """Evals that never completed, where the source names them."""
     changed: bool | None = None
     """Whether this command changed the report's file."""
     findings: tuple[FindingSummary, ...] = ()
@@ -186,6 +232,10 @@ class Analysis(Frozen):
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     actions_taken: tuple[ActionTaken, ...] = ()
+    actions_text: str | None = None
+    """The section `Actions taken` as people wrote it."""
+    notes: tuple[ReportNote, ...] = ()
+    """Text that people added outside the findings."""
     follow_ups: tuple[FollowUpSummary, ...] = ()
     cascade: CascadeSaving | None = None
     """What a cascade took and saved; null without one."""
@@ -200,8 +250,17 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
         findings: Its findings, if more is known of them than the report says.
     """
     return Analysis(
-        run=_run(report.run),
+        kind=REPORT_KIND,
+        run=analyzed_run(report.run),
         revision=report.revision,
+        date=report.date,
+        judges=report.judges,
+        own_prompts=report.own_prompts,
+        evidence=report.evidence or None,
+        earlier=report.earlier,
+        incomplete_evals=report.incomplete_evals,
+        actions_text=report.actions_taken or None,
+        notes=report.notes,
         findings=tuple(finding_summaries(report) if findings is None else findings),
         patterns=tuple(PatternSummary(**pattern.model_dump()) for pattern in report.patterns),
         resolved=report.resolved,
@@ -217,8 +276,9 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     return (_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals)
 
 
-def _run(run: RunHeader) -> AnalyzedRun:
-    return AnalyzedRun(**{name: getattr(run, name) for name in AnalyzedRun.model_fields})
+def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
+    """Return what a document says of a run; facts that only a report has are null for a `Run`."""
+    return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 
 def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
@@ -235,7 +295,9 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
         confidence=entry.judge.confidence if entry.judge else None,
         uncertain=entry.uncertain,
         judge=_opinion(entry.judge) if entry.judge else None,
+        basis=entry.basis,
         error=entry.error or None,
+        why=entry.why or None,
         reasoning=entry.reasoning if entry.classification else None,
         recurrence=_recurrence(entry.recurrence),
         across=_across(entry.across),
@@ -245,6 +307,8 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
         expected_snippet=_joined(entry.snippets, "expected"),
         citations=tuple(_citation(snippet) for snippet in entry.snippets),
         unclassified=None if entry.classification else entry.reasoning,
+        notes=entry.notes,
+        trials=entry.trials,
     )
 
 
@@ -261,13 +325,19 @@ def _recurrence(seen: Recurrence) -> RecurrenceSummary:
 def _across(across: CrossModelFailures | None) -> CrossModelSummary | None:
     if across is None:
         return None
-    return CrossModelSummary(failing=across.failing, models=across.models, alike=across.alike, earlier=across.earlier)
+    return CrossModelSummary(
+        failing=across.failing,
+        models=across.models,
+        alike=across.alike,
+        earlier=across.earlier,
+        more_earlier=across.more_earlier,
+    )
 
 
 def _reviewer(entry: ReportEntry) -> ReviewerOpinion | None:
     if not entry.reviewed:
         return None
-    return ReviewerOpinion(label=entry.classification, note="\n".join(entry.reviewer) or None)
+    return ReviewerOpinion(label=entry.classification, note="\n".join(entry.reviewer) if entry.reviewer else None)
 
 
 def _joined(snippets: Iterable[Snippet], role: Role) -> str | None:

@@ -192,6 +192,19 @@ class Recurrence(Frozen):
     """The fix that an earlier report names, for `fix-in-doubt`."""
 
 
+class TrialCount(Frozen):
+    """How the trials of one task ended."""
+
+    passed: int
+    failed: int
+    total: int
+
+    @property
+    def never_passed(self) -> bool:
+        """Whether the task failed in every one of several trials."""
+        return self.total > 1 and self.failed >= self.total
+
+
 class FailureGroup(Frozen):
     """Failures that one verdict may answer for."""
 

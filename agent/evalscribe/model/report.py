@@ -23,6 +23,7 @@ from evalscribe.model.finding import (
     Pattern,
     Recommendation,
     Recurrence,
+    TrialCount,
 )
 from evalscribe.model.run import RunStatus
 
@@ -36,6 +37,8 @@ MODELS_NAMED = 8
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
 """What stands before a quotation; verified is the silent case."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
+VerdictBasis = Literal["judged", "reproduced", "proved"]
+"""`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 M = TypeVar("M", bound=BaseModel)
@@ -63,6 +66,12 @@ class RunHeader(Frozen):
     url: prose.WebUrl = None
     names_all: bool = False
     """Whether the source names every eval of the run, not only the failures."""
+    started_at: str | None = None
+    """ISO 8601; None where the source does not say."""
+    duration_s: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
     @field_validator("status_reason")
     @classmethod
@@ -128,6 +137,8 @@ class ReportEntry(Frozen):
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
+    # Paid proposals are stored under ids of entries: fields that were added later are left out of them by default.
+    basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
     why: str = ""
     error: str = ""
@@ -135,6 +146,8 @@ class ReportEntry(Frozen):
     """The reasoning, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
+    trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
+    """How the trials of the task ended, if the finding concerns a task with several."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has: `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
@@ -202,6 +215,11 @@ class ReportEntry(Frozen):
     @classmethod
     def _said(cls, notes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(note for note in notes if note)
+
+    @field_validator("reviewer")
+    @classmethod
+    def _once(cls, lines: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lines))
 
     @property
     def paths(self) -> tuple[str, ...]:

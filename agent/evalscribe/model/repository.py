@@ -13,9 +13,26 @@ MAX_REPORT_BYTES = 16 * 1024 * 1024
 _FRONT = re.compile(r"\ufeff?---\r?\n(?:(?!---\r?\n).*\n){0,40}?kind:[ \t]*[\"']?evalscribe-([a-z]+/?)")
 
 
+LABELS_PAGE = "labels.md"
+"""Page in the root of the reports folder that defines the labels; it is not a report."""
+
+
 def is_report(path: str) -> bool:
     """Whether a path below the reports folder, with `/`, is a report's by its name."""
-    return path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
+    return path != LABELS_PAGE and path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
+
+
+_WITH_DATA = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)kind:[ \t]*evalscribe-report/2\b")
+
+
+def has_data(text: str) -> bool:
+    """Whether a page says that its data is in a file beside it."""
+    return _WITH_DATA.match(text) is not None
+
+
+def data_name(page: str) -> str:
+    """Return the name of the file with a page's data: the page's, ending in `.json`."""
+    return f"{page.removesuffix('.md')}.json"
 
 
 def is_of_another_kind(text: str) -> bool:
@@ -39,6 +56,8 @@ class ReportFile(Frozen):
     name: str
     """Relative to the reports folder, with `/`."""
     text: str
+    data: str | None = None
+    """Text of the file with the page's data; None if there is none."""
 
 
 class FileVersion(Frozen):
@@ -51,6 +70,8 @@ class FileVersion(Frozen):
     """ISO date of authorship, in the author's time zone."""
     text: str | None
     """None where the commit removed it."""
+    data: str | None = None
+    """Text of the file with the page's data in the same commit."""
     before: tuple[str, ...] = ()
     """Commits of the versions that it was made from: none for the first, several for a merge."""
     age: int = 0
@@ -77,8 +98,10 @@ class UnmergedReport(Frozen):
     name: str
     """Relative to the reports folder, with `/`."""
     text: str
+    data: str | None = None
     base: str | None
     """What it was where branch and merged history parted; None where there was none."""
+    base_data: str | None = None
 
 
 class BranchTip(Frozen):

@@ -1,9 +1,12 @@
 """Runs, their evals and steps."""
 
+import re
 from typing import Literal
 
 from evalscribe.ids import Frozen
 
+TRIAL = re.compile(r"#\d+$")
+"""The end of a printed path that names a trial."""
 UNKNOWN = "unknown"
 """The provider or model of a run of which neither its source nor the user says it."""
 TARGET = "target"
@@ -70,6 +73,17 @@ class Run(Frozen):
     evals: tuple[str, ...] | None = None
     """Paths of every eval of the run, where the source names them; None where it names only failures."""
     url: str | None = None
+    started_at: str | None = None
+    """When the run began, in ISO 8601 with a time zone; this and the figures below are None if the source has none."""
+    duration_s: float | None = None
+    """Seconds from its begin to its end."""
+    input_tokens: int | None = None
+    """Tokens that the model under test read, over all evals; cached ones included."""
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    """Cost of the model under test, as the source states it."""
+    incomplete_evals: tuple[str, ...] = ()
+    """Paths of the evals that never completed, where the source names them."""
 
     @property
     def incomplete(self) -> int:

@@ -18,14 +18,14 @@ from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.finding import Recommendation
 from evalscribe.model.protocols import Model
-from evalscribe.model.report import Report, ReportEntry, replaced
+from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import BranchTip, Patch
 from evalscribe.prompts.templates import Prompts
 from evalscribe.reports.markdown import blocks, inline, notes
-from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_edits import Page, normalised, parse_page
 from evalscribe.reports.patch import CommitFiles, PatchScope, patch_scope
 from evalscribe.reports.proposal import ConcernedFinding, Proposer
-from evalscribe.reports.reading import find_report, name_of, text_of
+from evalscribe.reports.reading import PageSource, find_report, name_of, read_page, text_of
 from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.text import path as printed_path
@@ -96,7 +96,7 @@ def action_text(recommendation: Recommendation, files: Sequence[str], commit: st
 def committed_line(text: str, recommendation: str) -> str | None:
     """Return the report's line that records this recommendation as committed; None if there is none."""
     wanted = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
-    lines = parse(text).actions_taken.split("\n")
+    lines = (parse_page(normalised(text)).actions or "").split("\n")
     return next((line for line in lines if wanted.fullmatch(line.strip())), None)
 
 
@@ -105,7 +105,7 @@ def with_action(text: str, line: str) -> str:
 
     Raises `DataError` if the report cannot be read, before or after.
     """
-    before = parse(text)
+    before = parse_page(normalised(text))
     written = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
     if written is None:
         raise DataError("its section `Actions taken` cannot be added to")
@@ -127,9 +127,10 @@ def _pages(text: str, line: str) -> Iterator[str]:
     yield f"{head}{line}{end}{end}{kept}{rest}"
 
 
-def _stands(page: str, line: str, before: Report) -> bool:
+def _stands(page: str, line: str, before: Page) -> bool:
     """Return True if the line is a visible item and the rest of the report is unchanged."""
-    if replaced(parse(page), actions_taken=before.actions_taken) != before:
+    after = parse_page(normalised(page))
+    if (after.findings, after.parts) != (before.findings, before.parts):
         return False
     return any(item.source == line for block in blocks.read(page) for item in block.items)
 
@@ -190,12 +191,17 @@ def find_recommendation(library: ReportsFolder, name: str, id: str) -> ReportRec
     file = find_report(library, name)
     below, text = name_of(library, file), text_of(file)
     try:
-        report = parse(text)
+        edits = read_page(PageSource(name=below, text=text, data=file.data))
     except DataError as error:
         raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
-    return ReportRecommendation(
-        file=below, text=text, report=report, recommendation=_called(report, id.strip().upper())
-    )
+    recommendation = _called(edits.report, id.strip().upper())
+    row = f"| {recommendation.id} |"
+    if reworded := next((one.line for one in edits.elsewhere if (one.before or "").startswith(row)), None):
+        raise UsageError(
+            f"{recommendation.id} was edited in {below} (line {reworded}), and what a person wrote there is no "
+            "recommendation of the report's data. Restore the line, or make the change yourself"
+        )
+    return ReportRecommendation(file=below, text=text, report=edits.report, recommendation=recommendation)
 
 
 def _called(report: Report, id: str) -> Recommendation:

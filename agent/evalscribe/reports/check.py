@@ -18,12 +18,10 @@ from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
-from evalscribe.model.repository import ReportFile
+from evalscribe.model.repository import ReportFile, has_data
 from evalscribe.model.run import Eval, Run
-from evalscribe.reports.markdown import summary
-from evalscribe.reports.markdown.blocks import UnreadableReport
 from evalscribe.reports.markdown.front_matter import run_of
-from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page import first_lines
 from evalscribe.reports.page_checks import (
     PageCheck,
     PrintedQuotation,
@@ -35,7 +33,7 @@ from evalscribe.reports.page_checks import (
     quotations,
 )
 from evalscribe.reports.problems import LineProblem
-from evalscribe.reports.reading import find_report, read_report
+from evalscribe.reports.reading import find_report, read_report, source_of
 from evalscribe.sample import snapshot_folder
 from evalscribe.sources.address import Links
 from evalscribe.sources.snapshot import open_snapshot
@@ -237,7 +235,8 @@ async def check_reports(
         problems: list[Problem] = []
         runs: dict[str, str] = {}
         for file in sorted(files, key=lambda file: file.name):
-            report, said = await _check(file, proofs, _shown(file.path, shown_from))
+            bases = _bases(library, proofs.store, file)
+            report, said = await _check(file, proofs, _shown(file.path, shown_from), bases)
             reports.append(report)
             problems += (Problem(file=report.file, **one._asdict()) for one in (*said, *_twice(file, runs)))
     order = sorted(set(problems), key=lambda one: (one.file, one.line, one.what))
@@ -254,16 +253,18 @@ def _named(library: ReportsFolder, name: str) -> ReportFile:
     return file.model_copy(update={"name": below})
 
 
-async def _check(file: ReportFile, proofs: EvidenceFinder, shown: str) -> tuple[CheckedReport, list[LineProblem]]:
+async def _check(
+    file: ReportFile, proofs: EvidenceFinder, shown: str, bases: Iterable[str]
+) -> tuple[CheckedReport, list[LineProblem]]:
     if not is_ours(file.text):
         return CheckedReport(file=shown, name=file.name, ours=False), list(_free_form(file))
-    page = check_page(file.text, file.name, _exists(file), _written(proofs.store, file.text))
+    page = check_page(source_of(file), file.name, _exists(file), bases)
     checked = CheckedReport(file=shown, name=file.name, ours=True)
     if page.report is None:
         return checked, list(page.problems)
     count = sum(len(quotations(part)) for part in page.findings)
     wrong, reason = await _quotations(proofs, page.report, page) if count else ([], None)
-    lines = tuple(line for line in summary.render(page.report.model_copy(update={"notes": ()})) if line)
+    lines = tuple(line for line in first_lines(page.report) if line)
     update = {"summary": lines, "quotations": count, "not_compared": reason}
     return checked.model_copy(update=update), [*page.problems, *wrong]
 
@@ -272,7 +273,7 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
     """Check a report that a person wrote; it has no prescribed format."""
     yield from (one._replace(level="warning") for one in markers(file.text))
     try:
-        read_report(file.text, file.name.rpartition("/")[2])
+        read_report(file.text, file.name, file.data)
     except DataError as error:
         yield LineProblem(1, "notice", f"not read as a report: {error}")
     yield from links(file.text, None, file.name, _exists(file))
@@ -292,16 +293,14 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     return there
 
 
-def _written(store: "AnalysisStore | None", text: str) -> Report | None:
-    """Return the report as evalscribe last wrote it, if the store has the revision that people edited."""
-    run = run_of(text) if store else None
+def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFile) -> Iterator[str]:
+    """Yield texts that may be the page as evalscribe wrote it: from the store, and from git."""
+    run = run_of(file.text) if store else None
     stored = store.get_report(run) if store and run else None
-    try:
-        written = parse(stored.text) if stored else None
-        now = parse(text, written) if written else None
-    except UnreadableReport:
-        return None
-    return written if written and now and now.revision == written.revision else None
+    if stored:
+        yield stored.text
+    if has_data(file.text):
+        yield from library.page_texts(file.name)
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -11,16 +10,18 @@ from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification, HumanLabel
-from evalscribe.model.repository import FileVersion
+from evalscribe.model.report import ReportEntry
+from evalscribe.model.repository import FileVersion, has_data
 from evalscribe.redaction.redact import redact
+from evalscribe.reports.data import read_data, report_from_analysis
 from evalscribe.reports.markdown.blocks import ConflictingEdits
-from evalscribe.reports.markdown.labels import PageLabel, render
-from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.markdown.places import FindingLocation, locate_findings
-from evalscribe.reports.reading import find_report, name_of, text_of
+from evalscribe.reports.markdown.labels import PageLabel, render, subject
+from evalscribe.reports.markdown.labels import of as labels_of
+from evalscribe.reports.page_edits import normalised, parse_page
+from evalscribe.reports.reading import PageSource, find_report, name_of, read_page, text_of
 from evalscribe.text import mask_code, one_line
 
-Read = Callable[[str], Analysis | None]
+Read = Callable[[PageSource], Analysis | None]
 """Parser of one version; returns None if it cannot be read."""
 _MARKUP = re.compile(r"[\s\\*_`~<>]+")
 """Characters that a formatter may add to or change in a person's text."""
@@ -69,10 +70,16 @@ def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: Label
     order = {version.commit: number for number, version in enumerate(versions)}
     for version in versions:
         before = tuple(state for commit in version.before for state in known.get(commit, ()))
-        said = read(version.text) if version.text is not None else None
+        page = version_page(version, about.report)
+        said = read(page) if page else None
         latest = known[version.commit] = before if said is None else (_state(version, said, before, about, order),)
     held = [labels for state in latest[:1] for labels in state.labels.values()]
     return tuple(label for labels in held for label in labels)
+
+
+def version_page(version: FileVersion, name: str) -> PageSource | None:
+    """Return the page of a version; None if the commit removed it."""
+    return None if version.text is None else PageSource(name=name, text=version.text, data=version.data)
 
 
 def _state(
@@ -220,67 +227,78 @@ def corrections_by_eval(said: Analysis) -> dict[str, tuple[object, ...]]:
 
 
 LINE_END = re.compile(r"(\r\n|\r|\n)")
-CELL_END = re.compile(r"(?<!\\)\|")
-LABEL_CELL = 4
+LABEL_ON_LINE = re.compile(r"(?:\*\*|__)[^*_]*(?:_[A-Z]+)*(?:\*\*|__)(?: *\([\w, -]*\))?(?:, *uncertain)?")
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
 """Labels that determine the kind of cause, so that a printed kind is dropped."""
 
 
 def write_label(
-    text: str, n: int, label: Classification, *, kind: CauseKind | None = None, note: str | None = None
+    source: PageSource, n: int, label: Classification, *, kind: CauseKind | None = None, note: str | None = None
 ) -> str:
-    """Label finding `n` as a person: change its heading and row, and add one `Reviewer:` line.
+    """Label finding `n` as a person: change the bold label under its heading, and add one `Reviewer:` line.
 
     No other line changes; repeating the correction changes nothing. Raises `DataError` if the finding does not exist or
     the report cannot be read.
     """
-    with suppress(ConflictingEdits):  # the correction may resolve the contradiction
-        parse(text)
-    place = _found(locate_findings(text), n)
-    new = PageLabel(classification=label, kind=_kind(place, label, kind))
-    page = _PageLines(text)
-    page[place.heading] = _retitled(page[place.heading], place, new)
-    page[place.row] = _relabelled(page[place.row], new)
-    said = _said(place, new, one_line(redact(note or "")))
+    entry = _entry(source, n)
+    place = parse_page(normalised(source.text)).by_number.get(n)
+    if place is None:
+        raise DataError(f"the page has no heading of finding {n} any more; take it back out of git")
+    new = PageLabel(classification=label, kind=_kind(entry, label, kind))
+    page = _PageLines(source.text)
+    old = page[place.label_line]
+    label_line = place.label_line
+    if place.label is None:
+        page.insert_after(place.heading, bold(new), apart=True)
+        label_line += 1
+    elif new != labels_of(entry):
+        page[place.label_line] = LABEL_ON_LINE.sub(lambda _: bold(new), old, count=1)
+    said = _said(entry, new, one_line(redact(note or "")))
     if said and said not in place.reviewer:
-        page.insert_after(place.facts_end, f"{place.marker}Reviewer: {said}", apart=place.facts_end == place.heading)
+        after = max((label_line, *(line for line in place.reviewer_lines if line < label_line + 20)))
+        page.insert_after(after, f"Reviewer: {said}", apart=True)
     return page.text
 
 
-def label_in_force(place: FindingLocation) -> PageLabel:
-    """Return the label that a person edited, else the judge's: the table may have been corrected instead of the
-    heading.
-    """
-    judged = place.judge.classification if place.judge else None
-    return place.label if place.label.classification != judged else place.row_label
+def bold(label: PageLabel) -> str:
+    """Return the label as it stands under a finding's heading."""
+    kind = f" ({label.kind})" if label.kind else ""
+    return f"**{label.classification}**{kind}{', uncertain' if label.uncertain else ''}"
 
 
-def _found(found: Mapping[int, FindingLocation], n: int) -> FindingLocation:
-    if n in found:
-        return found[n]
-    there = f"findings are {min(found)} to {max(found)}" if found else "there are none"
-    raise DataError(f"the report has no finding {n}; {there}")
+def _entry(source: PageSource, n: int) -> ReportEntry:
+    """Return a finding with people's edits in force, whether or not its table contradicts it. Raises `DataError`."""
+    if not has_data(source.text):
+        raise DataError(
+            "the report has the form of an earlier version; run `evalscribe analyze` on its run again, then label it"
+        )
+    try:
+        entries = read_page(source).report.entries
+    except ConflictingEdits:  # the correction resolves the contradiction
+        entries = report_from_analysis(read_data(source.data or "", source.data_name)).entries
+    if not 0 < n <= len(entries):
+        there = f"findings are 1 to {len(entries)}" if entries else "there are none"
+        raise DataError(f"the report has no finding {n}; {there}")
+    return entries[n - 1]
 
 
-def _kind(place: FindingLocation, label: Classification, kind: CauseKind | None) -> CauseKind | None:
-    """Return the kind to print: the requested one unless `Cause:` implies it, or the old one if none was requested."""
-    old = label_in_force(place)
+def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
+    """Return the kind to print: the requested one unless the data implies it, or the old one if none was requested."""
+    old = labels_of(entry)
     if kind:
-        return kind if kind in NOT_THE_MODEL or kind != place.cause_kind else None
+        return kind if kind in NOT_THE_MODEL or kind != entry.cause_kind else None
     return old.kind if old.classification == label or label not in SURE else None
 
 
-def _said(place: FindingLocation, new: PageLabel, note: str) -> str | None:
+def _said(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
     """Return the text of the `Reviewer:` line; None if the page already shows that a person gave this label."""
     if note:
         return _harmless(note)
-    old = label_in_force(place)
-    judged = place.judge.classification if place.judge else None
+    old = labels_of(entry)
     if (new.classification, new.kind) != (old.classification, old.kind):
         return f"{render(new)}, not {render(old)}"
-    reviewed = old.classification != judged or place.reviewer
-    return None if reviewed and not old.uncertain else f"{render(new)} confirmed"
+    return None if entry.reviewed and not old.uncertain else f"{render(new)} confirmed"
 
 
 def _harmless(note: str) -> str:
@@ -290,22 +308,6 @@ def _harmless(note: str) -> str:
         f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character
         for at, character in enumerate(note)
     )
-
-
-def _retitled(line: str, place: FindingLocation, new: PageLabel) -> str:
-    start = line.rindex(place.title) + len(place.title)
-    closing = re.search(r" +#+ *$", line[start:])
-    return f"{line[:start]}{render(new)}{closing[0] if closing else ''}"
-
-
-def _relabelled(line: str, new: PageLabel) -> str:
-    """Return the row with another label, keeping aligned columns aligned."""
-    first = 0 if line.lstrip().startswith("|") else 1
-    ends = [match.start() for match in CELL_END.finditer(line)]
-    start, end = ends[LABEL_CELL - 1 - first] + 1, ends[LABEL_CELL - first]
-    aligned = line[start:end].endswith("  ")
-    cell = f" {render(new)} "
-    return line[:start] + (cell.ljust(end - start) if aligned else cell) + line[end:]
 
 
 class _PageLines:
@@ -371,19 +373,19 @@ def correct_label(
     """
     file = find_report(library, name)
     below = name_of(library, file)
-    text = text_of(file)
-    new = write_label(text, n, label, kind=kind, note=note)
-    if new != text:
+    source = PageSource(name=below, text=text_of(file), data=file.data)
+    new = write_label(source, n, label, kind=kind, note=note)
+    if new != source.text:
         library.write(below, new)
-    before, after = locate_findings(text)[n], locate_findings(new)[n]
+    before, after = _entry(source, n), _entry(source.model_copy(update={"text": new}), n)
     added = [line for line in after.reviewer if line not in before.reviewer]
     return LabelWritten(
         report=below,
         path=file.path,
         number=n,
-        subject=after.subject,
-        before=render(label_in_force(before)),
-        after=render(after.label),
+        subject=subject(after),
+        before=render(labels_of(before)),
+        after=render(labels_of(after)),
         said=added[-1] if added else None,
-        changed=new != text,
+        changed=new != source.text,
     )

@@ -95,7 +95,7 @@ def past_reports(
 
 def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
     path = PurePosixPath(file.name)
-    read = parse_report(file.text, path.name)
+    read = parse_report(file.text, file.name, file.data)
     return PastReport(
         name=posixpath.relpath(f"/{path}", "/" + "/".join(folder)) if folder else path.name,
         date=read.date,

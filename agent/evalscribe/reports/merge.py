@@ -1,379 +1,349 @@
-"""Merge reports, and refuse to lose any edit of people.
-
-A new report is merged with the edits of the page; two copies of one run's report are merged with each other.
-"""
+"""Merge a new report with people's edits of the page, and two copies of one run's report with each other."""
 
 import re
-from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from evalscribe.ids import Frozen
 from evalscribe.model.finding import Recommendation
-from evalscribe.model.report import Report, ReportEntry, ReportNote, RunHeader, replaced
-from evalscribe.reports.edits import (
-    GENERATED,
-    EditedReport,
-    by_path,
-    carried,
-    departed,
-    numbered,
-    other_words,
-    parts,
-    read_edited,
-    reworded,
-    same_text,
-    worded,
-)
-from evalscribe.reports.markdown import fields
+from evalscribe.model.report import Report, ReportEntry, ReportNote, replaced
+from evalscribe.model.repository import has_data
 from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
-from evalscribe.reports.markdown.page import render
-from evalscribe.reports.markdown.places import locate_findings
-from evalscribe.reports.proofread import TOP, check_generated_lines, lines_of, page_parts, without_label
+from evalscribe.reports.page import render
+from evalscribe.reports.page_edits import (
+    PageEdits,
+    finding_line,
+    merge_edits,
+    merge_lines,
+    normalised,
+    read_edits,
+    unmerged,
+    with_front,
+)
+from evalscribe.reports.reading import PageSource, read_page
+from evalscribe.reports.reformatting import NumberedLines, undo_formatting
+from evalscribe.text import prose
 
-READ_ALREADY = re.compile(r"### \d+[.)] .*: |revision: *\d+$")
-"""Lines whose edits are handled elsewhere: a finding's heading, the revision."""
-ROW = re.compile(r"\|\s*\d+\s*\|(?:.*(?<!\\)\|){5}")
-REVIEWER = re.compile(rf"^[\s>*_#+-]*{fields.REVIEWER.pattern}", re.IGNORECASE)
-RULE = re.compile(r"\s*[|:-][\s|:-]*")
-"""Separator lines of tables and rules."""
-RECOMMENDED = re.compile(r"^- [^:]*: ")
-LOST = "would be lost; say it on a `Reviewer:` line or in a paragraph of its own"
-NUMBERED = re.compile(r"\bR\d+\b")
-MARKERS = re.compile(r"^[\s>*+-]+|^#+\s|\s#+$|[`*_\\|]")
-
-
-def refuse_losses(reading: EditedReport, new: str) -> None:
-    """Check that the new text contains every line that a person changed.
-
-    If the text last written is unknown, a changed line is one that would not be printed from the parsed page. Raises
-    `UnreadableReport` naming the first missing line.
-    """
-    lines = lines_of(new)
-    kept = "\n".join(map(_bare, lines)) + " ".join(map(_bare, lines))
-    for number, line, known in _suspects(reading):
-        if READ_ALREADY.match(line) or RULE.fullmatch(line):
-            continue
-        if not all(_bare(part) in kept for part in _parts(line, known)):
-            raise UnreadableReport(f"this line was changed in a part that is generated, and {LOST}", number)
-
-
-def _suspects(reading: EditedReport) -> Iterator[tuple[int, str, str]]:
-    """Yield number and text of each line that a person may have written, and the text whose head is known to be
-    generated.
-    """
-    current = lines_of(reading.text)
-    if reading.written_text is not None:
-        changed = _changed(lines_of(reading.written_text), current)
-        yield from ((number, line, reading.written_text) for number, line in changed)
-        return
-    page = page_parts(reading.text)
-    yield from ((number, line, "") for number, line in enumerate(current[: page[TOP].line - 1], 1) if "#" in line)
-    for said in check_generated_lines(reading.current, page):
-        if said.level == "error":
-            yield from ((number, line, "") for number, line in _paragraph(current, said.line))
-
-
-def _paragraph(lines: list[str], first: int) -> Iterator[tuple[int, str]]:
-    """Yield the line and, in the first generated paragraph, the lines that follow it."""
-    yield first, lines[first - 1]
-    for number in range(first + 1, len(lines) + 1) if lines[first - 1].startswith("**") else ():
-        if not lines[number - 1] or lines[number - 1].startswith(("|", ">")):
-            return
-        yield number, lines[number - 1]
-
-
-def _changed(written: list[str], current: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield lines that a person added or changed, with their numbers."""
-    for kind, _, _, first, last in SequenceMatcher(None, written, current).get_opcodes():
-        if kind in ("insert", "replace"):
-            yield from enumerate(current[first:last], first + 1)
-
-
-def _parts(line: str, known: str) -> list[str]:
-    """Return the parts that must appear again: cells without the label for a classification row, words for other lines.
-
-    A recommendation is preserved as a note without its head if that is `known` to be generated.
-    """
-    if ROW.match(line):
-        return without_label(line)
-    head = RECOMMENDED.match(line)
-    said = line[head.end() :] if head and head[0] in known else line
-    return [REVIEWER.sub("", said)]
-
-
-def _bare(line: str) -> str:
-    """Return only the words, without list, quotation and code markers and generated numbers."""
-    return NUMBERED.sub("R", " ".join(MARKERS.sub("", line).split()))
-
-
-JUDGE = re.compile(r"\W*judge\b", re.IGNORECASE)
-
-
-def refuse_changed_facts(reading: EditedReport, new: Report) -> None:
-    """Check that no fact was changed. Raises `UnreadableReport` with the line of the first change."""
-    for reason, *lines in (*_judges(reading), *_run(reading, new)):
-        raise UnreadableReport(reason, *lines)
-
-
-def _judges(reading: EditedReport) -> Iterator[tuple[str, int] | tuple[str, int, int]]:
-    """Find changed `Judge:` lines, and judges missing from the front matter; only the heading may be edited."""
-    written = {entry.paths: entry.judge for entry in reading.written.entries} if reading.written else {}
-    for number, entry in enumerate(reading.current.entries, 1):
-        if written.get(entry.paths, entry.judge) != entry.judge:
-            reason = "this is the judge's own label; correct the one in the finding's heading"
-            yield reason, _line_of_judge(reading.text, number)
-        elif entry.judge and entry.judge.id not in reading.current.judges:
-            reason = f"finding {number} was judged by {entry.judge.id}, which the front matter leaves out"
-            yield reason, _line_of_judge(reading.text, number), 1
-
-
-def _run(reading: EditedReport, new: Report) -> Iterator[tuple[str, int]]:
-    """Find changed facts about the run; if the text last written is known, `refuse_losses` compares the lines
-    instead.
-    """
-    if not reading.unexplained(new):
-        return
-    old, lines = reading.current, lines_of(reading.text)
-    if _names(old.run) != _names(new.run):
-        yield f"the run is of {_names(new.run)}; anything else {LOST}", _row(lines, "Run")
-    if old.run.status == new.run.status and _counts(old.run) != _counts(new.run):
-        yield f"the run has {_counts(new.run)}; anything else {LOST}", _row(lines, "Result")
-    steps = {path: entry.step for entry in new.entries for path in entry.paths}
-    for number, entry in enumerate(old.entries, 1):
-        if entry.judge and not steps.keys() & set(entry.paths):
-            yield f"the run has no failed eval {entry.paths[0]}; another name {LOST}", _row(lines, str(number))
-        step = steps.get(entry.paths[0], entry.step)
-        if step != entry.step:
-            yield f"{entry.paths[0]} failed in the step {step}; anything else {LOST}", _row(lines, str(number))
-
-
-def _names(run: RunHeader) -> str:
-    return f"{run.model} ({run.provider}), experiment {run.experiment}"
-
-
-def _counts(run: RunHeader) -> str:
-    return f"{run.passed} passed, {run.failed} failed, {run.total} in all"
-
-
-def _row(lines: list[str], first: str) -> int:
-    """Return the line of the table row with this first cell."""
-    row = re.compile(rf"\|?\s*{re.escape(first)}\s*\|")
-    return next((at for at, line in enumerate(lines, 1) if row.match(line)), 1)
-
-
-def _line_of_judge(text: str, finding: int) -> int:
-    lines = list(enumerate(lines_of(text), 1))
-    heading = next((at for at, line in lines if line.startswith(f"### {finding}.")), 1)
-    end = next((at for at, line in lines[heading:] if line.startswith("## ")), len(lines))
-    end = next((at for at, line in lines[heading:end] if line.startswith("### ")), end)
-    return next((at for at, line in lines[heading:end] if JUDGE.match(line)), heading)
+T = TypeVar("T")
 
 
 class MergedReport(Frozen):
-    """The text that should be on disk."""
+    """The report and the page that should be on disk."""
 
     report: Report
     text: str
     changed: bool
-    """True if the text has to be written."""
-    back: tuple[str, ...] = ()
-    """Evals whose findings people removed and which still fail."""
+    """Whether the page differs from the one on disk."""
 
 
-def merge_report(new: Report, current: str | None, last_written: str | None, begun: str | None = None) -> MergedReport:
-    """Merge the new report with the corrections, notes and actions of the current text; raise the revision if it
-    differs.
+def merge_report(new: Report, current: PageSource | None, data: str, bases: Iterable[str] = ()) -> MergedReport:
+    """Merge the new report with the edits of the current page; raise the revision if it differs.
 
     Args:
         new: The new report.
-        current: The current text, if any.
-        last_written: The text that evalscribe last wrote, if stored.
-        begun: Substitute if `last_written` is unknown.
+        current: The current page with its data, if any.
+        data: File name of the data.
+        bases: Texts that may be the page as evalscribe wrote it.
 
     Raises:
-        UnreadableReport: Text would be lost; the error gives the line.
+        UnreadableReport: A part that is read back cannot be read; the error gives the line.
         ConflictingEdits: Labels contradict each other.
+        UnmergedEdits: Edits elsewhere on the page overlap with new text.
+        DataError: The data cannot be read.
     """
     if current is None:
-        return MergedReport(report=new, text=render(new), changed=True)
-    reading = read_edited(current, last_written or begun)._replace(sure=last_written is not None)
-    refuse_changed_facts(reading, new)
-    report = _kept(new, reading)
-    text = render(report)
-    if same_text(text, current):
-        return MergedReport(report=report, text=current, changed=False)
-    report = replaced(report, revision=reading.current.revision + 1)
-    text = render(report)
-    refuse_losses(reading, text)
-    return MergedReport(report=report, text=text, changed=True, back=_back(reading, new))
+        return MergedReport(report=new, text=render(new, data), changed=True)
+    edits = read_page(current, bases)
+    report = carry_over(new, edits)
+    if _same_page(current.text, _page(report, edits, data)):
+        return MergedReport(report=report, text=current.text, changed=False)
+    report = replaced(report, revision=edits.written.revision + 1)
+    return MergedReport(report=report, text=_page(report, edits, data), changed=True)
 
 
-def _back(reading: EditedReport, new: Report) -> tuple[str, ...]:
-    here = by_path(reading.current)
-    written = new if reading.unexplained(new) else reading.written
-    before = by_path(written) if written else {}
-    return tuple(path for path in by_path(new) if path in before and path not in here)
+def _same_page(text: str, other: str) -> bool:
+    """Return whether the pages differ at most in their formatting."""
+    lines = normalised(text).split("\n")
+    return undo_formatting(NumberedLines(lines, [0] * len(lines)), other.split("\n")).text == other
 
 
-def _kept(new: Report, reading: EditedReport) -> Report:
-    old = reading.current
-    entries = worded(new.entries, old) if reading.unexplained(new) else new.entries
-    entries = carried(entries, old, reading.written)
-    notes = [*old.notes, *departed(old, entries), *reworded(old, reading.written, new)]
+def _page(report: Report, edits: PageEdits, data: str) -> str:
+    """Return the new page with the edits made elsewhere on the old one.
+
+    Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as another report.
+    """
+    rendered = render(report, data)
+    if not edits.mergeable:
+        return rendered
+    text = merge_edits(edits, rendered)
+    if text != rendered:
+        try:
+            same = read_edits(text, report, data, (rendered,)).report == report
+        except UnreadableReport:
+            same = False
+        if not same:
+            raise unmerged(edits, "edited so that the new page would be misread")
+    return text
+
+
+def carry_over(new: Report, edits: PageEdits) -> Report:
+    """Return the new report with the corrections, notes and actions of the old page, at its revision."""
+    old = edits.report
+    entries = carried(new.entries, old, edits.written)
+    notes = [*old.notes, *departed(old, entries)]
     return replaced(
         new,
         date=old.date,
-        revision=old.revision,
+        revision=edits.written.revision,
         entries=entries,
-        recommendations=numbered(new.recommendations, _proposed(reading), old.actions_taken),
+        recommendations=numbered(new.recommendations, edits.written.recommendations, old.actions_taken),
         actions_taken=old.actions_taken,
         notes=tuple(dict.fromkeys(ReportNote(section=note.section, text=note.text) for note in notes)),
     )
 
 
-def _proposed(reading: EditedReport) -> tuple[Recommendation, ...]:
-    """Return the recommendations of the page, and those that people overwrote."""
-    here = {item.id for item in reading.current.recommendations}
-    written = reading.written.recommendations if reading.written else ()
-    return (*reading.current.recommendations, *(item for item in written if item.id not in here))
+def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> tuple[ReportEntry, ...]:
+    """Carry the corrections of the old entries over to the new entries of the same evals.
+
+    A group is split if people treated its evals differently; each part gets its own correction.
+    """
+    last = by_path(written)
+    known = {path: entry for path, entry in by_path(old).items() if _edited(entry, last.get(path))}
+    divided = (part for entry in entries for part in _parts(entry, known))
+    return tuple(_corrected(part, known.get(part.paths[0]), last.get(part.paths[0])) for part in divided)
 
 
-T = TypeVar("T")
+def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
+    """Yield people's labels and notes on evals that no longer fail."""
+    here = {path for entry in entries for path in entry.paths}
+    for entry in old.entries:
+        if (entry.reviewed or entry.notes) and not here.intersection(entry.paths):
+            label = entry.classification or "not classified"
+            said = [*(f"Reviewer: {text}" for text in entry.reviewer), *entry.notes]
+            text = "\n\n".join((f"No longer among the failures: {', '.join(entry.paths)} ({label}).", *said))
+            yield ReportNote(section="findings", text=text)
+
+
+def by_path(report: Report) -> Mapping[str, ReportEntry]:
+    return {path: entry for entry in report.entries for path in entry.paths}
+
+
+def _edited(entry: ReportEntry, written: ReportEntry | None) -> bool:
+    return entry.reviewed or bool(entry.notes) or (written is not None and entry != written)
+
+
+def _parts(entry: ReportEntry, known: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
+    """Split the entry if its evals belong to different `known` entries."""
+    order = {id(old): number for number, old in enumerate(known.values())}
+    of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
+    for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
+        yield replaced(entry, evals=tuple(refs))
+
+
+def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry | None) -> ReportEntry:
+    if old is None:
+        return new
+    reviewer = (*old.reviewer, *_still_visible(new, old, written))
+    notes = tuple(note for note in old.notes if prose(note) != new.reasoning)
+    if old.classification is None or not (old.reviewed or reviewer):
+        return replaced(new, reviewer=reviewer, notes=notes)
+    return replaced(
+        new,
+        classification=old.classification,
+        uncertain=old.uncertain,
+        cause_kind=old.cause_kind,
+        reviewer=reviewer,
+        notes=notes,
+    )
+
+
+def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
+    """Yield a line that preserves a correction which the page would otherwise no longer show."""
+    if old.reviewer:
+        return
+    if old.reviewed and new.judge and new.judge.classification == old.classification:
+        yield f"{old.classification}, before the judge said so"
+    elif written and not old.reviewed and old.uncertain != written.uncertain:
+        yield "uncertain" if old.uncertain else "not uncertain"
+
+
+def numbered(
+    new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
+) -> tuple[Recommendation, ...]:
+    """Reuse the ids of old recommendations that the new ones continue; number others after the highest id.
+
+    An id that people mentioned in `actions` (`Actions taken`) is never reused for something else.
+    """
+    kept = _continued(new, old)
+    known = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
+    number = max(map(int, known), default=0)
+    result = []
+    for at, item in enumerate(new):
+        if item.id is not None and at not in kept:
+            number += 1
+        result.append(item if item.id is None else replaced(item, id=kept.get(at) or f"R{number}"))
+    return tuple(result)
+
+
+def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> dict[int, str]:
+    """Return ids by position, matching the most similar pairs first; each id is used once."""
+    pairs = (
+        (_likeness(item, other), -at, other.id)
+        for at, item in enumerate(new)
+        for other in old
+        if item.id is not None and other.id is not None
+    )
+    kept: dict[int, str] = {}
+    for likeness, at, id_ in sorted(pairs, reverse=True):
+        if likeness > 0 and -at not in kept and id_ not in kept.values():
+            kept[-at] = id_
+    return kept
+
+
+def _likeness(item: Recommendation, other: Recommendation) -> float:
+    """Return a similarity: 0 for nothing in common; compares text, then the share of common evals, then the group."""
+    overlap = _share(item.evals, other.evals)
+    same_text = item.text == other.text
+    return 0.0 if not (same_text or overlap) else 4 * same_text + 2 * overlap + (item.group == other.group)
+
+
+def _share(some: Iterable[str], others: Iterable[str]) -> float:
+    a, b = set(some), set(others)
+    return len(a & b) / len(a | b) if a | b else 0.0
 
 
 class ReportCopies(NamedTuple):
-    """The copy whose analysis is used, the other copy, and the report as written before either was edited."""
+    """The copy whose analysis is used, and the other one."""
 
-    lead: EditedReport
-    other: EditedReport
-    base: Report | None
+    lead: PageEdits
+    other: PageEdits
     ours_lead: bool
 
 
-def reconcile(ours: str, theirs: str, last_written: str | None) -> str:
-    """Return the newer analysis (ours if equally new) with the edits of both copies.
+class ReconciledReport(Frozen):
+    """One report with the edits of two copies."""
 
-    Args:
-        ours: Our copy.
-        theirs: The other copy.
-        last_written: The text that evalscribe wrote before people edited it, ideally the common ancestor; its content
-            does not count as an edit.
+    report: Report
+    text: str
+    ours: bool
+    """Whether our copy's analysis is used."""
+
+
+def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -> ReconciledReport:
+    """Return the newer analysis (ours if equally new) with the edits of both copies.
 
     Raises:
         ConflictingEdits: Two people gave one finding different labels; the error names both lines.
-        UnreadableReport: A copy cannot be read, or text would be lost.
+        UnreadableReport: A copy cannot be read.
+        UnmergedEdits: Edits of the copies overlap.
+        DataError: The data of a copy cannot be read.
     """
-    if same_text(theirs, ours) or (last_written is not None and same_text(theirs, last_written)):
-        return ours
-    copies = _copies(ours, theirs, last_written)
-    if last_written is not None and same_text(ours, last_written) and copies.other.written:
-        return theirs
-    text = render(_united(copies))
-    for one, other in ((copies.lead, copies.other), (copies.other, copies.lead)):
-        refuse_changed_facts(one, other.current)
-        refuse_losses(one, text)
-    return next((copy.text for copy in (copies.lead, copies.other) if same_text(text, copy.text)), text)
-
-
-def _copies(ours: str, theirs: str, last_written: str | None) -> ReportCopies:
-    mine = _read(ours, last_written, "in our copy")
-    other = _read(theirs, last_written, "in the other copy")
-    if mine.current.run.id != other.current.run.id:
+    mine, other = _read(ours, bases, "in our copy"), _read(theirs, bases, "in the other copy")
+    if mine.report.run.id != other.report.run.id:
         raise UnreadableReport("the two copies are reports of different runs", 1, 1)
-    base = mine.written or other.written
-    if mine.current.revision >= other.current.revision:
-        return ReportCopies(mine, other, base, ours_lead=True)
-    return ReportCopies(other, mine, base, ours_lead=False)
+    ours_lead = mine.written.revision >= other.written.revision
+    copies = ReportCopies(mine, other, True) if ours_lead else ReportCopies(other, mine, False)
+    if ours.data == theirs.data and has_data(ours.text):
+        for copy, edits, same in ((theirs, other, mine), (ours, mine, other)):
+            if same.base_known and same.page == same.base:  # only one copy was edited: its data follows later
+                return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
+    report = _united(copies)
+    rendered = render(report, (ours if ours_lead else theirs).data_name)
+    text = merge_edits(copies.lead, rendered) if copies.lead.mergeable else rendered
+    if copies.other.mergeable and copies.other.rest != copies.other.base:
+        both = merge_lines(copies.other.rest, copies.other.base, text) if copies.other.base_known else None
+        if both is None:
+            first = copies.other.elsewhere[0].line
+            which = "our copy" if not ours_lead else "the other copy"
+            raise UnreadableReport(f"this line of {which} was edited, and the same lines changed in the other", first)
+        text = both
+    text = with_front(text, [line for line in copies.other.front if line not in copies.lead.front])
+    for copy, edits in ((ours, mine), (theirs, other)):
+        if normalised(copy.text) == text and has_data(copy.text):
+            return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
+    return ReconciledReport(report=report, text=text, ours=ours_lead)
 
 
-def _read(text: str, last_written: str | None, which: str) -> EditedReport:
+def _read(copy: PageSource, bases: Sequence[str], which: str) -> PageEdits:
     try:
-        reading = read_edited(text, last_written)
+        return read_page(copy, bases)
     except UnreadableReport as error:
         raise type(error)(f"{which}: {error.reason}", *error.lines) from error
-    return reading if _of_one_analysis(reading) else read_edited(text, None)
-
-
-def _of_one_analysis(reading: EditedReport) -> bool:
-    """Return True if both texts are of one analysis: two machines can each have written a second revision."""
-    now, then = reading.current, reading.written
-    return then is None or (now.judges, now.evidence) == (then.judges, then.evidence)
 
 
 def _united(copies: ReportCopies) -> Report:
-    lead, other, base = copies.lead.current, copies.other.current, copies.base
+    lead, other = copies.lead.report, copies.other.report
+    base, others_base = copies.lead.written, copies.other.written
     entries = tuple(_entries(copies))
-    notes = _of_both(lead.notes, other.notes, base.notes if base else ())
-    found = (*departed(other, entries), *reworded(other, copies.other.written, lead))
-    added = (ReportNote(section=note.section, text=note.text) for note in found)
+    notes = (*_of_both(lead.notes, other.notes, base.notes, others_base.notes), *departed(other, entries))
     return replaced(
         lead,
         date=min(lead.date, other.date),
         entries=entries,
-        notes=tuple(dict.fromkeys((*notes, *added))),
-        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken if base else ""),
+        notes=tuple(dict.fromkeys(notes)),
+        actions_taken=_actions(lead.actions_taken, other.actions_taken, base.actions_taken, others_base.actions_taken),
     )
 
 
-def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T]) -> tuple[T, ...]:
-    """Return everything in either copy, except what one person removed."""
-    kept = [item for item in lead if item in other or item not in base]
+def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], others_base: Sequence[T]) -> tuple[T, ...]:
+    """Return everything in either copy, except what one person removed: what their copy's data has and they have not.
+
+    The two copies may have different data. What only the data of one has, nobody removed in the other.
+    """
+    kept = [item for item in lead if item in other or item not in others_base]
     return tuple(dict.fromkeys((*kept, *(item for item in other if item not in lead and item not in base))))
 
 
-def _actions(lead: str, other: str, base: str) -> str:
-    if lead == other or other == base:
+def _actions(lead: str, other: str, base: str, others_base: str) -> str:
+    if other in (lead, others_base):
         return lead
-    if lead == base:
+    if lead == base == others_base:
         return other
-    new = [line for line in other.split("\n") if line not in lead.split("\n")]
+    new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *others_base.split("\n"))]
     return "\n".join((lead, *new))
 
 
 def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
     """Yield the lead's entries, splitting a group whose evals were treated differently in the other copy."""
-    base = by_path(copies.base) if copies.base else {}
-    known = by_path(copies.other.current)
-    edited = {path: entry for path, entry in known.items() if _edited(entry, base.get(path))}
-    for entry in copies.lead.current.entries:
-        for part in parts(entry, edited):
+    written, known = by_path(copies.other.written), by_path(copies.other.report)
+    edited = {path: entry for path, entry in known.items() if _edited(entry, written.get(path))}
+    for entry in copies.lead.report.entries:
+        for part in _parts(entry, edited):
             path = part.paths[0]
-            yield _entry(copies, part, known[path], base.get(path)) if path in known else part
+            yield _entry(copies, part, known[path]) if path in known else part
 
 
-def _edited(entry: ReportEntry, base: ReportEntry | None) -> bool:
-    return entry.reviewed or bool(entry.notes) or (base is not None and entry != base)
-
-
-def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> ReportEntry:
-    labelled = other if _gave(other, base) else lead
-    if labelled is other and _gave(lead, base):
+def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ReportEntry:
+    path = lead.paths[0]
+    base, others_base = by_path(copies.lead.written).get(path), by_path(copies.other.written).get(path)
+    labelled = other if _gave(other, others_base, base) else lead
+    if labelled is other and _gave(lead, base, others_base):
         if _contradict(lead, other, base):
             raise _contradiction(copies, lead, other)
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
-    of_base = base or replaced(lead, reviewer=(), notes=())
-    notes = _of_both(lead.notes, other.notes, of_base.notes)
+    blank = replaced(lead, reviewer=(), notes=())
+    of_lead, of_other = base or blank, others_base or blank
+    said = (*other.reviewer, *_newer_judge_agrees(lead, other))
     return replaced(
         lead,
-        **dict(_wording(copies, lead, other)),
         classification=labelled.classification,
         uncertain=labelled.uncertain,
-        cause=labelled.cause or lead.cause,
         cause_kind=labelled.cause_kind,
-        reviewer=_of_both(lead.reviewer, (*other.reviewer, *_unsaid(lead, other)), of_base.reviewer),
-        notes=tuple(dict.fromkeys((*notes, *_rewordings(copies, lead, other)))),
+        reviewer=_of_both(lead.reviewer, said, of_lead.reviewer, of_other.reviewer),
+        notes=_of_both(lead.notes, other.notes, of_lead.notes, of_other.notes),
     )
 
 
-def _gave(entry: ReportEntry, base: ReportEntry | None) -> bool:
-    """Return True if a person gave or confirmed the label after `base` was written."""
-    if base is None:
-        return entry.reviewed
-    same = all(getattr(entry, name) == getattr(base, name) for name in ("classification", "cause_kind", "uncertain"))
-    if same and set(entry.reviewer) <= set(base.reviewer):
-        return False
-    return entry.reviewed or entry.judge == base.judge
+def _gave(entry: ReportEntry, base: ReportEntry | None, others_base: ReportEntry | None) -> bool:
+    """Return whether a person of this copy gave or confirmed the label: on the page, or in data that only it has."""
+    edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
+    common = others_base is not None and others_base.reviewed and _same_label(entry, others_base)
+    return edited or (entry.reviewed and not common)
+
+
+def _same_label(entry: ReportEntry, other: ReportEntry) -> bool:
+    return all(getattr(entry, name) == getattr(other, name) for name in ("classification", "cause_kind", "uncertain"))
 
 
 def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None) -> bool:
@@ -388,8 +358,8 @@ def _contradiction(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) 
     return ConflictingEdits(
         f"two people labelled {lead.paths[0]} differently: our copy says {_label(ours[1])}, the other one "
         f"{_label(theirs[1])}; make them equal",
-        _line(*ours),
-        _line(*theirs),
+        finding_line(*ours),
+        finding_line(*theirs),
     )
 
 
@@ -397,35 +367,8 @@ def _label(entry: ReportEntry) -> str:
     return f"{entry.classification or 'UNCLASSIFIED'} ({entry.cause_kind or 'of no kind'})"
 
 
-def _line(copy: EditedReport, entry: ReportEntry) -> int:
-    """Return the line of the heading that names the entry's first eval."""
-    at = next(n for n, one in enumerate(copy.current.entries) if set(one.paths) & set(entry.paths))
-    return list(locate_findings(copy.text).values())[at].heading
-
-
-def _unsaid(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
+def _newer_judge_agrees(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
     """Yield a correction that would not show otherwise, because the newer judge agrees with it."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"
-
-
-def _wording(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Iterator[tuple[str, object]]:
-    """Yield people's rewordings in the other copy of the analysis that is used."""
-    written = by_path(copies.lead.written).get(lead.paths[0]) if copies.lead.written else None
-    for name in GENERATED if written and copies.other.written else ():
-        if getattr(lead, name) == getattr(written, name):
-            yield name, getattr(other, name)
-
-
-def _rewordings(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """Yield further rewordings as notes. Without the text last written, only an equal verdict is evidence of one."""
-    written = by_path(copies.other.written).get(other.paths[0]) if copies.other.written else None
-    if written is None:
-        yield from other_words(lead, other)
-        return
-    kept = dict(_wording(copies, lead, other))
-    for name in GENERATED:
-        text = getattr(other, name)
-        if text and text not in (getattr(lead, name), kept.get(name), getattr(written, name, None)):
-            yield text

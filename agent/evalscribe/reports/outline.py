@@ -1,9 +1,13 @@
 """Build the report and the analysis document from a run, its findings and its history."""
 
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from evalscribe.evidence.locate import NAMES_ONLY
+from evalscribe.failures.trials import count_trials
 from evalscribe.ids import content_id, share_field_names
 from evalscribe.model.analysis import (
     Analysis,
@@ -18,38 +22,81 @@ from evalscribe.model.analysis import (
 from evalscribe.model.cascade import STAGES, CascadeSaving, JudgeShare, Stage
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Role
-from evalscribe.model.finding import Classification, Collation, Finding, Unclassified, Verdict
+from evalscribe.model.finding import Classification, Collation, Finding, TrialCount, Unclassified, Verdict
 from evalscribe.model.protocols import Estimate
-from evalscribe.model.report import SNIPPET_LINES, EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet
+from evalscribe.model.report import (
+    ERROR_LIMIT,
+    SNIPPET_LINES,
+    EvalRef,
+    JudgeLabel,
+    Report,
+    ReportEntry,
+    RunHeader,
+    Snippet,
+    replaced,
+)
 from evalscribe.model.run import Eval, Run
+from evalscribe.text import cut, one_line
 
 MAX_LINES_OF_ONE = 6
-ORDER: tuple[Role, ...] = ("output", "expected", "grader", "known_gaps", "task", "transcript", "log")
+ORDER: dict[Role, int] = {
+    "output": 0, "expected": 0, "log": 1, "grader": 2, "known_gaps": 3, "task": 4, "transcript": 5
+}  # fmt: skip
+"""Output and reference keep the order of the citations, in which a wrong line is followed by the right one."""
 
 
-def snippets(citations: Sequence[Citation]) -> tuple[Snippet, ...]:
+NO_REASON = "the log ends before the reason"
+TAG = re.compile(r"^\s*(?:\[[\w.-]+\]|\d+:\d+)?\s*(?:error\b)?")
+"""What precedes a message in a log line: the name of a tool, or the place and the severity."""
+CODES = re.compile(r"^TS\d+: |\s*\([\w@/-]+\)$|…$")
+"""What our own rendering adds to the message of a tool."""
+TIMES = re.compile(r"\s\d+\s?ms$")
+COMPARED = 40
+"""Letters of an error that are looked for in a log line."""
+SHORT = 16
+"""Letters of a log line that are looked for in an error; the rest may be a remark of the tool."""
+SHORTEST = 8
+"""Minimum letters of such a log line."""
+
+
+def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, ...]:
     """Return the citations worth printing, in the order of `ORDER`.
 
-    Log lines are included only if nothing else is quoted, because the entry's error line repeats them.
+    Log lines that repeat `error`, which the report prints itself, are included only if nothing else is quoted; none is
+    if the log has no reason.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
-    ordered = sorted(unique.values(), key=lambda c: ORDER.index(c.role))
-    wanted = [c for c in ordered if c.role != "log"] or ordered
-    kept: list[Snippet] = []
+    ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
+    if ordered and ordered[0].role == "expected":  # not in pairs: wrong lines first
+        ordered.sort(key=lambda c: (ORDER[c.role], c.role == "expected"))
+    if error.endswith(NO_REASON) or error.startswith(NAMES_ONLY):
+        ordered = [c for c in ordered if c.role != "log"]
+    wanted = [c for c in ordered if c.role != "log" or (error and not _repeats(c.text, error))] or ordered
+    chosen: list[Snippet] = []
     left = SNIPPET_LINES
     for citation in wanted:
         lines = citation.text.split("\n")[: min(MAX_LINES_OF_ONE, left)]
         if lines:
-            kept.append(_snippet(citation, lines))
+            chosen.append(_snippet(citation, lines))
             left -= len(lines)
-    return tuple(kept)
+    return tuple(chosen)
+
+
+def _repeats(quotation: str, error: str) -> bool:
+    """Return whether a log line says what the error says, apart from signs, prefixes and what was cut off."""
+    said = _letters(CODES.sub("", error))
+    lines = [_letters(TIMES.sub("", TAG.sub("", line))) for line in quotation.split("\n")]
+    return any(said[:COMPARED] in line or (len(line) >= SHORTEST and line[:SHORT] in said) for line in lines)
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"\W+", "", text).lower()
 
 
 def _snippet(citation: Citation, lines: Sequence[str]) -> Snippet:
+    text = textwrap.dedent("\n".join(lines))
     return share_field_names(
-        Snippet(
-            role=citation.role, path=citation.path, first=citation.first, text="\n".join(lines), status=citation.status
-        )
+        Snippet(role=citation.role, path=citation.path, first=citation.first, text=text, status=citation.status)
     )
 
 
@@ -76,6 +123,7 @@ def compose_report(
         own_prompts: True if the workspace overrides prompt templates.
         cascade: The saving by a cascade.
     """
+    trials = count_trials(run)
     return Report(
         run=_header(run),
         date=date,
@@ -84,7 +132,8 @@ def compose_report(
         cascade=cascade,
         evidence=content_id(sorted(evidence))[: len("sha256:") + 8],
         earlier=tuple(earlier),
-        entries=tuple(share_field_names(_entry(finding)) for finding in collation.findings),
+        entries=tuple(share_field_names(_entry(finding, trials)) for finding in collation.findings),
+        incomplete_evals=run.incomplete_evals,
         patterns=collation.patterns,
         resolved=collation.resolved,
         recommendations=collation.recommendations,
@@ -97,9 +146,11 @@ def _header(run: Run) -> RunHeader:
     return RunHeader(**shared, listed=len(run.failures), names_all=run.evals is not None)
 
 
-def _entry(finding: Finding) -> ReportEntry:
+def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
     refs = tuple(share_field_names(EvalRef(path=eval.path, url=eval.url)) for eval in finding.evals)
     verdict = finding.verdict
+    tasks = {eval.task for eval in finding.evals}
+    counted = trials.get(*tasks) if len(tasks) == 1 else None
     if isinstance(verdict, Unclassified):
         return ReportEntry(
             evals=refs,
@@ -109,9 +160,14 @@ def _entry(finding: Finding) -> ReportEntry:
             reasoning=verdict.reason,
             recurrence=finding.recurrence,
             across=finding.across,
+            trials=counted,
             missing="; ".join(finding.missing),
         )
-    return _judged_entry(refs, finding, verdict)
+    return (
+        replaced(_judged_entry(refs, finding, verdict), trials=counted)
+        if counted
+        else _judged_entry(refs, finding, verdict)
+    )
 
 
 def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict) -> ReportEntry:
@@ -129,7 +185,7 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         recurrence=finding.recurrence,
         across=finding.across,
         missing="; ".join(finding.missing),
-        snippets=snippets(verdict.citations),
+        snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )
 
 

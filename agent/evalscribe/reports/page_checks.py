@@ -1,33 +1,33 @@
 """Check one page: readability, consistency, name, links, and quotations."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from evalscribe.errors import DataError
 from evalscribe.ids import folder_fit, model_folder, report_stems, run_id_prefix
 from evalscribe.judging.quotations import fold_line
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import SNIPPET_LINES, ProblemLevel, Report, Snippet
+from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.reports.markdown import snippets
 from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
-from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.page_edits import PageEdits
 from evalscribe.reports.problems import LineProblem
-from evalscribe.reports.proofread import (
-    FENCE,
-    FINDINGS,
-    PagePart,
-    check_generated_lines,
-    lines_of,
-    outside_fences,
-    page_parts,
-)
-from evalscribe.text import mask_code
+from evalscribe.reports.reading import PageSource, read_page
+from evalscribe.text import cut, mask_code, pluralise
 
 NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
 EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+FINDING = re.compile(r"###\s+(\d+)[.)]\s")
+FACTS = ("|", "# ", "### ", "**")
+"""Beginnings of lines outside fences that state facts."""
+MOST_EDITED = 10
+"""Maximum changed lines that are listed one by one."""
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
@@ -47,18 +47,23 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
         yield LineProblem(1, "error", f"the run is of {wanted}, the folder {'/'.join(folders)}: nobody finds it there")
 
 
-def front_matter(report: Report) -> Iterator[LineProblem]:
-    listed = set(report.judges)
-    for number, entry in enumerate(report.entries, 1):
-        if entry.judge and entry.judge.id not in listed:
-            listed.add(entry.judge.id)
-            yield LineProblem(
-                1, "error", f"finding {number} was judged by {entry.judge.id}, which the front matter leaves out"
-            )
-    if report.evidence and not EVIDENCE.fullmatch(report.evidence):
-        yield LineProblem(
-            1, "warning", f"evidence {report.evidence!r} in the front matter is no `sha256:` and 8 digits"
-        )
+def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
+    """Check what the front matter says about the data."""
+    evidence = edits.report.evidence
+    if evidence and not EVIDENCE.fullmatch(evidence):
+        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is no `sha256:` and 8 digits")
+    for at, line in enumerate(lines_of(edits.page)[:HEAD] if edits.mergeable else (), 1):
+        if line.startswith("data: ") and line.removeprefix("data: ").strip("'\"") != data:
+            yield LineProblem(at, "error", f"the page's data is in {data}, next to it and with the same name")
+        if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
+            revision = line.removeprefix("revision: ")
+            newer = not revision.isdecimal() or int(revision) > edits.written.revision
+            what = f"{data} is of revision {edits.written.revision}, "
+            if newer:
+                what += "the page is newer: restore the data that was written with it, for example from git"
+            else:
+                what += "the page is older: analyze the run again to write the page anew"
+            yield LineProblem(at, "error" if newer else "notice", what)
 
 
 def _expected(report: Report) -> str:
@@ -106,6 +111,8 @@ def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], 
             if what := _odd_address(target):
                 yield LineProblem(number, "error" if report else "notice", what)
         elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
+            if path.endswith(f"../{LABELS_PAGE}") and "/" not in name:
+                continue  # a copy outside the folder of reports
             level: ProblemLevel = "error" if path in own else "warning" if report else "notice"
             yield from _of_file(number, path, level, name, exists)
 
@@ -154,6 +161,12 @@ HEAD = 40
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 
+class PagePart(NamedTuple):
+    line: int
+    """Number of its first line, from 1."""
+    lines: list[str]
+
+
 class PageCheck(NamedTuple):
     report: Report | None
     """None if the page cannot be read."""
@@ -166,30 +179,133 @@ def is_ours(text: str) -> bool:
     return any(KIND.match(line) for line in lines_of(text)[:HEAD])
 
 
-def check_page(text: str, name: str, exists: Callable[[str], bool], written: Report | None = None) -> PageCheck:
+def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bases: Iterable[str] = ()) -> PageCheck:
     """Check a generated report without its evidence.
 
     Args:
-        text: The page.
+        source: The page and its data.
         name: As in `links`.
         exists: As in `links`.
-        written: The report as evalscribe last wrote it, if known.
+        bases: Texts that may be the page as evalscribe wrote it.
     """
+    text = source.text
     found = tuple(markers(text))
     if found:
         return PageCheck(None, (), found)
     try:
-        report = parse(text, written)
+        edits = read_page(source, bases)
     except UnreadableReport as error:
         return PageCheck(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
-    page = page_parts(text)
+    except DataError as error:
+        return PageCheck(None, (), (LineProblem(_data_line(text), "error", str(error)),))
     problems = (
-        *naming(report, name),
-        *front_matter(report),
-        *check_generated_lines(report, page),
-        *links(text, report, name, exists),
+        *naming(edits.report, name),
+        *front_matter(edits, source.data_name),
+        *_edited(edits),
+        *links(text, edits.report, name, exists),
     )
-    return PageCheck(report, tuple(part for key, part in page.items() if key.startswith(f"{FINDINGS}/")), problems)
+    return PageCheck(edits.report, _findings(text, edits.report), problems)
+
+
+def _data_line(text: str) -> int:
+    return next((at for at, line in enumerate(lines_of(text)[:HEAD], 1) if line.startswith("data:")), 1)
+
+
+def _edited(edits: PageEdits) -> Iterator[LineProblem]:
+    """Tell edits that are read back from lines that people cannot change."""
+    if not edits.mergeable:
+        yield LineProblem(
+            1, "notice", "written by an earlier version; it gets the present form when it is written again"
+        )
+        return
+    changed = sum(new != old for new, old in zip(edits.report.entries, edits.written.entries, strict=False))
+    if changed or edits.report != edits.written:
+        what = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
+        yield LineProblem(1, "notice", f"{what} by people; the data follows when the report is written again")
+    if not edits.base_known:
+        what = "neither the store nor git has the page as it was written: changed lines cannot be told"
+        yield LineProblem(1, "notice", what)
+    wrong = list(_changed_facts(edits)) if edits.base_known else []
+    yield from wrong[:MOST_EDITED]
+    if len(wrong) > MOST_EDITED:
+        line = wrong[MOST_EDITED].line
+        yield LineProblem(line, "error", f"{len(wrong) - MOST_EDITED} more generated lines were changed")
+
+
+def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
+    """Yield the lines that state facts and that people changed, added or removed."""
+    facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
+    for line, before, now in edits.elsewhere:
+        if now is not None and line in facts:
+            was = f"; it was {_short(before)}" if before else ""
+            yield LineProblem(
+                line, "error", f"this line is generated from the data and was changed: {_short(now)}{was}"
+            )
+        elif before is not None and before in written.values():
+            yield LineProblem(
+                line, "error", f"a line that is generated from the data is missing here: {_short(before)}"
+            )
+
+
+def _short(line: str) -> str:
+    return repr(cut(line, 80))
+
+
+def _generated_lines(page: str) -> dict[int, str]:
+    """Return the lines that state facts, by number: headings, labels, tables and quotations."""
+    outside = dict(outside_fences(page))
+    lines = enumerate(lines_of(page), 1)
+    return {at: text for at, text in lines if text and (at not in outside or text.startswith(FACTS))}
+
+
+def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
+    """Return the lines of each finding of the report; empty parts for those that the page lacks."""
+    lines = lines_of(text)
+    starts = {}
+    for number, line in outside_fences(text):
+        if (match := FINDING.match(line)) and int(match[1]) not in starts:
+            starts[int(match[1])] = number
+    ends = sorted(
+        [*starts.values(), *(n for n, line in outside_fences(text) if line.startswith("## ")), len(lines) + 1]
+    )
+    parts = []
+    for number in range(1, len(report.entries) + 1):
+        first = starts.get(number, len(lines))
+        last = next((end for end in ends if end > first), len(lines) + 1)
+        parts.append(PagePart(first, lines[first - 1 : last - 1] if number in starts else []))
+    return tuple(parts)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return lines without trailing white space, which an editor may change."""
+    return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+
+
+def outside_fences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of the lines outside fences."""
+    lines = lines_of(text)
+    return ((at + 1, line) for at, line, fenced in _fenced(lines, _after_front_matter(lines)) if not fenced)
+
+
+def _after_front_matter(lines: list[str]) -> int:
+    if lines[0] != "---":
+        return 0
+    return next((at for at, line in enumerate(lines[1:], 2) if line == "---"), 0)
+
+
+def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
+    """Yield index and text of each line, and whether it belongs to a fence, including the fence's own lines."""
+    fence = ""
+    for at, line in enumerate(lines[start:], start):
+        mark = FENCE.fullmatch(line)
+        if fence:
+            yield at, line, True
+            if mark and mark[1].startswith(fence) and not mark[2].strip():
+                fence = ""
+        else:
+            opens = mark is not None and not (mark[1][0] == "`" and "`" in mark[2])
+            fence = mark[1] if mark and opens else ""
+            yield at, line, opens
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:

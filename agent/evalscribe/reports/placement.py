@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from evalscribe.errors import DataError
 from evalscribe.ids import Frozen, choose_folder, path_part, report_stems, run_id_prefix
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
-from evalscribe.reports.edits import read_edited
-from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
+from evalscribe.reports.markdown.blocks import ConflictingEdits
 from evalscribe.reports.markdown.front_matter import run_of
+from evalscribe.reports.reading import PageSource, read_page, source_of
 from evalscribe.text import name as printed
 
 BESIDE = ".evalscribe.md"
@@ -24,8 +25,8 @@ class ReportPlacement(Frozen):
 
     name: str
     """Relative to the reports folder."""
-    current: str | None = None
-    """Its text, if it exists."""
+    current: PageSource | None = None
+    """Its text and data, if it exists."""
     message: str | None = None
     """Reason for an unexpected location."""
 
@@ -40,7 +41,7 @@ def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written:
     readable = next((file for file in own if file.name not in refused), None)
     message = "; ".join(f"{name} cannot be read and is left as it is: {reason}" for name, reason in refused.items())
     if readable:
-        return ReportPlacement(name=readable.name, current=readable.text, message=message or None)
+        return ReportPlacement(name=readable.name, current=source_of(readable), message=message or None)
     if refused:
         return ReportPlacement(name=_beside(own[0].name, files), message=f"{message}; the new report is beside it")
     return _new(run, date, files)
@@ -68,10 +69,10 @@ def _is_of(run: Run, file: ReportFile) -> bool:
 
 def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
     try:
-        read_edited(file.text, last_written)
+        read_page(source_of(file), [last_written] if last_written is not None else [])
     except ConflictingEdits:
         return None  # readable; the merge reports the contradiction
-    except UnreadableReport as error:
+    except DataError as error:
         return str(error)
     return None
 
@@ -90,6 +91,14 @@ def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -
     """Return True if a report of another run has this name, with any date."""
     same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
     return any(run_of(file.text) is not None for file in same)
+
+
+def beside(where: ReportPlacement, files: Sequence[ReportFile], reason: str) -> ReportPlacement:
+    """Return the place next to a page whose edits cannot be merged into the new one."""
+    message = (
+        f"{where.name} keeps its edits and is left as it is: {reason}; the new page, with the labels, is beside it"
+    )
+    return ReportPlacement(name=_beside(where.name, files), message=message)
 
 
 def _beside(name: str, files: Sequence[ReportFile]) -> str:

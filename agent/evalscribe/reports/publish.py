@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +17,15 @@ from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, model_folder, report_stems
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.report import Report, replaced
-from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile
+from evalscribe.model.repository import PullRequest, PushedBranch, ReportFile, data_name, has_data
 from evalscribe.reports import pull_request_text
-from evalscribe.reports.markdown import summary
-from evalscribe.reports.markdown.blocks import ConflictingEdits, UnreadableReport
-from evalscribe.reports.markdown.page import parse
+from evalscribe.reports.data import read_data, updated_analysis, write_data
+from evalscribe.reports.markdown.blocks import ConflictingEdits
+from evalscribe.reports.markdown.front_matter import run_of
 from evalscribe.reports.merge import reconcile
-from evalscribe.reports.page_checks import linked_reports
-from evalscribe.reports.reading import find_report, read_report
+from evalscribe.reports.page import first_lines
+from evalscribe.reports.page_checks import is_ours, linked_reports
+from evalscribe.reports.reading import PageSource, find_report, read_page, read_report
 from evalscribe.workspace import Workspace
 
 
@@ -36,10 +37,17 @@ class LocalReport:
     branch: str
     path: str
     """Path in the repository, with `/`."""
-    text: str
+    source: PageSource
     report: Report
-    last_written: Callable[[], str | None]
-    """Returns the text that evalscribe last wrote for the run."""
+    bases: Callable[[], Iterable[str]]
+    """Returns texts that may be the page as evalscribe wrote it."""
+    own_files: Mapping[str, str]
+    """Texts of the reports folder's own files, by path in the repository."""
+
+    @property
+    def data_path(self) -> str:
+        """Path of the data in the repository."""
+        return data_name(self.path)
 
 
 class BranchPlan(Frozen):
@@ -54,14 +62,23 @@ class BranchPlan(Frozen):
     parent: str
     merging: str | None = None
     text: str
-    there: str | None = None
-    """The file's text on `parent`."""
+    data: str | None
+    report: Report
+    there: PageSource | None = None
+    """The page and its data on `parent`."""
+    own_files: Mapping[str, str]
+    """Own files of the reports folder that `parent` lacks."""
     merged: bool = False
     """True if the main branch has this text and the run's branch has no other version."""
 
     @property
     def needed(self) -> bool:
-        return not self.merged and self.text != self.there
+        return not self.merged and (self.there is None or (self.text, self.data) != (self.there.text, self.there.data))
+
+    def files(self, ours: LocalReport) -> dict[str, str]:
+        """Return the texts of the commit by path."""
+        data = {ours.data_path: self.data} if self.data is not None else {}
+        return {ours.path: self.text, **data, **self.own_files}
 
 
 def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
@@ -81,45 +98,56 @@ def plan_branch(repository: GitRepository, ours: LocalReport) -> BranchPlan:
     parent = tip if live and tip else newest
     there, on_main = _parse_remote(repository, ours, parent, ours.branch), _parse_remote(repository, ours, newest, base)
     merging = newest if live and _moved_on(repository, ours, parent, newest, on_main) else None
-    text = _united(ours, {ours.branch: there, **({base: on_main} if merging else {})})
+    source, report = _united(ours, {ours.branch: there, **({base: on_main} if merging else {})})
+    known = {*repository.files(parent), *(repository.files(merging) if merging else ())}
     return BranchPlan(
         base=base,
         main=newest,
         tip=tip,
         parent=parent,
         merging=merging,
-        text=text,
+        text=source.text,
+        data=source.data,
+        report=report,
         there=there,
-        merged=on_main == text and (not live or merging is not None),
+        own_files={path: text for path, text in ours.own_files.items() if path not in known},
+        merged=on_main == source and (not live or merging is not None),
     )
 
 
-def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: str | None) -> bool:
+def _moved_on(repository: GitRepository, ours: LocalReport, tip: str, main: str, on_main: PageSource | None) -> bool:
     """Return True if the main branch got another version of the report since the run's branch left it, by a squashed
     merge or an edit. The commit is then a merge, because the pull request would conflict otherwise.
     """
     left = repository.common(tip, main)
-    return on_main is not None and on_main != (repository.read(left, ours.path) if left else None)
+    return on_main is not None and on_main.text != (repository.read(left, ours.path) if left else None)
 
 
-def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, where: str) -> str | None:
+def _parse_remote(repository: GitRepository, ours: LocalReport, commit: str, where: str) -> PageSource | None:
     text = repository.read(commit, ours.path)
-    if text is None and ours.path in repository.files(commit):
-        raise DataError(f"{ours.path} on {where} of {ours.remote} is no text; it is not overwritten")
-    return text
+    if text is None:
+        if ours.path in repository.files(commit):
+            raise DataError(f"{ours.path} on {where} of {ours.remote} is no text; it is not overwritten")
+        return None
+    data = repository.read(commit, ours.data_path) if has_data(text) else None
+    return PageSource(name=ours.source.name, text=text, data=data)
 
 
-def _united(ours: LocalReport, theirs: Mapping[str, str | None]) -> str:
-    """Merge people's edits in the other versions into the local text."""
-    text = ours.text
+def _united(ours: LocalReport, theirs: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
+    """Merge people's edits in the other versions into the local page and its data."""
+    source, report = ours.source, ours.report
     for where, other in theirs.items():
-        if other is not None and other != text:
-            try:
-                united = reconcile(text, other, ours.last_written())
-                text = other if parse(united) == parse(other) else united  # avoid a commit that only reorders lines
-            except UnreadableReport as error:
-                raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error
-    return text
+        if other is None or other == source:
+            continue
+        try:
+            united = reconcile(source, other, list(ours.bases()))
+        except DataError as error:
+            raise DataError(f"not published: {ours.path} differs on {where} of {ours.remote}; {error}") from error
+        lead = source if united.ours else other
+        data = write_data(updated_analysis(read_data(lead.data, lead.data_name), united.report)) if lead.data else None
+        kept = next((one.data for one in (source, other) if one.text == united.text and one.data), data)
+        source, report = PageSource(name=source.name, text=united.text, data=kept), united.report
+    return source, report
 
 
 TRIES = 5
@@ -131,6 +159,8 @@ class Publication(Frozen):
     """A publication, or the plan of a dry run."""
 
     report: Path
+    data: Path | None = None
+    """The file with the report's data."""
     remote: str
     branch: str
     base: str
@@ -168,16 +198,19 @@ def publish_report(
     """
     file = find_report(workspace.reports, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
-    report = _read(file, text)
+    source = PageSource(name=file.name, text=text, data=file.data)
     with closing(repository_of(file.path.resolve().parent)) as repository:
         path = _inside(repository, file)
+        bases = partial(_bases, workspace, file)
+        report = _read(file, source, bases())
         ours = LocalReport(
             remote=repository.remote(remote),
             branch=branch_of(report, path),
             path=path,
-            text=text,
+            source=source,
             report=report,
-            last_written=partial(_last_written, workspace, report.run.id),
+            bases=bases,
+            own_files=_own_files(workspace.reports, repository, file),
         )
         with closing(open_forge(workspace.settings, repository.remote_url(ours.remote))) as forge:
             plan, pushed = (plan_branch(repository, ours), None) if dry_run else _pushed(repository, ours)
@@ -189,10 +222,22 @@ def publish_report(
             return replaced(done, pull_request=request)
 
 
-def _last_written(workspace: Workspace, run_id: str) -> str | None:
-    """Return the text that evalscribe last wrote for a run, if a store exists; publishing creates none."""
-    stored = workspace.store.analyses.get_report(run_id) if workspace.has_store else None
-    return stored.text if stored else None
+def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
+    """Yield texts that may be the page as evalscribe wrote it, from the store if there is one, and from git."""
+    run = run_of(file.text)
+    stored = workspace.store.analyses.get_report(run) if run and workspace.has_store else None
+    if stored:
+        yield stored.text
+    if has_data(file.text):
+        yield from workspace.reports.page_texts(file.name)
+
+
+def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFile) -> dict[str, str]:
+    """Return the own files of the report's folder by path in the repository; none for a report elsewhere."""
+    root, top = library.root.resolve(), repository.root.resolve()
+    if not file.path.resolve().is_relative_to(root) or not root.is_relative_to(top):
+        return {}
+    return {(root / name).relative_to(top).as_posix(): text for name, text in library.own_files().items()}
 
 
 def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
@@ -202,7 +247,7 @@ def _pushed(repository: GitRepository, ours: LocalReport) -> tuple[BranchPlan, P
         if not plan.needed:
             return plan, None
         commit = repository.commit(
-            {ours.path: plan.text},
+            plan.files(ours),
             parent=plan.parent,
             merging=plan.merging,
             message=pull_request_text.commit_message(ours.report),
@@ -225,7 +270,7 @@ def _told(
     plan: BranchPlan,
     pushed: PushedBranch | None,
 ) -> Publication:
-    report = parse(plan.text) if plan.text != ours.text else ours.report
+    report = plan.report
     where = pull_request_text.PublishedReport(
         branch=ours.branch,
         path=ours.path,
@@ -234,10 +279,11 @@ def _told(
     )
     return Publication(
         report=file.path,
+        data=file.path.with_name(ours.source.data_name) if plan.data is not None else None,
         remote=ours.remote,
         branch=ours.branch,
         base=plan.base,
-        files=(ours.path,) if plan.needed else (),
+        files=tuple(plan.files(ours)) if plan.needed else (),
         commit=pushed.commit if pushed else None,
         title=pull_request_text.pull_request_title(report),
         body=pull_request_text.pull_request_body(report, where),
@@ -267,13 +313,13 @@ def _ref_part(part: str) -> str:
     return re.sub(r"\.lock$", "-lock", part) or "unnamed"
 
 
-def _read(file: ReportFile, text: str) -> Report:
+def _read(file: ReportFile, source: PageSource, bases: Iterable[str]) -> Report:
     try:
-        return parse(text)
+        return read_page(source, bases).report
     except ConflictingEdits as error:
         raise DataError(f"{file.name} is not published: {error}") from error
-    except UnreadableReport as error:
-        if _by_people(file, text):
+    except DataError as error:
+        if not is_ours(source.text) and _by_people(source):
             raise DataError(
                 f"{file.name} is a report that people wrote; evalscribe publishes its own.\n"
                 f"Commit it with git, so that links to it lead somewhere: git add {quote(str(file.path))}"
@@ -283,9 +329,9 @@ def _read(file: ReportFile, text: str) -> Report:
         ) from error
 
 
-def _by_people(file: ReportFile, text: str) -> bool:
+def _by_people(source: PageSource) -> bool:
     try:
-        return read_report(text, file.name).revision is None
+        return read_report(source.text, source.name, source.data).revision is None
     except DataError:
         return False
 
@@ -300,7 +346,7 @@ def _inside(repository: GitRepository, file: ReportFile) -> str:
 
 def _first_lines(report: Report) -> str:
     """Return the text between the title and the run's table, without people's notes."""
-    _title, *lines = summary.render(replaced(report, notes=()))
+    _title, *lines = first_lines(report)
     return "\n".join(lines).strip()
 
 
@@ -311,7 +357,7 @@ def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
     for file in files:
         if PurePosixPath(file.name).name == name:
             try:
-                return read_report(file.text, name)
+                return read_report(file.text, file.name, file.data)
             except DataError:
                 return None
     return None

@@ -24,7 +24,7 @@ SEEN: dict[RecurrenceKind, str] = {
     "new": "New",
     "repeat": "Failed before, for the same cause",
     "changed": "Failed before, for another cause",
-    "fix-in-doubt": "Back after a fix",
+    "fix-in-doubt": "A fix did not hold",
 }
 
 
@@ -133,10 +133,10 @@ def _eyes(report: Report) -> Iterator[str]:
 
 def _correcting(report: Report, where: PublishedReport) -> Iterator[str]:
     entry = next((entry for entry in report.entries if entry.classification), None)
-    label = f"`### 1. …: {entry.classification}`" if entry else "its heading"
-    yield "**To correct it**, edit the file on this branch, or suggest a change to it here:"
-    yield f"- another label: change it in the finding's heading (such as {label});"
-    yield "- why, or that you agree: a line `- Reviewer: …` in the finding;"
+    label = f"`**{entry.classification}**`" if entry else "its bold label"
+    yield "**To correct it**, edit the page on this branch, or suggest a change to it here:"
+    yield f"- another label: change it in the line under the finding's heading (such as {label});"
+    yield "- why, or that you agree: a line `Reviewer: …` below it;"
     yield f"- or on the command line: `evalscribe review label {_name(where.path)} N LABEL --note …`."
     yield ""
     yield "Labels that people gave in merged reports are evidence for the next analysis of this model."
@@ -145,7 +145,7 @@ def _correcting(report: Report, where: PublishedReport) -> Iterator[str]:
 REASONS: Mapping[str, Callable[[ReportEntry], bool]] = {
     "could not be judged": lambda entry: entry.classification is None,
     "uncertain": lambda entry: entry.uncertain and not entry.reviewed,
-    "a fix may not have held": lambda entry: entry.recurrence.kind == "fix-in-doubt",
+    "an earlier fix did not hold": lambda entry: entry.recurrence.kind == "fix-in-doubt",
     "a quotation is unverified": lambda entry: any(snippet.status == "unverified" for snippet in entry.snippets),
     "low confidence": lambda entry: (
         entry.judge is not None and entry.judge.confidence < LOW_CONFIDENCE and not (entry.uncertain or entry.reviewed)

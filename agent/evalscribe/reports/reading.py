@@ -11,13 +11,16 @@ from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.model.analysis import Analysis, FindingSummary, analysis_from_report
-from evalscribe.model.report import Report
-from evalscribe.model.repository import ReportFile, is_report
+from evalscribe.model.report import Report, replaced
+from evalscribe.model.repository import ReportFile, data_name, has_data, is_report
 from evalscribe.model.run import Run
+from evalscribe.reports.data import read_data, report_from_analysis, updated_analysis
 from evalscribe.reports.freeform.blocks import split_blocks
 from evalscribe.reports.freeform.read import front_values, iso_date, read_freeform
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.markdown import page
+from evalscribe.reports.markdown import inline, page
+from evalscribe.reports.markdown.blocks import UnreadableReport
+from evalscribe.reports.page_edits import PageEdits, normalised, parse_page, read_edits
 from evalscribe.text import join_first
 from evalscribe.text import name as printed
 
@@ -38,34 +41,140 @@ class ParsedReport:
     """Experiments mentioned besides the one whose failures are listed."""
 
 
-def read_report(text: str, name: str) -> Analysis:
-    """Parse a report; unstated facts are null. Raises `DataError` if it cannot be read."""
-    return parse_report(text, name).analysis
+class PageSource(Frozen):
+    """A page and its data, as text."""
+
+    name: str
+    """The page's file name, with or without its folder."""
+    text: str
+    data: str | None = None
+
+    @property
+    def data_name(self) -> str:
+        return data_name(self.name.rpartition("/")[2])
 
 
-def parse_report(text: str, name: str) -> ParsedReport:
-    """Parse a report like `read_report`; the file name `name` supplies a missing date.
+def source_of(file: ReportFile) -> PageSource:
+    return PageSource(name=file.name, text=file.text, data=file.data)
 
-    The text is redacted, because people edit reports and the result is used in prompts and new reports.
+
+def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
+    """Read a page that evalscribe wrote, with the edits of people.
+
+    `bases` are texts that may be the page as it was written.
+
+    Raises:
+        UnreadableReport: A part that is read back cannot be read, or the page is not evalscribe's.
+        ConflictingEdits: Labels contradict each other.
+        DataError: The data is missing or cannot be read.
     """
+    if not has_data(source.text):
+        return _read_old_page(source.text, bases)
+    return read_edits(source.text, report_from_analysis(_data(source)), source.data_name, bases)
+
+
+def _data(source: PageSource) -> Analysis:
+    """Return a page's data. Raises `DataError` if it is missing, broken, or of another run."""
+    if source.data is None:
+        raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
+    data = read_data(source.data, source.data_name)
+    front = _front(source.text)
+    if (run := front.get("run")) is not None and str(run) != data.run.id:
+        raise DataError(f"{source.data_name} is the data of run {data.run.id}, the page is about run {run}")
+    return data
+
+
+def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
+    """Read a page of the earlier form, which has no data beside it."""
+    written = None
+    for base in bases:
+        with suppress(UnreadableReport):
+            then = page.parse(base)
+            now = page.parse(text, then)
+            if (now.run.id, now.revision) == (then.run.id, then.revision):
+                written = then
+                break  # later versions of this revision in git have people's edits
+    report = page.parse(text, written)
+    return PageEdits(
+        report=report,
+        written=written or _as_judged(report),
+        base=text,
+        base_known=False,
+        rest=text,
+        page=text,
+        mergeable=False,
+    )
+
+
+def _as_judged(report: Report) -> Report:
+    """Return the report with the judge's labels and without people's words, if nobody knows how it was written."""
+    entries = tuple(
+        replaced(entry, classification=entry.judge.classification, reviewer=(), notes=())
+        if entry.judge
+        else replaced(entry, reviewer=(), notes=())
+        for entry in report.entries
+    )
+    return replaced(report, entries=entries, actions_taken="", notes=())
+
+
+def read_report(text: str, name: str, data: str | None = None) -> Analysis:
+    """Parse a report; unstated facts are null. Raises `DataError` if it cannot be read."""
+    return parse_report(text, name, data).analysis
+
+
+def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
+    """Parse a report like `read_report`; the file name supplies a missing date.
+
+    A page whose data is missing or broken is read like a report that people wrote. Texts are redacted, because people
+    edit reports and the result is used in prompts and new reports.
+    """
+    name = name.rpartition("/")[2]
     try:
-        return _reading(text, name)
+        return _reading(PageSource(name=name, text=text, data=data), name)
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
 
 
-def _reading(text: str, name: str) -> ParsedReport:
+def _reading(source: PageSource, name: str) -> ParsedReport:
     from evalscribe.redaction.redact import redact  # `reports list` on an empty folder imports no judging code
 
-    text = redact(text)
+    text = redact(source.text)
+    if has_data(text):
+        redacted = source.model_copy(update={"text": text, "data": redact(source.data) if source.data else None})
+        try:
+            analysis = _data(redacted)
+        except DataError:
+            pass  # the page alone is history; `reports check` names the problem
+        else:
+            report = read_page(redacted).report
+            return ParsedReport(updated_analysis(analysis, report), report.date, (report.run.id,), ())
     kind = _kind(text)
     if kind is not None and not kind.startswith(OURS):
         raise DataError(f"a document of kind {kind!r}, not a report")
-    if kind is not None:
+    if kind is not None and not has_data(text):
         report = page.parse(text)
         return ParsedReport(_ours(report), report.date, (report.run.id,), ())
     analysis, header = read_freeform(split_blocks(text))
+    if has_data(text):
+        analysis = _with_labels(analysis, text)
     return ParsedReport(analysis, header.date or iso_date(name), header.run_ids, header.other_experiments)
+
+
+def _with_labels(analysis: Analysis, text: str) -> Analysis:
+    """Return what a page says whose data is missing or broken, with the labels under its headings."""
+    try:
+        findings = parse_page(normalised(text)).findings
+    except UnreadableReport:
+        return analysis
+    known = {inline.uncode(one.subject): one.label for one in findings if one.label}
+    return analysis.model_copy(
+        update={
+            "findings": tuple(
+                one.model_copy(update={"classification": known[one.eval].classification}) if one.eval in known else one
+                for one in analysis.findings
+            )
+        }
+    )
 
 
 def _ours(report: Report) -> Analysis:
@@ -75,12 +184,14 @@ def _ours(report: Report) -> Analysis:
 
 def _kind(text: str) -> str | None:
     """Return the `kind` of the front matter without parsing the rest."""
-    head = text.lstrip("\ufeff").replace("\r\n", "\n")
-    if not head.startswith("---\n"):
-        return None
-    front, end, _ = head[4:].partition("\n---")
-    kind = front_values(front).get("kind") if end else None
+    kind = _front(text).get("kind")
     return str(kind) if kind is not None else None
+
+
+def _front(text: str) -> dict[object, object]:
+    head = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    front, end, _ = head[4:].partition("\n---")
+    return front_values(front) if head.startswith("---\n") and end else {}
 
 
 class ListedReport(Frozen):
@@ -98,7 +209,7 @@ def list_reports(library: ReportsFolder, model: str | None = None) -> tuple[List
 
 def _listed(file: ReportFile) -> ListedReport:
     try:
-        return ListedReport(name=file.name, analysis=read_report(file.text, file.name.rpartition("/")[2]))
+        return ListedReport(name=file.name, analysis=read_report(file.text, file.name, file.data))
     except DataError as error:
         return ListedReport(name=file.name, problem=str(error))
 
@@ -111,11 +222,18 @@ def find_report(library: ReportsFolder, name: str) -> ReportFile:
     try:
         path = Path(name)
         if path.is_file():
-            return ReportFile(path=path.resolve(), name=path.name, text=path.read_text("utf-8", errors="replace"))
+            return _file(path.resolve(), path.name)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
     return find_stored_report(library, name)
+
+
+def _file(path: Path, name: str) -> ReportFile:
+    """Read a report with its data. Raises `OSError`."""
+    text, beside = path.read_text("utf-8", errors="replace"), path.with_name(data_name(path.name))
+    data = beside.read_text("utf-8", errors="replace") if has_data(text) and beside.is_file() else None
+    return ReportFile(path=path, name=name, text=text, data=data)
 
 
 def find_stored_report(library: ReportsFolder, name: str) -> ReportFile:
@@ -161,7 +279,7 @@ def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
 def reload_report(file: ReportFile) -> ReportFile:
     """Read the report again. Raises `NotFoundError` if it can no longer be read."""
     try:
-        return file.model_copy(update={"text": file.path.read_text("utf-8", errors="replace")})
+        return _file(file.path, file.name)
     except OSError as error:
         raise NotFoundError(f"{file.name} cannot be read any more: {error.strerror}") from None
 
@@ -194,7 +312,7 @@ def text_of(file: ReportFile) -> str:
 
 def load_analysis(file: ReportFile) -> Analysis:
     """Parse a report. Raises `DataError` if it cannot be read."""
-    return read_report(file.text, file.name.rpartition("/")[2]).model_copy(update={"report_path": file.name})
+    return read_report(file.text, file.name, file.data).model_copy(update={"report_path": file.name})
 
 
 def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
@@ -213,7 +331,7 @@ def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummar
     """
     for file in library.of_model(run.provider, run.model, run.id):
         try:
-            report = read_report(file.text, file.name.rpartition("/")[2])
+            report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # `reports check` reports the problem
         if report.run.id == printed(run.id):

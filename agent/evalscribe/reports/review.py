@@ -17,9 +17,15 @@ from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.finding import CLASSIFICATIONS, Classification, HumanLabel
 from evalscribe.model.repository import FileVersion, MergedReports, UnmergedReport, is_of_another_kind
-from evalscribe.reports.corrections import LabelOrigin, corrections_by_eval, labels_of_versions, run_of
+from evalscribe.reports.corrections import (
+    LabelOrigin,
+    corrections_by_eval,
+    labels_of_versions,
+    run_of,
+    version_page,
+)
 from evalscribe.reports.history import EvalPaths
-from evalscribe.reports.reading import read_report
+from evalscribe.reports.reading import PageSource, read_report, source_of
 from evalscribe.statistics.agreement import Calibration, Kappa, LabelPair, LabelScore
 from evalscribe.statistics.intervals import Interval
 
@@ -342,13 +348,13 @@ class _Reader:
         """Age of each readable file, by name."""
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
-        reading = cache(lambda text: self.read(text, name))
-        texts = [version.text for version in versions if version.text is not None]
-        if texts and is_of_another_kind(texts[-1]):
+        reading = cache(self.read)
+        pages = [page for version in versions if (page := version_page(version, name))]
+        if pages and is_of_another_kind(pages[-1].text):
             return ()
-        problems = [reading(text) for text in texts[-1:]]
+        problems = [reading(page) for page in pages[-1:]]
         self.unread.extend(UnreadableVersion(report=name, problem=one) for one in problems if isinstance(one, str))
-        said = next((found for text in reversed(texts) if (found := _readable(reading(text)))), None)
+        said = next((found for page in reversed(pages) if (found := _readable(reading(page)))), None)
         if said is None:
             return ()
         self.newest[name] = said
@@ -357,7 +363,7 @@ class _Reader:
         if not any(finding.by_person for finding in said.findings):
             return ()
         about = self._about(said, name)
-        return self._placed(labels_of_versions(versions, lambda text: _readable(reading(text)), about))
+        return self._placed(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
         """Yield judges' reports on runs that have an older report, and note each as unread.
@@ -374,12 +380,12 @@ class _Reader:
                     yield name
 
     @staticmethod
-    def read(text: str, name: str) -> Analysis | str:
-        """Parse a text; return the reason if it cannot be read."""
+    def read(page: PageSource) -> Analysis | str:
+        """Parse a page; return the reason if it cannot be read."""
         try:
-            return read_report(text, PurePosixPath(name).name)
+            return read_report(page.text, page.name, page.data)
         except DataError as error:
-            return str(error).removeprefix(f"{PurePosixPath(name).name}: ")
+            return str(error).removeprefix(f"{PurePosixPath(page.name).name}: ")
 
     def _about(self, said: Analysis, name: str) -> LabelOrigin:
         folders = PurePosixPath(name).parts[:-1]
@@ -461,7 +467,8 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
     """Yield each unmerged correction once, even if several branches have it."""
     told: set[object] = set()
     for one in unmerged:
-        said, base = (reader.read(text, one.name) if text else "" for text in (one.text, one.base))
+        said = reader.read(PageSource(name=one.name, text=one.text, data=one.data))
+        base = reader.read(PageSource(name=one.name, text=one.base, data=one.base_data)) if one.base else ""
         known = [
             corrections_by_eval(state) for state in (base, reader.newest.get(one.name)) if isinstance(state, Analysis)
         ]
@@ -477,7 +484,7 @@ def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[Pe
 def _findings(library: ReportsFolder) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
     """Yield every failed eval in reports made by a judge."""
     for file in library.all():
-        said = _Reader.read(file.text, file.name)
+        said = _Reader.read(source_of(file))
         if isinstance(said, Analysis) and said.revision is not None:
             for one in said.findings:
                 by, label = (one.judge.id, one.judge.classification) if one.judge else (None, None)

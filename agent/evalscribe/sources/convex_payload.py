@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from evalscribe import text as prose
@@ -21,6 +21,7 @@ from evalscribe.json_data import (
 from evalscribe.model.evidence import Document, Evidence, Role, UnreadableEvidence
 from evalscribe.model.run import Eval, Run, RunStatus, Step, StepStatus
 from evalscribe.redaction.redact import redact_json, safe_message
+from evalscribe.sources import records
 from evalscribe.sources.address import Links
 
 _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -215,6 +216,9 @@ def decode_run(payload: object, links: Links) -> Run:
     run_id, experiment = id_field(run, "_id", "`run`"), optional_text_field(run, "experiment") or "default"
     kind, reason = _status(run)
     model = text_field(run, "model", "`run`")
+    status = _object(run.get("status"))
+    usage = _object(status.get("usage"))
+    milliseconds = records.figure(status.get("durationMs"))
     return Run(
         id=run_id,
         provider=_name(_vendor(model) or optional_text_field(run, "provider") or "unknown"),
@@ -231,7 +235,15 @@ def decode_run(payload: object, links: Links) -> Run:
         total=count_field(summary, "totalEvals", "the run's summary"),
         failures=_failures(summary, run_id, experiment, links),
         url=links.run(run_id, experiment),
+        duration_s=None if milliseconds is None else milliseconds / 1000,
+        input_tokens=records.count(usage.get("inputTokens")),
+        output_tokens=records.count(usage.get("outputTokens")),
+        cost_usd=records.figure(_object(usage.get("raw")).get("cost")),
     )
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
 def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidence:

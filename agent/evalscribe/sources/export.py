@@ -16,12 +16,15 @@ from evalscribe.sources.streams import decode_json
 
 _UNTOLD = {"failures"}
 """Fields left out of a run's line, because they are written as records."""
+_FIGURES = ("started_at", "duration_s", "input_tokens", "output_tokens", "cost_usd", "incomplete_evals")
+"""Fields that most sources do not have: left out where they are unknown."""
 
 
 def render_line(one: Run | Record) -> str:
     """Render one line without its line end; `parse_line` restores an equal value."""
     if isinstance(one, Run):
-        return _json({"run": one.model_dump(mode="json", exclude=_UNTOLD)})
+        unknown = {name for name in _FIGURES if getattr(one, name) in (None, ())}
+        return _json({"run": one.model_dump(mode="json", exclude=_UNTOLD | unknown)})
     value = one.model_dump(mode="json")
     return _json({"eval": value.pop("eval"), **value})
 

@@ -103,6 +103,12 @@ LONGEST_KEPT = 2000
 Header = Mapping[str, JsonValue]
 
 
+def _tokens(usage: Header, *names: str) -> int | None:
+    """Return the sum of counts; None if the first is missing."""
+    counts = [records.count(usage.get(name)) for name in names]
+    return None if counts[0] is None else sum(count or 0 for count in counts)
+
+
 class InspectLog(RecordFile):
     format = "inspect"
 
@@ -128,6 +134,9 @@ class InspectLog(RecordFile):
                 self._header_kept[field] = value
         provider, model = provider_and_model(self._overrides, _text(eval.get("model")))
         status, reason = _STATUS.get(str(header.get("status", "started")), ("unknown", None))
+        stats = _object(header.get("stats"))
+        usage = _object(_object(stats.get("model_usage")).get(str(eval.get("model"))))
+        started = stats.get("started_at") or eval.get("created")
         return Run(
             id=_run_id(eval, self._path),
             provider=records.safe_name(provider),
@@ -135,6 +144,11 @@ class InspectLog(RecordFile):
             experiment=records.safe_name(self._overrides.experiment or _text(eval.get("task")) or "default"),
             status=status,
             status_reason=_text(_object(header.get("error")).get("message")) or reason,
+            started_at=records.iso_time(started),
+            duration_s=records.seconds_between(started, stats.get("completed_at")),
+            input_tokens=_tokens(usage, "input_tokens", "input_tokens_cache_read", "input_tokens_cache_write"),
+            output_tokens=_tokens(usage, "output_tokens"),
+            cost_usd=records.figure(usage.get("total_cost")),
         )
 
     def _record(self, sample: object, run: Run, header: Header, place: str) -> Record | None:

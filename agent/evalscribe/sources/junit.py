@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple, cast
 
 from pydantic import JsonValue
@@ -12,7 +13,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.record import Record
 from evalscribe.model.run import Eval, EvalStatus, Run, Step
 from evalscribe.sources import records
-from evalscribe.sources.address import agent_metadata, provider_and_model
+from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.records import Omissions, RecordFile
 from evalscribe.sources.streams import EndTag, StartTag, read_xml
@@ -27,6 +28,9 @@ _STOCK = ("failed", "failure", "error")
 _RUN_AGAIN = "it failed and was run again; the file does not say why"
 _SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
 """Attributes of a suite that its cases repeat."""
+
+MAX_SUITES = 100_000
+"""Maximum suites whose times are read; a file has one, or one for each module."""
 
 
 class JUnitElement(NamedTuple):
@@ -54,6 +58,10 @@ class JUnit(RecordFile):
     format = NAME
     passes = 2
 
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
+        self._suites: list[dict[str, str]] = []
+
     def read(self) -> Iterator[Run | Record]:
         trials: Counter[tuple[str, str]] = Counter()
         suite: JsonValue = None
@@ -64,7 +72,16 @@ class JUnit(RecordFile):
         run_id = self._finish_first_pass()
         provider, model = provider_and_model(self._overrides, None)
         experiment = self._overrides.experiment or records.safe_name(records.safe_json(suite) or NAME)
-        run = Run(id=run_id, provider=provider, model=model, experiment=experiment)
+        begun = [time for one in self._suites if (time := records.iso_time(one.get("timestamp")))]
+        lasted = [seconds for one in self._suites if (seconds := _seconds(one.get("time"))) is not None]
+        run = Run(
+            id=run_id,
+            provider=provider,
+            model=model,
+            experiment=experiment,
+            started_at=min(begun, default=None),
+            duration_s=sum(lasted) if lasted and len(lasted) == len(self._suites) else None,
+        )
         yield run
         seen: Counter[tuple[str, str]] = Counter()
         for case in self._cases(self._left_out):
@@ -73,7 +90,29 @@ class JUnit(RecordFile):
 
     def _cases(self, left_out: Omissions) -> Iterator[JUnitCase]:
         with FileReader(self._path) as self._reader:
-            yield from _run_again(_torn_down(parse_cases(read_xml(self._reader, str(self._path)), left_out)))
+            events = self._noting_suites(read_xml(self._reader, str(self._path)))
+            yield from _run_again(_torn_down(parse_cases(events, left_out)))
+
+    def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
+        """Pass on a document, and note the attributes of its outermost suites; nested ones are part of them."""
+        self._suites.clear()
+        inside: list[bool] = []
+        for event in events:
+            if isinstance(event, EndTag):
+                inside.pop()
+            else:
+                suite = event.tag == "testsuite"
+                if suite and not any(inside) and len(self._suites) < MAX_SUITES:
+                    self._suites.append(event.attributes)
+                inside.append(suite)
+            yield event
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return records.figure(float(text)) if text else None
+    except ValueError:
+        return None
 
 
 def _torn_down(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:

@@ -1,8 +1,10 @@
 """Build records from foreign data: the base of readers, cleaned values, and a count of what was left out."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -77,6 +79,7 @@ class RecordFile(ABC):
         return self._reader.digest[:32]
 
 
+LONGEST_TIME = 40
 MAX_NAME_IN_ID = 80
 """Maximum characters of a name that an id contains unchanged."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
@@ -113,6 +116,46 @@ def eval_id(run_id: str, name: str, trial: int) -> str:
 def score_number(value: object) -> float | None:
     """Return a score as a number, None if it is not one. True is 1."""
     return float(value) if isinstance(value, int | float) else None
+
+
+def figure(value: object) -> float | None:
+    """Return a number that is not negative, such as seconds, tokens or USD; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+def count(value: object) -> int | None:
+    """Return a figure as a whole number; JSON of some sources writes `5.0`."""
+    number = figure(value)
+    return None if number is None else int(number)
+
+
+def iso_time(value: object) -> str | None:
+    """Return a time in ISO 8601, unchanged; None for anything else."""
+    moment = _moment(value)
+    return str(value).strip() if moment else None
+
+
+def seconds_between(start: object, end: object) -> float | None:
+    """Return the seconds between two times in ISO 8601; None if one is missing, or only one has a time zone."""
+    begun, ended = _moment(start), _moment(end)
+    if begun is None or ended is None or (begun.tzinfo is None) != (ended.tzinfo is None):
+        return None
+    return figure((ended - begun).total_seconds())
+
+
+def _moment(value: object) -> datetime | None:
+    if not isinstance(value, str) or len(value) > LONGEST_TIME:
+        return None
+    try:
+        return datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
 
 
 def build_transcript(

@@ -209,7 +209,7 @@ class TauBench(RecordFile):
             for entry in self._entries():
                 if isinstance(entry, dict):
                     known.saw(entry)
-        run = self._run(self._finish_first_pass())
+        run = self._run(self._finish_first_pass()).model_copy(update=known.figures)
         known.domain = self._domain() or known.domain
         yield run
         for number, entry in enumerate(self._entries()):
@@ -249,9 +249,27 @@ class _Known:
         self.domain: str | None = None
         self._trials: Counter[str] = Counter()
         self._taken: dict[str, set[int]] = {}
+        self._entries = 0
+        self._times: list[str] = []
+        self._costs: list[float] = []
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """The run's begin, duration and cost, where every simulation has them (tau2 only)."""
+        whole = self._entries > 0 and len(self._times) == 2 * self._entries
+        start, end = (min(self._times), max(self._times)) if whole else (None, None)
+        return {
+            "started_at": start,
+            "duration_s": records.seconds_between(start, end),
+            "cost_usd": sum(self._costs) if self._costs and len(self._costs) == self._entries else None,
+        }
 
     def saw(self, entry: Mapping[str, object]) -> None:
         self._trials[_task(entry)] += 1
+        self._entries += 1
+        self._times += [time for key in ("start_time", "end_time") if (time := records.iso_time(entry.get(key)))]
+        if (cost := records.figure(entry.get("agent_cost"))) is not None:
+            self._costs.append(cost)
         if self.domain is None:
             self.domain = _domain(entry.get("traj"))
 

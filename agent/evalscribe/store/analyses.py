@@ -50,6 +50,9 @@ _FAILURES = (
     .where(or_(evals.c.digest.is_(None), evals.c.status.in_(FAILED)))
     .order_by(evals.c.number, evals.c.eval_id)
 )
+_UNFINISHED = (
+    select(evals.c.path).where(_OF_RUN, evals.c.status == "incomplete").order_by(evals.c.number, evals.c.eval_id)
+)
 _PATHS = select(evals.c.path).where(_OF_RUN).order_by(evals.c.number, evals.c.eval_id)
 _COUNTED = select(
     func.coalesce(func.sum(case((evals.c.status == "passed", 1), else_=0)), 0),
@@ -122,6 +125,8 @@ def load_run(connection: Connection, database: Database, run_id: str) -> Run | N
     more: dict[str, Any] = {"failures": evals_in(connection.execute(_FAILURES, {"run_id": run_id}).all())}
     if _complete(row.recorded, run_from_row(database, row)):
         more["evals"] = tuple(connection.scalars(_PATHS, {"run_id": run_id}))
+    if row.recorded and run.incomplete and not run.incomplete_evals:
+        more["incomplete_evals"] = tuple(connection.scalars(_UNFINISHED, {"run_id": run_id}))
     return run.model_copy(update=more)
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from evalscribe.judging.rules.engine import RULES, RulesJudge
+from evalscribe.judging.rules.engine import RULES, VERSION, RulesJudge
 from evalscribe.model.finding import Precedent
 from evalscribe.model.protocols import Estimate, Judge
 from support.rules_failure import decide, make_failure, pytest_log
@@ -16,7 +16,7 @@ SAID = Precedent(report="r.md", eval="basics/001-made", classification="MODEL_FA
 async def test_it_is_a_judge_that_costs_nothing() -> None:
     judge: Judge = RulesJudge()
     verdict = await judge.judge(CASE)
-    assert judge.id == "rules@1"
+    assert judge.id == f"rules@{VERSION}"
     assert judge.estimate(CASE) == Estimate()
     assert verdict == RulesJudge().decide(CASE)
 

@@ -44,7 +44,7 @@ def test_the_error_names_the_failed_tests_and_never_the_banner() -> None:
     verdict = judged(REFERENCE.replace("collect", "take"), vitest_log("lists all items", passed=["adds an item"]))
     assert verdict.error == "failed tests: lists all items"
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
-    assert "`failureMessages`" in verdict.reasoning
+    assert verdict.reasoning == "1 of 2 tests fail without a message, first `lists all items`."
 
 
 def test_a_function_that_the_tests_call_and_the_output_lacks_is_certain() -> None:

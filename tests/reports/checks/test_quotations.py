@@ -5,9 +5,8 @@ import pytest
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.report import Report, Snippet, replaced
 from evalscribe.model.run import Eval
-from evalscribe.reports.markdown.page import render
-from evalscribe.reports.page_checks import compare_quotation, quotations
-from evalscribe.reports.proofread import page_parts
+from evalscribe.reports.page_checks import check_page, compare_quotation, quotations
+from support.report_labels import written
 
 LINES = [
     "import a",
@@ -28,8 +27,8 @@ EVIDENCE = Evidence(
 def levels(report: Report, *snippets: Snippet) -> list[tuple[str, str]]:
     """Level and first words of what is wrong with them, printed and read again."""
     entry = replaced(report.entries[0], snippets=snippets)
-    page = page_parts(render(replaced(report, entries=(entry, *report.entries[1:]))))
-    found = compare_quotation(quotations(page["findings/1"]), EVIDENCE)
+    page = written(replaced(report, entries=(entry, *report.entries[1:])))
+    found = compare_quotation(quotations(check_page(page, page.name, bool).findings[0]), EVIDENCE)
     return [(one.level, " ".join(one.what.split()[:3])) for one in found]
 
 
@@ -71,9 +70,9 @@ def test_what_does_not_is_told(report: Report, snippet: Snippet, wrong: list[tup
 def test_each_quotation_of_a_fence_has_its_line(report: Report) -> None:
     snippets = (quote(1, "import a", "", "\tif x:  # why"), quote(4, "return 2"), quote(8, "end"))
     entry = replaced(report.entries[0], snippets=snippets)
-    text = render(replaced(report, entries=(entry, *report.entries[1:])))
-    placed = quotations(page_parts(text)["findings/1"])
-    lines = text.split("\n")
+    page = written(replaced(report, entries=(entry, *report.entries[1:])))
+    placed = quotations(check_page(page, page.name, bool).findings[0])
+    lines = page.text.split("\n")
     assert [one.snippet for one in placed] == list(snippets)
     assert [lines[one.line - 1].split("  ")[0] for one in placed] == ["import a", "return 2", "end"]
     assert [one.line for one in compare_quotation(placed, EVIDENCE)] == [placed[1].line]

@@ -66,7 +66,7 @@ class Told:
 
     @property
     def labels(self) -> tuple[HumanLabel, ...]:
-        return labels_of_versions(self.versions, lambda text: self.texts[text], ABOUT)
+        return labels_of_versions(self.versions, lambda page: self.texts[page.text], ABOUT)
 
     @property
     def said(self) -> list[tuple[str, str, bool]]:

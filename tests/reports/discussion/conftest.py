@@ -33,11 +33,19 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def sample_data(sample_folder: Path) -> Path:
+    """The data of the sample's report."""
+    (path,) = sample_folder.rglob("smp7q2ka*.json")
+    return path
+
+
+@pytest.fixture
 def sample(sample_folder: Path) -> Iterator[ReportEvidence]:
     (path,) = sample_folder.rglob("smp7q2ka*.md")
     text = path.read_text("utf-8")
     with closing(open_store(sample_folder / ".evalscribe")) as kept:
-        yield ReportEvidence(path.name, text, read_report(text, path.name), kept)
+        data = path.with_suffix(".json").read_text("utf-8")
+        yield ReportEvidence(path.name, text, read_report(text, path.name, data), kept)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ async def test_a_finding_is_shown_with_what_it_quotes(sample: ReportEvidence, qu
 async def test_a_recommendation_is_shown_with_its_findings(sample: ReportEvidence) -> None:
     text = await said(sample, "r3")
     assert text.startswith("R3 (Lint and configuration, would pass): ")
-    assert "\n\n7. style/002-loop: OVERLY_STRICT (lint)\n" in text
+    assert "\n\n8. style/005-any: KNOWN_GAP (lint)\n" in text
     assert text.count("\nCause ") == 1
 
 
@@ -89,17 +89,26 @@ async def test_nothing_found_suggests_what_has_an_answer(sample: ReportEvidence)
     assert "R2 " in await said(sample, "help")
 
 
-async def test_a_report_is_discussed_as_it_is_now(sample: ReportEvidence, store: AnalysisStore, tmp_path: Path) -> None:
+def test_a_report_is_discussed_as_it_is_now(
+    sample: ReportEvidence, sample_data: Path, store: AnalysisStore, tmp_path: Path
+) -> None:
     """Edited meanwhile it is read again; what cannot be read any more is discussed as it was."""
     path = tmp_path / "report.md"
     path.write_text(sample.text)
+    data = sample_data.read_text("utf-8")
+    path.with_suffix(".json").write_text(data)
     heard: list[str] = []
-    discussion = Discussion(ReportFile(path=path, name=path.name, text=sample.text), store, Prompts())
-    for text in (sample.text.replace("a warning", "an advice"), sample.text.replace("## Findings", "<<<<<<< ours")):
+    discussion = Discussion(ReportFile(path=path, name=path.name, text=sample.text, data=data), store, Prompts())
+    label = "**OVERLY_STRICT** · plw2901"
+    assert label in sample.text
+    for text in (
+        sample.text.replace(label, "**KNOWN_GAP** · plw2901"),
+        sample.text.replace("## Patterns", "<<<<<<< ours"),
+    ):
         path.write_text(text)
-        assert "an advice" in (await discussion.ask("R3", heard.append)).text
+        assert asyncio.run(discussion.ask("7", heard.append)).text.startswith("7. style/002-loop: KNOWN_GAP")
     path.unlink()
-    assert "an advice" in (await discussion.ask("R3", heard.append)).text
+    assert asyncio.run(discussion.ask("7", heard.append)).text.startswith("7. style/002-loop: KNOWN_GAP")
 
 
 async def test_without_evidence_the_report_is_searched_and_the_way_to_it_told(

@@ -1,20 +1,59 @@
-"""Every way of editing a report: read right or refused with the line, and no word of a person's is lost."""
+"""Every way of editing a report: read back, merged, or refused with the line, and no word of a person's is lost."""
 
-import random
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from evalscribe.model.report import Report
-from evalscribe.reports.markdown.page import render
+from evalscribe.reports.data import read_data, report_from_analysis
 from support import report_edits
+from support.example_report import example_report
+from support.real_runs import run_folders
+
+
+@pytest.fixture
+def reports(report: Report) -> Mapping[str, Report]:
+    return {"labels and a group": report, "notes and reviewers": example_report()}
 
 
 @pytest.mark.parametrize("kind", list(report_edits.KINDS))
-def test_an_edit_is_read_or_refused_and_nothing_is_lost(kind: str, report: Report) -> None:
-    text = render(report)
-    edit = report_edits.KINDS[kind](report_edits.Page(text, report), random.Random(kind))
-    if edit is None:
-        pytest.skip("this report has nothing to edit in this way")
-    report_edits.judge(edit, report, text)
-    if edit.fate != "refused":  # some things can only be read without the text last written
-        report_edits.judge(edit, report, None)
+def test_no_edit_is_lost(kind: str, reports: Mapping[str, Report]) -> None:
+    outcomes = [
+        report_edits.judge(kind, f"{kind} {name}", report, base, again=again)
+        for name, report in reports.items()
+        for base in report_edits.BASES
+        for again in (True, False)
+    ]
+    if not any(outcomes):
+        pytest.skip("only the real reports have something to edit in this way")
+
+
+def test_there_are_a_hundred_kinds() -> None:
+    assert len(report_edits.KINDS) >= 100
+
+
+@pytest.fixture(scope="module")
+def real_reports(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
+    """The reports of the rules on the six real runs; a test that needs them is skipped without the runs."""
+    data = os.environ.get("EVALSCRIBE_REAL_DATA")
+    if not data:
+        pytest.skip("EVALSCRIBE_REAL_DATA is not set")
+    folder = tmp_path_factory.mktemp("real")
+    for run in run_folders(Path(data)):
+        command = [sys.executable, "-m", "evalscribe", "analyze", str(run), "--judge", "rules", "--quiet"]
+        subprocess.run(command, cwd=folder, env=os.environ, check=True, capture_output=True)
+    files = sorted(folder.glob("reports/**/*.json"))
+    return [report_from_analysis(read_data(file.read_text("utf-8"), file.name)) for file in files]
+
+
+@pytest.mark.parametrize("number", range(len(report_edits.KINDS)), ids=list(report_edits.KINDS))
+def test_no_edit_of_a_real_report_is_lost(number: int, real_reports: list[Report]) -> None:
+    """Each kind on one report: all six have about as many kinds."""
+    kind = list(report_edits.KINDS)[number]
+    report = real_reports[number % len(real_reports)]
+    base = report_edits.BASES[number // len(real_reports) % len(report_edits.BASES)]
+    report_edits.judge(kind, kind, report, base, again=number % 2 == 0)

@@ -8,21 +8,28 @@ import pytest
 from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import ReportFile
 from evalscribe.model.run import Run
-from evalscribe.reports.markdown.page import render
 from evalscribe.reports.placement import ReportPlacement, place_report
+from evalscribe.reports.reading import source_of
+from support.edited_reports import on_disk, page_of
 
 RUN = Run(id="runrunrun1", provider="example", model="example/m-1")
 DATE = "2026-12-01"
 HERE = "example/m-1"
 
 
-def file(name: str, text: str) -> ReportFile:
-    return ReportFile(path=Path("/") / name, name=name, text=text)
+def file(name: str, text: str, data: str | None = None) -> ReportFile:
+    return ReportFile(path=Path("/") / name, name=name, text=text, data=data)
 
 
 @pytest.fixture
-def of_run(report: Report) -> Callable[[str], str]:
-    return lambda run_id: render(replaced(report, run=replaced(report.run, id=run_id)))
+def of_run(report: Report) -> Callable[[str, str], ReportFile]:
+    """A file of the name with the report of a run."""
+
+    def of(run_id: str, name: str) -> ReportFile:
+        its = replaced(report, run=replaced(report.run, id=run_id))
+        return file(f"{HERE}/{name}", page_of(its), on_disk("", its).data)
+
+    return of
 
 
 def test_a_new_run() -> None:
@@ -30,16 +37,16 @@ def test_a_new_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["runrunru_2026-11-02.md", "renamed.md", "runrunru_2026-11-02.evalscribe.md"])
-def test_the_runs_own_file_whatever_its_date_and_name(name: str, of_run: Callable[[str], str]) -> None:
-    text = of_run("runrunrun1")
-    files = [file(f"{HERE}/{name}", text), file(f"{HERE}/runrunru_{DATE}.md", "# by hand")]
-    assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/{name}", current=text)
+def test_the_runs_own_file_whatever_its_date_and_name(name: str, of_run: Callable[[str, str], ReportFile]) -> None:
+    own = of_run("runrunrun1", name)
+    files = [own, file(f"{HERE}/runrunru_{DATE}.md", "# by hand")]
+    assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/{name}", current=source_of(own))
 
 
-def test_eight_characters_of_another_run(of_run: Callable[[str], str]) -> None:
-    files = [file(f"{HERE}/runrunru_2026-11-02.md", of_run("runrunrun2"))]
+def test_eight_characters_of_another_run(of_run: Callable[[str, str], ReportFile]) -> None:
+    files = [of_run("runrunrun2", "runrunru_2026-11-02.md")]
     assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/runrunrun1_{DATE}.md")
-    files.append(file(f"{HERE}/runrunrun1_2026-11-02.md", of_run("runrun/run1")))
+    files.append(of_run("runrun/run1", "runrunrun1_2026-11-02.md"))
     assert place_report(RUN, DATE, files).name.startswith(f"{HERE}/runrunrun1-")
 
 
@@ -51,41 +58,47 @@ def test_a_free_form_report_is_left_alone() -> None:
     assert "is left as it is" in found.message
 
 
-def test_a_broken_report_is_left_alone_and_the_line_named(of_run: Callable[[str], str]) -> None:
-    text = of_run("runrunrun1")
-    broken = file(f"{HERE}/runrunru_2026-11-02.md", text.replace("## Patterns", "## Musings"))
+def test_a_broken_report_is_left_alone_and_the_line_named(of_run: Callable[[str, str], ReportFile]) -> None:
+    whole = of_run("runrunrun1", "runrunru_2026-11-02.md")
+    broken = whole.model_copy(update={"text": whole.text.replace("## Failures", "## Musings")})
     found = place_report(RUN, DATE, [broken])
     assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
     assert found.message
-    assert "line " in found.message
-    beside = file(found.name, text)
+    assert "lines 28 and 37" in found.message
+    beside = of_run("runrunrun1", "runrunru_2026-11-02.evalscribe.md")
     again = place_report(RUN, DATE, [broken, beside])
-    assert (again.name, again.current) == (found.name, text)
+    assert (again.name, again.current) == (found.name, source_of(beside))
     assert again.message
-    both = place_report(RUN, DATE, [broken, file(found.name, broken.text)])
+    both = place_report(RUN, DATE, [broken, broken.model_copy(update={"name": found.name})])
     assert both.name == f"{HERE}/runrunru_2026-11-02-2.evalscribe.md"
 
 
-def test_contradicting_labels_are_for_merge_to_refuse(of_run: Callable[[str], str]) -> None:
-    text = of_run("runrunrun1")
-    edited = text.replace("1. a/1: MODEL_FAULT", "1. a/1: KNOWN_GAP").replace(
+@pytest.mark.parametrize("data", [None, "{"])
+def test_a_page_without_its_data_is_left_alone_and_the_file_named(
+    data: str | None, of_run: Callable[[str, str], ReportFile]
+) -> None:
+    alone = of_run("runrunrun1", "runrunru_2026-11-02.md").model_copy(update={"data": data})
+    found = place_report(RUN, DATE, [alone])
+    assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
+    assert found.message
+    assert "runrunru_2026-11-02.json" in found.message
+
+
+def test_contradicting_labels_are_for_merge_to_refuse(of_run: Callable[[str, str], ReportFile]) -> None:
+    own = of_run("runrunrun1", "x.md")
+    edited = own.text.replace("### 1. a/1\n**MODEL_FAULT**", "### 1. a/1\n**KNOWN_GAP**").replace(
         "tests | MODEL_FAULT", "tests | OVERLY_STRICT"
     )
-    assert place_report(RUN, DATE, [file(f"{HERE}/x.md", edited)]) == ReportPlacement(
-        name=f"{HERE}/x.md", current=edited
-    )
-
-
-def test_front_matter_that_is_broken(of_run: Callable[[str], str]) -> None:
-    text = of_run("runrunrun1").replace("kind: evalscribe-report/1", "kind: [")
-    found = place_report(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", text)])
-    assert found.name == f"{HERE}/runrunru_{DATE}.evalscribe.md"
+    own = own.model_copy(update={"text": edited})
+    assert place_report(RUN, DATE, [own]) == ReportPlacement(name=f"{HERE}/x.md", current=source_of(own))
 
 
 @pytest.mark.parametrize("torn", ["<<<<<<< HEAD\n---\n", "A word first.\n\n---\n"])
-def test_front_matter_that_is_torn_is_told_with_its_line_on_any_day(torn: str, of_run: Callable[[str], str]) -> None:
-    text = of_run("runrunrun1").replace("---\n", torn, 1)
-    found = place_report(RUN, DATE, [file(f"{HERE}/runrunru_2026-11-02.md", text)])
+def test_front_matter_that_is_torn_is_told_with_its_line_on_any_day(
+    torn: str, of_run: Callable[[str, str], ReportFile]
+) -> None:
+    own = of_run("runrunrun1", "runrunru_2026-11-02.md")
+    found = place_report(RUN, DATE, [own.model_copy(update={"text": own.text.replace("---\n", torn, 1)})])
     assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
     assert found.message
     assert "line 1" in found.message

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evalscribe.errors import DataError
 from evalscribe.model.finding import Recommendation
-from evalscribe.model.report import replaced
+from evalscribe.model.report import Report, replaced
 from evalscribe.model.repository import BranchTip, FileChange, Patch
 from evalscribe.reports.apply import (
     action_text,
@@ -18,14 +18,20 @@ from evalscribe.reports.apply import (
     names_recommendation,
     with_action,
 )
-from evalscribe.reports.markdown.page import parse
-from evalscribe.reports.reading import read_report
+from evalscribe.reports.reading import PageSource, read_page, read_report
 
 REPORT = Path(__file__).parents[3] / "reports/example/sample-model-1/smp7q2ka_2026-11-02.md"
 TEXT = REPORT.read_text("utf-8")
+DATA = REPORT.with_suffix(".json").read_text("utf-8")
 BODY = TEXT.removesuffix("None.\n")
 R3 = Recommendation(id="R3", group="lint", text="make `PLW2901` a warning", evals=("style/002-loop",), would_pass=True)
 LINE = action_text(R3, ["ruff.toml"], "0123456789abcdef", "evalscribe/R3-smp7q2ka", "2026-11-21")
+
+
+def report_of(text: str) -> Report:
+    return read_page(PageSource(name=REPORT.name, text=text, data=DATA)).report
+
+
 PATCH = Patch(
     run="smp7q2kax0d4m81v",
     recommendation="R3",
@@ -79,14 +85,14 @@ def test_what_people_wrote_stays_and_the_line_is_one_of_its_own(people: str, end
     assert added.startswith(text.rstrip())
     assert added.endswith(LINE + end)
     assert added.count("\n") == added.count(end)
-    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name, DATA).actions_taken)
 
 
 @pytest.mark.parametrize("people", ["<!-- to do", "```\nopen", "~~~", "<script>", "<![CDATA[", "<pre>\nx"])
 def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
     added = with_action(BODY + people + "\n", LINE)
     assert added == f"{BODY}{LINE}\n\n{people}\n"
-    assert read_report(added, REPORT.name).actions_taken[0].evals == ("style/002-loop",)
+    assert read_report(added, REPORT.name, DATA).actions_taken[0].evals == ("style/002-loop",)
 
 
 @pytest.mark.parametrize("people", ["None.\n", "- asked\n", "asked\n"])
@@ -94,7 +100,7 @@ def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
 def test_a_heading_of_people_ends_the_section(people: str, heading: str) -> None:
     added = with_action(f"{BODY}{people}\n{heading}\nhello\n", LINE)
     assert added.endswith(f"{LINE}\n\n{heading}\nhello\n")
-    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name, DATA).actions_taken)
 
 
 def test_a_section_that_was_deleted_is_made_again() -> None:
@@ -104,7 +110,7 @@ def test_a_section_that_was_deleted_is_made_again() -> None:
 
 def test_a_report_that_cannot_be_read_is_not_added_to() -> None:
     with pytest.raises(DataError):
-        with_action(TEXT.replace("## Findings\n", ""), LINE)
+        with_action(TEXT.replace("## Patterns\n", "<<<<<<< HEAD\n## Patterns\n", 1), LINE)
 
 
 @settings(max_examples=15)
@@ -112,13 +118,13 @@ def test_a_report_that_cannot_be_read_is_not_added_to() -> None:
 def test_nothing_that_people_wrote_is_lost(people: str) -> None:
     text = BODY + people
     try:
-        before = parse(text)
+        before = report_of(text)
     except DataError:
         return
     added = with_action(text, LINE)
-    assert replaced(parse(added), actions_taken=before.actions_taken) == before
+    assert replaced(report_of(added), actions_taken=before.actions_taken) == before
     assert added.removeprefix(BODY).replace(LINE, "").split() == ([] if people.strip() == "None." else people.split())
-    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name).actions_taken)
+    assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name, DATA).actions_taken)
 
 
 def test_a_commit_is_known_again_by_its_trailers() -> None:

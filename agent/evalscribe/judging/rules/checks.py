@@ -1,6 +1,7 @@
 """Rules for checks that are too strict: lint about taste, tests of what the task does not ask for."""
 
 import re
+from collections.abc import Sequence
 
 from evalscribe.judging.rules import code, doubts, quote
 from evalscribe.judging.rules.code import stems
@@ -42,12 +43,12 @@ def taste_only(facts: Facts) -> RuleDecision | None:
         kind="lint",
         cause=_cause(codes[0]),
         confidence=0.8,
-        why=f"{_tests_pass(facts)}; only {_listed(codes)} fail{'s' if len(codes) == 1 else ''}",
-        reasoning=f"{_tests_pass(facts).capitalize()}, and {_listed(codes)} {_is_are(codes)} about style: the code "
-        "does the same either way. The step fails code that behaves as asked.",
+        why=f"{_tests_pass(facts)}; only {listed(codes)} fail{'s' if len(codes) == 1 else ''}",
+        reasoning=f"{_tests_pass(facts).capitalize()}, and {listed(codes)} {_is_are(codes)} about style: the code "
+        f"does the same either way{_whose(facts)}.",
         citations=(*quote.blamed(facts), *quote.log(facts)),
         uncertain=facts.outcome.step is None,  # the code under test may have printed a summary into the log
-        fix=f"make {_listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}",
+        fix=relax(codes),
         would_pass=True,
     )
 
@@ -76,19 +77,29 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     theirs = doubts.reference_has_it(facts, first)
     of_platform = bool(facts.outcome.all_passed and PLATFORM.search(grave) and not doubts.shared_failures_known(facts))
     shared = bool(theirs) or of_platform
-    kept = ", and the reference keeps it" if facts.expected_lines and not theirs else ""
+    kept = ", which the reference keeps" if facts.expected_lines and not theirs else ""
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause=_cause(grave),
         confidence=0.5 if shared else 0.75 if facts.outcome.all_passed else 0.7,
         uncertain=shared,
-        why=f"`{_bare(grave)}`: {_said(first)}",
-        reasoning=f"`{_bare(grave)}` guards correctness, not style{kept}. "
-        f"It says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
-        + (f" {theirs}" if theirs else f" All tests pass, {doubts.NOT_STORED}" if shared else ""),
-        citations=(*quote.blamed(facts), *quote.log(facts)),
+        why=_lint_in_short(facts, grave, first),
+        reasoning=f"{_place(first)} breaks `{_bare(grave)}`{kept}: {_said(first, 150).rstrip('. …')}."
+        + (f" {theirs}" if theirs else f" {doubts.all_pass_with(facts, grave)}" if shared else ""),
+        citations=(*quote.blamed(facts, 1, first), *quote.error(facts, first)),
+        located=first,
     )
+
+
+def _lint_in_short(facts: Facts, rule: str, error: evidence.LocatedError) -> str:
+    """Return the linter's message; if that is too long, the line that breaks the rule, else its place."""
+    line = next((one.text for one in facts.lines_of(error) if "`" not in one.text), "")
+    said = _said(error)
+    shorter = quote.whole_or(
+        f"breaks `{_bare(rule)}`: `{line}`", quote.cut(f"breaks `{_bare(rule)}` at {_place(error)}")
+    )
+    return shorter if said.endswith("…") else quote.whole_or(f"`{_bare(rule)}`: {said}", shorter)
 
 
 def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
@@ -102,28 +113,31 @@ def _without_rule(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
         confidence=0.7 if proven else 0.5,
         uncertain=not proven,
         why=f"the linter stops: {_said(first)}",
-        reasoning=f"The linter names no rule; it says of{_where(first)}: {_said(first, 150).rstrip('. …')}."
+        reasoning=f"The linter names no rule; it says of {_place(first)}: {_said(first, 150).rstrip('. …')}."
         + (" Code that cannot be parsed cannot run." if proven else " Its settings may be at fault as well."),
         citations=(*quote.blamed(facts), *quote.log(facts)),
     )
 
 
 def _shared(facts: Facts, error: evidence.LocatedError, ours: CodeLine | None, theirs: CodeLine) -> RuleDecision:
-    citations = quote.pairs(facts, [ours]) if ours else ()
+    citations = quote.opposed(facts, ours, theirs) if ours else ()
     known = doubts.shared_failures_known(facts)
+    others = list(dict.fromkeys(e.code for e in facts.errors if e.code and e.code != error.code))
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="lint",
         cause=_cause(error.code or "lint"),
         confidence=0.7 if known else 0.5,
         uncertain=not known,
-        why=f"`{error.code}`: the reference does the same at {_file(theirs)}:{theirs.number}",
-        reasoning=f"`{error.code}` fails a line that the reference has in the same form at {theirs.document.path}:"
-        f"{theirs.number}. The reference would fail the same check."
+        why=quote.cut(f"`{_bare(error.code or '')}`: the reference does the same at {_file(theirs)}:{theirs.number}"),
+        reasoning=f"The reference has the same line at {theirs.document.path}:{theirs.number}, so it breaks "
+        f"`{_bare(error.code or '')}` too."
+        + (f" The output also breaks {listed(others)}." if others else "")
         + ("" if known else " Nothing stored says whether this is a known gap."),
-        citations=(*citations, *quote.log(facts)),
-        fix=f"relax `{error.code}`: the reference answer breaks it too",
-        would_pass=len(facts.errors) == 1,
+        citations=(*citations, *quote.error(facts, error)),
+        fix=relax([error.code or "lint"]),
+        would_pass=not others and (facts.outcome.all_passed or len(facts.errors) == 1),
+        located=error,
     )
 
 
@@ -155,8 +169,19 @@ def _cause(rule: str) -> str:
     return code.kebab(rule.rsplit("/", 1)[-1])
 
 
-def _listed(codes: list[str]) -> str:
+def listed(codes: Sequence[str]) -> str:
     return ", ".join(f"`{rule.rsplit('/', 1)[-1]}`" for rule in codes[:3])
+
+
+def relax(codes: Sequence[str]) -> str:
+    """Return the change that lets code pass that breaks these lint rules."""
+    return f"make {listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}"
+
+
+def _whose(facts: Facts) -> str:
+    """Return where the first violation is: `, at app.ts:12`."""
+    place = facts.first.places[0] if facts.first and facts.first.places else None
+    return f" at {place.path}:{place.line}" if place else ""
 
 
 def _is_are(codes: list[str]) -> str:
@@ -167,8 +192,8 @@ def _tests_pass(facts: Facts) -> str:
     return f"all {facts.outcome.passed} tests pass" if facts.outcome.passed else "all tests pass"
 
 
-def _where(error: evidence.LocatedError) -> str:
-    return f" {error.places[0].path}:{error.places[0].line}" if error.places else " the output"
+def _place(error: evidence.LocatedError) -> str:
+    return f"{error.places[0].path}:{error.places[0].line}" if error.places else "The output"
 
 
 def _said(error: evidence.LocatedError, longest: int = 56) -> str:
@@ -227,10 +252,9 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         why=f"only `{failures[0].title}` fails, over `{missing[0]}`, not asked for in the task",
         reasoning=f"The {facts.outcome.passed} other tests pass; `{failures[0].title}` compares structure. "
-        f"What the output lacks there (`{'`, `'.join(missing[:2])}`) is in the reference only, not in "
-        "the task. A stricter reading would blame the model.",
+        f"The output lacks `{'`, `'.join(missing[:2])}`, which the reference has and the task does not ask for.",
         citations=(*(quote.pairs(facts, [line])[:1] if line else ()), *quote.log(facts)),
-        fix=f"drop the comparison `{failures[0].title}`, or state in the task that `{missing[0]}` is required",
+        fix=f"drop the test `{failures[0].title}`, or say in the task that `{missing[0]}` is required",
         would_pass=True,
     )
 
@@ -250,7 +274,7 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
     if guard is None or not all(guards):
         return None
     silent = facts.outcome.silent
-    refuses = "its own guard refuses what the task leaves open"
+    refuses = "refuses a case that the task leaves open"
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
@@ -259,13 +283,13 @@ def _refuses_what_is_left_open(facts: Facts) -> RuleDecision | None:
         uncertain=silent,
         why=quote.whole_or(f"{refuses}: `{failures[0].title}`", refuses),
         reasoning=f"{guard.document.path}:{guard.number} refuses a case that the task does not speak of; the reference "
-        f"has no such guard. The {facts.outcome.passed} other tests pass, so the code does what was asked.",
+        f"has no such check. The {facts.outcome.passed} other tests pass.",
         citations=(
             *quote.pairs(facts, [guard])[:1],
             *quote.log(facts),
             *quote.grader_lines(facts, failures[0].message),
         ),
-        fix=f"let `{failures[0].title}` accept a clear refusal, or say in the task what has to happen",
+        fix=f"let the test `{failures[0].title}` accept an error, or say in the task what has to happen",
         would_pass=True,
         by_error_text=True,
     )

@@ -45,6 +45,24 @@ def names(text: str) -> frozenset[str]:
     return frozenset(NAME.findall(text))
 
 
+SPELLED = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]+\"|[.@$\w]*[A-Za-z_$][\w$]*\(|\.[A-Za-z_$][\w$]*", re.DOTALL
+)
+SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
+
+
+def spelled(text: str) -> frozenset[str]:
+    """Return the identifiers that a task writes as code: `"a tuple of both"` does not name a function `tuple`."""
+    marked = names("\n".join(SPELLED.findall(text)))
+    indented = names("\n".join(line for line in text.split("\n") if line.startswith(("    ", "\t"))))
+    return marked | indented | frozenset(name for name in names(text) if SHAPED.search(name))
+
+
+def without_prose(text: str) -> str:
+    """Remove the strings of code that have several words, such as the titles of tests."""
+    return re.sub(STRING, lambda match: "" if " " in match[0] else match[0], text)
+
+
 def says(text: str, name: str) -> bool:
     """Return whether a text contains a name as a whole word."""
     return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", text) is not None
@@ -166,3 +184,17 @@ def _says_nothing(text: str, line: str) -> bool:
 
 def basename(path: str) -> str:
     return path.rsplit("/", 1)[-1]
+
+
+LANGUAGE = """
+    Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL add all
+    allSettled append apply assign bind call catch concat console crypto delete endswith entries error every extend
+    filter finally find findIndex flat flatMap floor fetch forEach format from fromEntries get getTime has
+    hasOwnProperty includes indexOf info isArray isinstance items join json keys length log lower map match max min
+    next now ok padStart parse parseFloat parseInt pop process push race random range reduce reject replace resolve
+    reverse round set shift slice some sort splice split startsWith startswith status statusText stringify strip
+    substring text then toFixed toISOString toLocaleString toLowerCase toString toUpperCase trim trunc unshift update
+    upper value values warn
+"""
+BUILT_IN = frozenset(LANGUAGE.split())
+"""Built-in names: a reference that does not use them proves nothing."""

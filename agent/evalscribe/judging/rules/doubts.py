@@ -290,7 +290,8 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
     if shared_failures_known(facts):
         return None
     what = _unknowable(facts, error)
-    return f"{what}, {NOT_STORED}" if what else None
+    unknown = f"neither known-gap notes nor other models' results show whether {_subject(error)} fails them too"
+    return f"{what}, and {unknown}." if what else None
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
@@ -304,7 +305,9 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
     if lines and all(line.document.path.endswith(SETTINGS) for line in lines):
         return "The error is about settings that the runner writes and changes, so the reference may fail alike."
     if lines and not SYNTAX.match(error.error) and all(_stands_in_reference(facts, line) for line in lines):
-        return "The reference has the statement that the error names too, so it may fail alike."
+        theirs = _in_reference(facts, lines[0])
+        where = f" at {theirs.document.path}:{theirs.number}" if theirs else ""
+        return f"The reference has the same statement{where}, so it may fail alike."
     return None
 
 
@@ -321,13 +324,30 @@ def _stands_in_reference(facts: Facts, line: CodeLine) -> bool:
     return len(statement) >= SHORTEST and statement in theirs
 
 
+def _in_reference(facts: Facts, line: CodeLine) -> CodeLine | None:
+    """Return the reference line that is the same as an output line, or else contains it."""
+    same = (one for one in facts.expected_lines if one.folded == line.folded)
+    return next(same, None) or next((one for one in facts.expected_lines if line.folded in one.folded), None)
+
+
+def all_pass_with(facts: Facts, rule: str) -> str:
+    """Explain in a sentence why a lint rule about the platform's types may fail all models."""
+    tests = f"All {facts.outcome.passed} tests pass" if facts.outcome.passed else "All tests pass"
+    return f"{tests}; whether other models break `{rule.rsplit('/', 1)[-1]}` too is not stored."
+
+
 def shared_failures_known(facts: Facts) -> bool:
     """Return whether it is known which failures models share, from the eval's notes or other models' results."""
     across = facts.case.across
     return bool(facts.evidence.of("known_gaps")) or (across is not None and across.most_pass)
 
 
-NOT_STORED = "and neither known-gap notes nor other models' results are stored: models may share this gap (KNOWN_GAP)."
+def _subject(error: evidence.LocatedError) -> str:
+    """Return the name that an error is about, as code, else its place."""
+    named = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
+    if named:
+        return f"`{named[1]}`"
+    return f"{error.places[0].path}:{error.places[0].line}" if error.places else "this"
 
 
 def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
@@ -359,6 +379,10 @@ def _invented(facts: Facts, said: str) -> bool:
     return match["type"] not in ("{}", "never", "unknown", "object") and match["name"] not in known
 
 
+ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
+"""A grader that computes a port, the usual reason for a refused connection."""
+RETRIES = re.compile(r"retr(?:y|ies)|attempts?\b", re.IGNORECASE)
+"""A grader that repeats failed requests."""
 CONNECTION = re.compile(
     r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
     r"|address already in use|socket hang ?up"

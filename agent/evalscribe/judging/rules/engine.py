@@ -20,7 +20,7 @@ from evalscribe.model.finding import Failure, Verdict
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.run import TARGET
 
-VERSION = 1
+VERSION = 2
 """Raise by hand when any failure may get a different verdict: label, cause, confidence, error, quotation, or the
 meaning of an explanation.
 
@@ -141,6 +141,8 @@ def _error(facts: Facts, decision: RuleDecision) -> str:
 
     The reason for a missing answer of a target is one line, which is returned in full.
     """
+    if decision.located:
+        return decision.located.error
     if facts.first and (decision.error is None or facts.step != TARGET):
         return facts.first.error
     if decision.error:

@@ -15,7 +15,7 @@ from evalscribe.judging.rules import code
 from evalscribe.judging.rules.code import basename
 from evalscribe.judging.rules.transcripts import Transcripts
 from evalscribe.model import evidence
-from evalscribe.model.evidence import Citation, Document, Evidence
+from evalscribe.model.evidence import Citation, Document, Evidence, Role
 from evalscribe.model.finding import CauseKind, Classification, Failure
 
 CheckKind = Literal["install", "lint", "build", "tests", "other"]
@@ -71,8 +71,9 @@ class Facts:
     def __init__(self, case: Failure) -> None:
         self.case = case
         self.evidence = case.evidence
-        self.counterparts: dict[tuple[str, int], CodeLine | None] = {}
-        """Cached results of `quote.counterpart`, by path and number of the output line."""
+        self.counterparts: dict[tuple[Role, str, int], CodeLine | None] = {}
+        """Cached results of `quote.counterpart`, by role, path and number of the line."""
+        self._code: dict[tuple[Role, str], list[str]] = {}
 
     @cached_property
     def spoken(self) -> Transcripts:
@@ -199,8 +200,13 @@ class Facts:
     @cached_property
     def all_output(self) -> str:
         """Code of all of the model's files, including those without a reference file."""
+        return code.joined(line.text for line in self.own_lines)
+
+    @cached_property
+    def own_lines(self) -> tuple[CodeLine, ...]:
+        """Lines of all of the model's code, including files without a reference file."""
         files = (document for document in self.original.of("output") if not document.path.endswith(PROSE))
-        return code.joined(line.text for line in _lines(files))
+        return tuple(_lines(files))
 
     @cached_property
     def output_names(self) -> frozenset[str]:
@@ -225,12 +231,24 @@ class Facts:
         found = (self.line(path, number) for path, number in places)
         return tuple(line for line in found if line is not None)
 
+    def lines_of(self, error: evidence.LocatedError) -> list[CodeLine]:
+        """Return the output lines that an error points to."""
+        places = dict.fromkeys((place.path, place.line) for place in error.places)
+        return [line for path, number in places if (line := self.line(path, number))]
+
     def line(self, path: str, number: int) -> CodeLine | None:
         document = self.evidence.document("output", path)
         if document is None or not 1 <= number <= len(document.lines):
             return None
-        text = code.without_comments(document.text, document.path).split("\n")
+        text = self.code_of(document)
         return CodeLine(document, number, text[number - 1] if number <= len(text) else "")
+
+    def code_of(self, document: Document) -> list[str]:
+        """Return the lines of a document with comments blanked."""
+        key = document.role, document.path
+        if key not in self._code:
+            self._code[key] = code.without_comments(document.text, document.path).split("\n")
+        return self._code[key]
 
     @cached_property
     def expected_names(self) -> frozenset[str]:
@@ -239,7 +257,7 @@ class Facts:
     @cached_property
     def foreign(self) -> frozenset[str]:
         """Names that the output uses without declaring them, and that reference, task and grader never use."""
-        known = self.expected_names | code.names(self.task) | code.names(self.grader)
+        known = self.expected_names | code.spelled(self.task) | code.names(code.without_prose(self.grader))
         return code.names(self.output_code) - code.declared(self.output_code) - known
 
 
@@ -280,6 +298,8 @@ class RuleDecision:
     uncertain: bool = False
     error: str | None = None
     """The error on one line, for a failure without a recorded reason."""
+    located: evidence.LocatedError | None = None
+    """The located error that the decision rests on; None if that is the first."""
     by_error_text: bool = False
     """Whether the decision rests on the text of an error, which the code under test may have written."""
 
@@ -367,9 +387,6 @@ TIME_LIMITS = (5_000, 10_000, 30_000)
 """Default time limits of test runners for one test, in milliseconds."""
 OVER = 100
 """Milliseconds by which a stopped test may exceed its limit."""
-RECORD = (
-    "The log has no message of a failed test; the report of the test runner (`failureMessages`) or its stderr does."
-)
 
 
 def limits(facts: Facts) -> str:
@@ -405,7 +422,7 @@ def concerns(facts: Facts, name: str) -> bool:
 
 def _failed_bodies(facts: Facts) -> list[str]:
     """Return the source of each failed test, in the grader's order of files."""
-    return [text for test in facts.outcome.failures for _, _, text in _bodies(facts, test)]
+    return [text for test in facts.outcome.failures for _, _, text in bodies(facts, test)]
 
 
 def _passes_with(facts: Facts, name: str) -> bool:
@@ -416,7 +433,7 @@ def _passes_with(facts: Facts, name: str) -> bool:
     return any(code.says(text, name) for _, _, text in _tests(facts) if text not in failed)
 
 
-def _bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
+def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
     """Yield the test's source in the graders: document, first line, and text up to the next test."""
     title = test.title.split("[")[0]
     for document, first, text in _tests(facts):

@@ -179,8 +179,6 @@ def _recorded(facts: Facts) -> str:
     return next(own, None) or evidence.eval.reason or ""
 
 
-ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
-"""A grader that computes a port, the usual reason for a refused connection."""
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
@@ -255,10 +253,9 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
         return None
     # If the server never started or redirects elsewhere, the model is at fault. Frames alone do not distinguish that
     # from a grader that uses a wrong address.
-    asks_elsewhere = doubts.raised_by_grader(facts) and ANOTHER_PORT.search(facts.grader) is not None
+    asks_elsewhere = doubts.raised_by_grader(facts) and doubts.ANOTHER_PORT.search(facts.grader) is not None
     proven = asks_elsewhere or doubts.others_fail_alike(facts)
     grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
-    where = grader[0].path.rsplit("/", 1)[-1] if grader else "the grader"
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="harness",
@@ -266,17 +263,27 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
         confidence=0.8 if proven else 0.5,
         uncertain=not proven,
         why=f"the grader could not connect; {_all(len(failures))} before any assertion",
-        reasoning=f"{_all(len(failures)).capitalize()} with a connection error, not with a failed assertion. "
+        reasoning=f"{_all(len(failures)).capitalize()} with `{word.group(0) if word else 'a connection error'}`, not "
+        "with a failed assertion. "
         + (
             "Nothing that the model wrote was judged, so the harness or its network is at fault."
             if proven
-            else "The harness or its network may be at fault, but the output's own code can also throw such an error, "
-            "or its server may not answer."
+            else "The harness may ask the wrong address, or the output's server may not answer."
         ),
-        citations=(*quote.log(facts), *grader),
-        fix=f"make sure that the server is up and the address is right before `{where}` asks it; retry connections",
+        citations=(*grader, *quote.served(facts), *quote.log(facts)),
+        fix=right_address(facts),
         would_pass=proven,
     )
+
+
+def right_address(facts: Facts) -> str:
+    """Return the change for a grader that may ask the wrong address; a retry cannot help if it retries already."""
+    grader = basename(facts.evidence.of("grader")[0].path) if facts.evidence.of("grader") else "the grader"
+    if doubts.ANOTHER_PORT.search(facts.grader):
+        return f"in `{grader}`, use the port that the server reports instead of computing one"
+    if doubts.RETRIES.search(facts.grader):
+        return f"check that `{grader}` asks the address at which the server listens; it retries already, without effect"
+    return f"check that the server is up and listens at the address that `{grader}` asks, and retry failed connections"
 
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:

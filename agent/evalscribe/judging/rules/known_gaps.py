@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Iterator
 
-from evalscribe.judging.rules import code, doubts, quote
+from evalscribe.judging.rules import checks, code, doubts, quote
 from evalscribe.judging.rules.code import GapNote, basename, stems
 from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, misplaced
-from evalscribe.model.evidence import Citation
+from evalscribe.model.evidence import Citation, LocatedError
 
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
 
@@ -55,22 +55,43 @@ def _may_compare(facts: Facts) -> bool:
 
 
 def _first(
-    facts: Facts, match: Callable[[GapNote], str | None], confidence: float, tell: Callable[[str, GapNote], str]
+    facts: Facts, match: Callable[[GapNote], str | None], confidence: float, tell: Callable[[Facts, str, GapNote], str]
 ) -> RuleDecision | None:
     for note in facts.notes:
         if name := match(note):
+            lint = facts.check == "lint"
+            about = _error_of(facts, name) if lint else None
             return RuleDecision(
                 label="KNOWN_GAP",
-                kind="lint" if facts.check == "lint" else "model",
-                cause="known-gap-" + code.kebab(name, 36),
+                kind="lint" if lint else "model",
+                cause=_cause(name, about),
                 confidence=confidence,
                 uncertain=confidence <= 0.5,
                 why=_why("known gap" if confidence > 0.5 else "maybe a known gap", name, note),
-                reasoning=tell(name, note),
-                citations=(quote.note(note), *_lines(facts, name, note), *quote.log_naming(facts, name)),
+                reasoning=tell(facts, name, note),
+                citations=(*_lines(facts, name, note, about), quote.note(note), *quote.log_naming(facts, name, about)),
                 by_error_text=tell is _in_error and not _names_a_test(facts, name),
+                fix=checks.relax([about.code]) if about and about.code else None,
+                would_pass=bool(about and facts.outcome.all_passed and {e.code for e in facts.errors} == {about.code}),
+                located=about,
             )
     return None
+
+
+def _error_of(facts: Facts, name: str) -> LocatedError | None:
+    """Return the lint error that a note is about: its rule, else its line, has the name."""
+    bare = name.rsplit("/", 1)[-1]
+    of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
+    of_text = (e for e in facts.errors if _whole(name, e.error))
+    of_line = (e for e in facts.errors if any(code.fold(name) in line.folded for line in facts.lines_of(e)))
+    return next(of_rule, None) or next(of_text, None) or next(of_line, None) or facts.first
+
+
+def _cause(name: str, about: LocatedError | None) -> str:
+    """Return the lint rule, which other findings share, else the name in the note."""
+    if about and about.code:
+        return code.kebab(about.code.rsplit("/", 1)[-1])
+    return "known-gap-" + code.kebab(name, 36)
 
 
 def _names_a_test(facts: Facts, name: str) -> bool:
@@ -155,58 +176,60 @@ def _preferred(facts: Facts, note: GapNote) -> str | None:
     return note.preferred if words and words <= gone else None
 
 
-def _in_error(name: str, note: GapNote) -> str:
-    return (
-        f"`{_file(note)}` line {note.line} speaks of `{name}`, and so does this failure. "
-        "It is a documented gap of the eval, whoever is at fault."
-    )
+def _in_error(facts: Facts, name: str, note: GapNote) -> str:
+    about = _error_of(facts, name)
+    others = list(dict.fromkeys(e.code for e in facts.errors if e.code and about and e.code != about.code))
+    also = f" The output also breaks {checks.listed(others)}." if facts.check == "lint" and others else ""
+    where = "and so does the error" if _whole(name, facts.said) else "which the failing line uses"
+    return f"{_place(note)} names `{name}`, {where}.{also}"
 
 
-def _in_output(name: str, note: GapNote) -> str:
-    return (
-        f"`{_file(note)}` line {note.line} names `{name}`, which this output has and the reference does not. "
-        "It is a documented gap of the eval."
-    )
+def _in_output(facts: Facts, name: str, note: GapNote) -> str:
+    line = _spoken_of(facts, name, note)
+    where = f" ({line.document.path}:{line.number})" if line else ""
+    return f"{_place(note)} names `{name}`, which this output uses{where} and the reference does not."
 
 
-def _in_reference(name: str, note: GapNote) -> str:
-    return (
-        f"`{_file(note)}` line {note.line} says that models leave out `{name}`, and so does this output. "
-        "It is a documented gap of the eval."
-    )
+def _in_reference(facts: Facts, name: str, note: GapNote) -> str:
+    line = quote.first_with(facts.left_out, name)
+    where = f"; the reference has it at {line.document.path}:{line.number}" if line else ""
+    return f"{_place(note)} says that models leave out `{name}`, as this output does{where}."
 
 
-def _in_hint(name: str, note: GapNote) -> str:
-    return (
-        f"`{_file(note)}` line {note.line} may mean this failure: the output has no `{name}`. "
-        "That is the likeliest reason, not a proven one."
-    )
+def _in_hint(facts: Facts, name: str, note: GapNote) -> str:
+    if name == note.preferred and not code.terms(name):
+        return f"{_place(note)} asks for a {name}, which the output may lack: the log of `{facts.step}` does not tell."
+    return f"The output has no `{name}`, which {_place(note, begins=False)} may mean."
 
 
-def _file(note: GapNote) -> str:
-    return note.document.path
+def _place(note: GapNote, begins: bool = True) -> str:
+    return f"{'Line' if begins else 'line'} {note.line} of `{note.document.path}`"
 
 
-def _lines(facts: Facts, name: str, note: GapNote) -> tuple[Citation, ...]:
-    """Return the blamed lines and those with the name, else lines only in the reference, and where the note may
-    apply."""
+def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:
+    """Quote what the error points to, else the output's line with the name, else the reference's."""
+    found = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
+    subject = _spoken_of(facts, name, note)
+    if found and (about or any(code.says(one.text, name) for one in found)):
+        return found
+    ours = quote.pairs(facts, [subject] if subject else [])
     theirs = quote.first_with(facts.left_out, name)
-    ours = _spoken_of(facts, name, note)
-    found = (*quote.blamed(facts), *quote.pairs(facts, [ours] if ours else []))
-    missing = quote.pairs(facts, [theirs])[:1] if theirs and not found else ()
-    return (*found, *missing, *(() if found else quote.telling(facts, note.words, 1) or quote.suspects(facts, 1)))
+    return ours or (quote.pairs(facts, [theirs]) if theirs else ()) or found
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
-    """Return the output's own line that contains a term of the note, else any such line."""
-    places = ((lines, term) for lines in (facts.introduced, facts.output_lines) for term in (name, *note.terms))
-    return next((line for lines, term in places if (line := quote.first_with(lines, term)) and line.is_code), None)
+    """Return the output's own line that contains the name as code, else another term of the note that it uses."""
+    terms = (name, *(term for term in note.terms if term not in note.wanted))
+    places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
+    lines = ((term, line) for lines, term in places for line in lines if line.is_code)
+    return next((line for term, line in lines if _holds(line.text, term)), None)
 
 
 def _why(kind: str, name: str, note: GapNote) -> str:
-    """Return the note as explanation; if it is too long, the deciding name comes first."""
-    text = " ".join(note.text.split())
-    return quote.whole_or(f"{kind}: {text}", quote.cut(f"{kind} `{name}`: {text}"))
+    """Return the note as explanation, else the deciding name and where the note is."""
+    text = " ".join(note.text.split()).rstrip(".")
+    where = f"{kind}: `{name}` ({note.document.path}:{note.line})"
+    return quote.whole_or(f"{kind}: {text}", quote.whole_or(where, f"{kind}, see {note.document.path}:{note.line}"))
 
 
 FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
@@ -234,11 +257,11 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
         confidence=0.65 if proven else 0.5,
         uncertain=not proven,
         why=quote.cut(f"the task does not mention `{name}`, which the interface returns"),
-        reasoning=f"The reference lists `{name}` among the fields of a value that it only passes on. It never builds "
-        f"that field, and the task does not name it. "
+        reasoning=f"The interface returns `{name}`, which the reference lists at {line.document.path}:{line.number} "
+        "and the task does not mention. "
         + (f"The error is about `{name}`." if proven else f"The log has no message that names `{name}`."),
-        citations=(*_ours(facts, name), *quote.pairs(facts, [line])[:1], *quote.log_naming(facts, name)),
-        fix=f"name the field `{name}` of the value in the task",
+        citations=(*_ours(facts, name, line), *quote.log_naming(facts, name)),
+        fix=f"list the field `{name}` of the returned value in the task",
         would_pass=False,
         by_error_text=proven,
     )
@@ -282,9 +305,9 @@ def _lists_the_rest(facts: Facts, line: CodeLine, owner: str) -> bool:
     return len(listed & set(names) - {field[1]}) >= SIBLINGS
 
 
-def _ours(facts: Facts, name: str) -> tuple[Citation, ...]:
+def _ours(facts: Facts, name: str, theirs: CodeLine) -> tuple[Citation, ...]:
     line = next((one for one in facts.output_lines if code.says(one.text, name)), None)
-    return quote.pairs(facts, [line])[:1] if line else quote.suspects(facts, 1)
+    return quote.opposed(facts, line, theirs) if line else quote.alone(theirs)
 
 
 def _indent(text: str) -> int:

@@ -1,11 +1,12 @@
 """Rules for the model's own faults: code that does not compile, wrong behaviour, wrong imports."""
 
 import re
+from collections import Counter
+from typing import NamedTuple
 
 from evalscribe.judging.rules import code, doubts, quote
 from evalscribe.judging.rules.facts import (
     MANIFESTS,
-    RECORD,
     CodeLine,
     Facts,
     Misplaced,
@@ -16,6 +17,7 @@ from evalscribe.judging.rules.facts import (
 )
 from evalscribe.model import evidence
 from evalscribe.model.evidence import Citation
+from evalscribe.text import pluralise
 
 
 def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
@@ -30,9 +32,8 @@ def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
         cause="wrong-import-" + code.kebab(found.name, 34),
         confidence=0.7,
         why=quote.whole_or(_said(found), f"imports `{found.name}` from the wrong module"),
-        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} {_said(found)}: the likeliest "
-        "cause.",
-        citations=(*quote.opposed(line, other), *quote.log(facts)),
+        reasoning=f"{line.document.path}:{line.number} {_said(found)}; the log of `{facts.step}` has no error.",
+        citations=(*quote.opposed(facts, line, other), *quote.log(facts)),
     )
 
 
@@ -40,23 +41,109 @@ def _said(found: Misplaced) -> str:
     return f"imports `{found.name}` from `{found.module}`, the reference from `{found.right}`"
 
 
-LANGUAGE = """
-    Array Boolean Buffer Date Error JSON Map Math Number Object Promise RegExp Response Set String Symbol URL add all
-    allSettled append apply assign bind call catch concat console crypto delete endswith entries error every extend
-    filter finally find findIndex flat flatMap floor fetch forEach format from fromEntries get getTime has
-    hasOwnProperty includes indexOf info isArray isinstance items join json keys length log lower map match max min
-    next now ok padStart parse parseFloat parseInt pop process push race random range reduce reject replace resolve
-    reverse round set shift slice some sort splice split startsWith startswith status statusText stringify strip
-    substring text then toFixed toISOString toLocaleString toLowerCase toString toUpperCase trim trunc unshift update
-    upper value values warn
-"""
-BUILT_IN = frozenset(LANGUAGE.split())
-"""Built-in names: a reference that does not use them proves nothing."""
 RAISED = re.compile(r"(?!AssertionError)((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Timeout|NotFound))\b")
 NO_PACKAGE = re.compile(
     r" - 404\b|\bE404\b|no (?:matching )?(?:version|distribution) (?:matching|found)", re.IGNORECASE
 )
+FIELD_PATH = re.compile(r"\bPath: (?:\.\w+)*?\.(\w+)\s*$", re.MULTILINE)
 IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
+
+
+class Plain(NamedTuple):
+    """Plain English for a compiler's message: the message, the name of the cause (empty: the rule) and the sentence."""
+
+    message: re.Pattern[str]
+    cause: str
+    why: str
+
+
+def _plain(message: str, cause: str, why: str) -> Plain:
+    return Plain(re.compile(message), cause, why)
+
+
+PLAIN = (
+    _plain(
+        r'has incompatible type "(?P<m>[^"]{1,40})"; expected "(?P<n>[^"]{1,40})"',
+        "",
+        "passes `{m}` where `{n}` is needed",
+    ),
+    _plain(
+        r"Types of property '(?P<p>\w+)' .*?"
+        r"[tT]ype '(?P<m>[^'{}]{1,40})' is not assignable to type '(?P<n>[^'{}]{1,40})'",
+        "wrong-type-of-{p}",
+        "gives `{p}` the type `{m}` where `{n}` is needed",
+    ),
+    _plain(
+        r"Expected (?P<n>\d+) arguments?, but got (?P<m>\d+)",
+        "wrong-number-of-arguments",
+        "passes {m} arguments instead of {n}",
+    ),
+    _plain(
+        r"Property '(?P<n>[\w$]+)' does not exist on type '\{\}'",
+        "nothing-named-{n}",
+        "uses `{n}` of an object that is empty",
+    ),
+    _plain(
+        r"Property '(?P<n>[\w$]+)' does not exist on type '(?P<m>[\w$]+)",
+        "no-member-{n}",
+        "uses `.{n}`, which `{m}` does not have",
+    ),
+    _plain(r"Property '(?P<n>[\w$]+)' does not exist", "no-member-{n}", "uses `.{n}`, which does not exist there"),
+    _plain(
+        r"No matching export in \W(?P<m>[^\"'`]+)\W for import \W(?P<n>[\w$]+)",
+        "not-exported-{n}",
+        "imports `{n}` from `{m}`, which does not export it",
+    ),
+    _plain(
+        r"(?:Could not resolve|Cannot find module) \W+(?P<n>[^\"'`]+)",
+        "no-module-{n}",
+        "imports `{n}`, which cannot be found",
+    ),
+    _plain(r"Cannot find name '(?P<n>[\w$]+)'", "unknown-name-{n}", "uses `{n}`, which is not declared"),
+    _plain(
+        r"\b[tT]ype '(?P<m>[^'{}]{1,40})' is not assignable to (?:parameter of )?type '(?P<n>[^'{}]{1,40})'",
+        "wrong-type-for-{n}",
+        "has type `{m}` where `{n}` is needed",
+    ),
+    _plain(
+        r"\b[tT]ype '(?P<m>[^'{}]{1,40})' is not assignable to (?:parameter of )?type '\{ __tableName\b",
+        "wrong-type-for-id",
+        "has type `{m}` where the id of a document is needed",
+    ),
+    _plain(
+        r"is not assignable to parameter of type '(?P<n>[^'{}]{1,40})'",
+        "wrong-type-for-{n}",
+        "passes an object that `{n}` does not allow",
+    ),
+    _plain(
+        r"Argument of type '(?P<m>[^'{}]{1,40})' is not assignable to parameter of type '(?P<n>\w+)<",
+        "wrong-type-for-{n}",
+        "has type `{m}` where `{n}` is needed",
+    ),
+    _plain(
+        r"'(?P<n>[\w$]+)' implicitly has type 'any'",
+        "type-refers-to-itself-{n}",
+        "`{n}` needs a type annotation: its type refers to itself",
+    ),
+    _plain(
+        r"Expected identifier but found \W*(?P<n>[^\s\"'`])",
+        "syntax-error",
+        "has a syntax error: `{n}` where a name is needed",
+    ),
+)
+"""Messages of TypeScript, esbuild and mypy. Others are quoted as they are."""
+
+
+def _in_plain_words(said: str, fallback: str) -> tuple[str, str]:
+    """Return the cause and the one-line summary of a compiler's message."""
+    for plain in PLAIN:
+        match = plain.message.search(said)
+        values = match.groupdict() if match else {}
+        if match and not any("`" in value for value in values.values()):
+            why = plain.why.format(**values)
+            if len(why) <= quote.LONGEST:
+                return code.kebab(plain.cause.format(**values)) if plain.cause else fallback, why
+    return fallback, quote.cut(said)
 
 
 def does_not_compile(facts: Facts) -> RuleDecision | None:
@@ -66,20 +153,31 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
         return None
     name = _subject(error)
     said = quote.brief(error.error.removeprefix(f"{error.code}: ")).rstrip(".")
+    cause, why = _in_plain_words(
+        error.error.removeprefix(f"{error.code}: "), code.kebab(f"{error.code or facts.step} {name}")
+    )
     shared = _may_be_the_installers(facts, error) if facts.check == "install" else doubts.may_be_shared(facts, error)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause=code.kebab(f"{error.code or facts.step} {name}"),
+        cause=cause,
         confidence=0.5 if shared else 0.75,
         uncertain=shared is not None,
-        why=quote.cut(said),
+        why=why,
         reasoning=f"`{facts.step}` fails: {quote.cut(said, 170)}. No such package or version exists."
         if facts.check == "install" and not shared
-        else f"`{facts.step}` stops at {_place(error)}: {quote.cut(said, 170)}. "
-        + (shared or "The reference passes the same step."),
-        citations=(*quote.blamed(facts), *quote.naming(facts, name), *quote.log(facts)),
+        else f"`{facts.step}` stops at {_place(error)}: {quote.cut(said, 170)}. {shared or ''}",
+        citations=(*_wrong_lines(facts, error, name), *quote.error(facts, error)),
     )
+
+
+def _wrong_lines(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
+    """Quote the line that an error points to, and the model's line with the name if that line lacks it."""
+    blamed = quote.blamed(facts, 1, error)
+    named = any(code.says(one.text, name) for one in blamed if one.role == "output")
+    line = next(iter(facts.lines_of(error)), None)
+    used = quote.declarations(facts, line) if line else ()
+    return blamed if named and not used else (*blamed, *(used or quote.naming(facts, name, 1)))
 
 
 def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | None:
@@ -114,15 +212,20 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="fails-" + code.kebab(title, 42),
         confidence=0.65,
-        why=quote.whole_or(f"`{title}`: {said}", f"fails `{title}`"),
-        reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}. "
-        "The reference passes, and neither notes nor task excuse it.",
+        why=quote.whole_or(f"`{title}`: {said}", quote.whole_or(f"fails `{title}`", quote.cut(f"fails {title}"))),
+        reasoning=f"{_count(facts)} fail, first `{title}`: {said.rstrip('.')}.",
         citations=(
-            *(quote.blamed(facts) or quote.suspects(facts, 2)),
-            *quote.log(facts),
+            *(quote.blamed(facts) or _named_by(facts, test) or quote.suspects(facts, 1)),
             *quote.grader_lines(facts, test.message),
+            *quote.log(facts),
         ),
     )
+
+
+def _named_by(facts: Facts, test: evidence.FailedTest) -> tuple[Citation, ...]:
+    """Quote the model's line of the field that a validator's message names: `Path: .manager`."""
+    field = FIELD_PATH.search(test.message)
+    return quote.naming(facts, field[1], 1) if field else ()
 
 
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
@@ -136,10 +239,13 @@ def _fails_silently(facts: Facts, title: str) -> RuleDecision:
         confidence=0.65 if lacking else 0.5,
         uncertain=not lacking,
         why=quote.cut(what),
-        reasoning=f"{_count(facts)} fail, first `{title}`. "
-        + (f"The grader calls `{lacking[0]}`, which the reference has and the output lacks. " if lacking else "")
-        + (f"{limits(facts)} {RECORD}" if not lacking else ""),
-        citations=(*quote.suspects(facts, 2), *quote.log(facts), *quote.grader_lines(facts, "")),
+        reasoning=(
+            f"{_count(facts)} fail, first `{title}`. The grader calls `{lacking[0]}`, which the reference has and the "
+            "output lacks."
+            if lacking
+            else f"{_count(facts)} fail without a message, first `{title}`. {limits(facts)}"
+        ),
+        citations=(*quote.suspects(facts, 1), *quote.grader_lines(facts, ""), *quote.log(facts)),
     )
 
 
@@ -157,14 +263,30 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="unknown-name-" + code.kebab(name),
+        cause=_instead(facts, line) or "unknown-name-" + code.kebab(name),
         confidence=0.5 if guess else 0.65,
         uncertain=guess,
-        why=quote.whole_or(quote.difference(facts, line), _unlike(line, name)),
-        reasoning=f"The log ends before the reason. {line.document.path}:{line.number} uses `{name}`, which reference, "
-        "task and grader never mention: the likeliest cause.",
-        citations=(*quote.pairs(facts, [line]), *quote.suspects(facts, 2), *quote.log(facts)),
+        why=quote.whole_or(
+            quote.difference(facts, line), f"uses `{_expression(line, name)}`, which the reference does without"
+        ),
+        reasoning=f"{line.document.path}:{line.number} uses `{name}`, which reference, task and grader never mention; "
+        f"the log of `{facts.step}` has no error.",
+        citations=(*quote.pairs(facts, [line]), *quote.log(facts)),
     )
+
+
+def _expression(line: CodeLine, name: str) -> str:
+    """Return a name with the variable that it is a member of: `v.tuple`."""
+    found = re.search(rf"[A-Za-z_$][\w$]*\.{re.escape(name)}(?![\w$])", line.text)
+    return found[0] if found else name
+
+
+def _instead(facts: Facts, line: CodeLine) -> str | None:
+    """Name what the reference has in place of a line, if the output never uses it."""
+    other = quote.counterpart(facts, line)
+    theirs = code.NAME.findall(re.sub(code.STRING, "", other.text)) if other else []
+    missing = [name for name in theirs if name not in facts.output_names and code.SHAPED.search(name)]
+    return f"missing-{code.kebab(missing[-1])}" if missing else None
 
 
 def only_a_test_says(facts: Facts) -> RuleDecision | None:
@@ -190,8 +312,7 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
 def unexplained(facts: Facts) -> RuleDecision:
     """No rule applies. Most failures are the model's, so that is the guess, marked as uncertain."""
     said = quote.brief(facts.first.error) if facts.first else ""
-    suspects = quote.suspects(facts)
-    notes = " The known-gap notes of this eval may mean it, but none fits for sure." if facts.notes else ""
+    suspects = quote.suspects(facts, 1)
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -199,22 +320,29 @@ def unexplained(facts: Facts) -> RuleDecision:
         confidence=0.5,
         uncertain=True,
         why=said or _first_suspect(suspects),
-        reasoning=f"`{facts.step}` failed"
-        + (f": {said.rstrip('.')}." if said else " and the log ends before the reason.")
-        + f"{notes} No rule covers this; the label is the likeliest, not a proven one.",
+        reasoning=f"`{facts.step}` failed: {said.rstrip('.')}." if said else _where_to_look(facts, suspects),
         citations=(*suspects, *quote.log(facts)),
-    )
-
-
-def _unlike(line: CodeLine, name: str) -> str:
-    return quote.whole_or(
-        f"`{line.text}`: the reference has no `{name}`", f"uses `{name}`, which the reference does without"
     )
 
 
 def _first_suspect(citations: tuple[Citation, ...]) -> str:
     place = next((f"; first suspect {c.path}:{c.first}" for c in citations if c.role == "output"), "")
     return quote.whole_or(f"the log ends before the reason{place}", "the log ends before the reason")
+
+
+def _where_to_look(facts: Facts, suspects: tuple[Citation, ...]) -> str:
+    """Return a sentence on the line that stands out, else on the file that differs most from the reference."""
+    ours = next((c for c in suspects if c.role == "output"), None)
+    theirs = next((c for c in suspects if c.role == "expected"), None)
+    if ours:
+        beside = f"differs from the reference ({theirs.path}:{theirs.first})" if theirs else "is not in the reference"
+        return f"The log of `{facts.step}` has no error; {ours.path}:{ours.first} {beside} and may be the cause."
+    own = Counter(line.document.path for line in facts.introduced)
+    if not own:
+        return f"The log of `{facts.step}` has no error."
+    path, lines = own.most_common(1)[0]
+    differs = f"`{path}` differs in {pluralise(lines, 'line')}"
+    return f"The log of `{facts.step}` has no error, and no line stands out: {differs}."
 
 
 def _subject(error: evidence.LocatedError) -> str:
@@ -230,7 +358,7 @@ def _reached(line: CodeLine) -> tuple[str, ...]:
     """Return names after a dot, after `new` or on an import line, except built-in ones."""
     imported = IMPORTED.search(line.text)
     used = code.NAME.findall(line.text) if imported else re.findall(r"(?:\.|\bnew\s+)([A-Za-z_$][\w$]*)", line.text)
-    return tuple(name for name in used if name not in BUILT_IN)
+    return tuple(name for name in used if name not in code.BUILT_IN)
 
 
 def _count(facts: Facts) -> str:

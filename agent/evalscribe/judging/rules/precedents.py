@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evalscribe.evidence import log
 from evalscribe.evidence.same_failure import describe_across_models
-from evalscribe.judging.rules import code, quote
+from evalscribe.judging.rules import checks, code, quote
 from evalscribe.judging.rules.code import terms
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.finding import (
@@ -62,6 +62,7 @@ def _opinions(same: Sequence[tuple[Precedent, Classification]]) -> dict[str, tup
 
 def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> RuleDecision:
     lint = facts.check == "lint" and label != "MODEL_FAULT"
+    codes = list(dict.fromkeys(error.code for error in facts.errors if error.code))
     said = precedent.error or precedent.cause or precedent.reasoning or "the same failure"
     what = quote.cut(re.split(r"(?<=[.!?])\s", " ".join(said.split()))[0], 160).rstrip(".")
     return RuleDecision(
@@ -72,7 +73,9 @@ def _as_before(facts: Facts, precedent: Precedent, label: Classification) -> Rul
         why=what,
         reasoning=f"`{precedent.report}` has the same failure{_elsewhere(precedent)}, which {_who(precedent)} labelled "
         f"{label}: {what}.",
-        citations=(*(quote.blamed(facts) or quote.suspects(facts, 2)), *quote.log(facts)),
+        citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *quote.log(facts)),
+        fix=checks.relax(codes) if lint and codes else None,
+        would_pass=bool(lint and facts.outcome.all_passed and len(codes) == 1),
         by_error_text=True,
     )
 

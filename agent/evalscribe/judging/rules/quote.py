@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
+from typing import NamedTuple
 
 from evalscribe.evidence.log import failed_log
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import code
-from evalscribe.judging.rules.code import GapNote, stems
-from evalscribe.judging.rules.facts import CodeLine, Facts
-from evalscribe.model.evidence import Citation, Document, Role
+from evalscribe.judging.rules.code import GapNote
+from evalscribe.judging.rules.facts import CodeLine, Facts, bodies
+from evalscribe.model.evidence import Citation, Document, FailedTest, LocatedError, Role
 
 LONGEST = 90
 FOLDED = 24
@@ -55,14 +56,48 @@ CELLS = ("input", "output", "expected", "expected_output")
 """Names of the documents of an experiment's item or a table's row, without suffix."""
 CELL_LINES = 4
 ADDRESS = re.compile(r"(?:https?://|localhost|127\.0\.0\.1|0\.0\.0\.0).*[{$+]|\bport\b.*[+-]\s*\d")
+REQUESTED = re.compile(r"\b(?:\w*[fF]etch\w*|requests\.\w+|urlopen|axios(?:\.\w+)?)\(\s*f?[`\"']")
+SERVED = (
+    re.compile(r"\b(?:listening|serving|running) (?:on|at)\b", re.IGNORECASE),
+    re.compile(r"^\[\w+\] .*https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0):\d+"),
+)
+"""Log lines with the address at which the code under test is served, the most telling first."""
+EXPECTS = re.compile(r"\b(?:expect(?:\.\w+)*|assert\w*)\s*[( ]")
 COMPARED = 400
 """Maximum reference lines compared with one output line, and maximum characters of each line."""
 RANKED = 12
 """Maximum lines that are also ranked by similarity to the reference."""
+LONGEST_STATEMENT = 6
+"""Maximum lines of a statement that is quoted whole; of a longer one only the line in question is."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
+DECLARES = re.compile(
+    r"(?:export\s+)?(?:default\s+)?(?:const|let|var|function|class|def|async def)\s+([A-Za-z_$][\w$]*)"
+)
 ALIKE = 0.6
 """Minimum similarity of a reference line to be the counterpart of an output line."""
+RENAMED = 0.75
+"""Minimum similarity of two lines with different keys for the key to be what is wrong."""
+LOCAL = re.compile(r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)")
+"""A name that code declares for itself."""
+CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
+OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
+SAME_PLACE = 0.9
+"""Similarity of two lines that assign the same key below lines that are alike."""
+SHORT_KEY = 4
+"""Maximum characters of a key that is not looked for inside other lines."""
+SAME_KEY = 0.3
+"""Added to the similarity of two lines that assign the same key."""
+OPENERS = ("{", "(", "[", "=>", ":")
+STRUCTURAL_WORDS = frozenset(
+    """
+    args as async await case catch class const ctx def default do elif else except export false finally for from
+    function handler if import let new null of return returns self static switch throw true try type undefined var
+    while with
+    """.split()  # noqa: SIM905
+)
+WORD = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*")
+LITERAL = re.compile(rf"{code.STRING}|\b\d")
 
 
 def note(note_: GapNote) -> Citation:
@@ -108,14 +143,23 @@ def log(facts: Facts) -> tuple[Citation, ...]:
     return _last_line(facts)
 
 
-def log_naming(facts: Facts, name: str) -> tuple[Citation, ...]:
-    """Quote the log line of an error's details that contains a name, else what `log` quotes."""
+def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tuple[Citation, ...]:
+    """Quote the log line of an error's details that contains a name, else the error itself, else what `log` quotes."""
+    if about and about.citation:
+        return (short(facts, about.citation),)
+    if facts.first and name in facts.first.error:
+        return log(facts)
     for error in facts.errors:
         document = facts.evidence.document("log", error.citation.path) if error.citation else None
         for number, text in facts.details(error.citation) if error.citation else ():
-            if document and name in text:
+            if document and name in text and len(text) <= COMPARED // 2:
                 return (cite_lines(document, number, number),)
     return log(facts)
+
+
+def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
+    """Quote the log lines of an error, else what `log` quotes."""
+    return (short(facts, located.citation),) if located.citation else log(facts)
 
 
 def short(facts: Facts, citation: Citation) -> Citation:
@@ -128,36 +172,115 @@ def short(facts: Facts, citation: Citation) -> Citation:
     )
 
 
-def blamed(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote the output lines that the errors point to, each followed by its counterpart in the reference."""
-    return pairs(facts, facts.blamed[:longest])
+def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
+    """Quote the output lines that the errors, or one of them, point to, each with its counterpart in the reference.
+
+    A line that only opens a block shows nothing: compilers report the first line of a function for anything in it.
+    """
+    lines = facts.blamed if error is None else facts.lines_of(error)
+    return pairs(facts, [line for line in lines if _enclosing(facts, line)][:longest])
 
 
 def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
     """Quote the model's own lines with the name that an error is about."""
     own = (line for line in facts.introduced if subject and subject in code.names(line.text))
-    return pairs(facts, list(own)[:longest])
+    return pairs(facts, [line for line in own if not is_bare(line.text)][:longest])
 
 
-def telling(facts: Facts, words: frozenset[str], longest: int = 2) -> tuple[Citation, ...]:
-    """Quote the model's own lines with most of the words."""
-    ranked = sorted(facts.introduced, key=lambda line: -len(stems(line.text) & words))
-    return pairs(facts, [line for line in ranked[:longest] if stems(line.text) & words])
+class QuotedStatement(NamedTuple):
+    """Lines of one document that are quoted together, and their text without white space."""
+
+    document: Document
+    first: int
+    last: int
+    folded: str
+
+    @property
+    def citation(self) -> Citation:
+        return cite_lines(self.document, self.first, self.last)
+
+
+def is_bare(text: str) -> bool:
+    """Return whether a line shows nothing on its own: `handler: async (ctx, args) => {`, `http.route({`, `name,`."""
+    if LITERAL.search(text) or DECLARES.match(text):
+        return False
+    words = [word for word in WORD.findall(text) if word not in STRUCTURAL_WORDS]
+    if text.endswith(","):
+        return len(words) <= 1 and "." not in "".join(words)
+    return not words or (text.endswith(OPENERS) and len(words) <= 1)
+
+
+def _depth(text: str) -> int:
+    """Return how many more brackets a line opens than it closes."""
+    bare = re.sub(code.STRING, "", text)
+    return sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
+
+
+def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
+    """Return the statement that begins on a line, or only the line if it is longer than is quoted."""
+    lines, depth = facts.code_of(line.document), 0
+    for last in range(line.number, min(len(lines), line.number + LONGEST_STATEMENT - 1) + 1):
+        depth += _depth(lines[last - 1])
+        chained = last < len(lines) and lines[last].lstrip().startswith(".")
+        if depth <= 0 and not chained:
+            folded = code.fold(" ".join(lines[line.number - 1 : last]))[:COMPARED]
+            return QuotedStatement(line.document, line.number, last, folded)
+    return QuotedStatement(line.document, line.number, line.number, line.folded)
+
+
+def _enclosing(facts: Facts, line: CodeLine) -> QuotedStatement | None:
+    """Return the statement to quote for a line: if the line is bare, the one around it; None if that is too long."""
+    own = _statement(facts, line)
+    if not is_bare(line.text) or own.last > own.first:
+        return own
+    lines, depth = facts.code_of(line.document), min(0, _depth(line.text))
+    for number in range(line.number - 1, max(0, line.number - LONGEST_STATEMENT), -1):
+        depth += _depth(lines[number - 1])
+        if depth >= (0 if _depth(line.text) < 0 else 1):
+            around = _statement(facts, CodeLine(line.document, number, lines[number - 1]))
+            return around if around.last >= line.number else None
+    return None
 
 
 def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
+    """Quote lines of the output or the reference, each beside its counterpart where the two differ."""
     found: dict[tuple[Role, str, int], Citation] = {}
     for line in lines:
+        if any(
+            c.role == line.document.role and c.path == line.document.path and c.first <= line.number <= c.last
+            for c in found.values()
+        ):
+            continue
         other = counterpart(facts, line)
-        differs = other is not None and other.folded != line.folded
-        for citation in (_of(line), *([_of(other)] if other and differs else [])):
+        sides = [line] if other is None else [line, other] if line.document.role == "output" else [other, line]
+        whole = [_enclosing(facts, side) or _statement(facts, side) for side in sides]
+        if len({one.folded for one in whole}) < len(whole):
+            sides, whole = [line], [_enclosing(facts, line) or _statement(facts, line)]
+        alike = len(sides) == 2 and sides[0].folded == sides[1].folded
+        for side, one in zip(sides, whole, strict=True):
+            citation = one.citation if alike or _continues(side.text) else alone(side)[0]
             found.setdefault((citation.role, citation.path, citation.first), citation)
     return tuple(found.values())
 
 
-def opposed(line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
-    """Quote an output line and its counterpart in the reference."""
-    return (_of(line), _of(other))
+def _continues(text: str) -> bool:
+    """Return whether a line is quoted with those that follow: it is bare, or has an open bracket but no open block."""
+    return is_bare(text) or (_depth(text) > 0 and text.endswith(("(", "[")))
+
+
+def opposed(facts: Facts, line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
+    """Quote an output line and a reference line."""
+    whole = [_enclosing(facts, one) or _statement(facts, one) for one in (line, other)]
+    if whole[0].folded == whole[1].folded:
+        return (whole[0].citation,)
+    alike = line.folded == other.folded
+    sides = zip((line, other), whole, strict=True)
+    return tuple(one.citation if alike or _continues(side.text) else alone(side)[0] for side, one in sides)
+
+
+def alone(line: CodeLine) -> tuple[Citation, ...]:
+    """Quote one line."""
+    return (cite_lines(line.document, line.number, line.number),)
 
 
 def difference(facts: Facts, line: CodeLine) -> str:
@@ -165,11 +288,20 @@ def difference(facts: Facts, line: CodeLine) -> str:
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
-    begin, end = _alike(line.text, other.text), _alike(line.text[::-1], other.text[::-1])
-    if begin + end >= min(len(line.text), len(other.text)):
+    mine, its = line.text, _from_key(line.text, other.text)
+    begin, end = _alike(mine, its), _alike(mine[::-1], its[::-1])
+    if begin + end >= min(len(mine), len(its)):
         return ""
-    start = max(line.text.rfind(mark, 0, begin) for mark in " (.") + 1
-    return f"`{line.text[start:]}` where the reference has `{other.text[start:]}`"
+    start = max(mine.rfind(mark, 0, begin) for mark in " (.") + 1
+    ours, theirs = (text[start:].rstrip(" ,;{(") for text in (mine, its))
+    return f"`{ours}` where the reference has `{theirs}`" if ours and theirs else ""
+
+
+def _from_key(text: str, other: str) -> str:
+    """Return a line from the key on that another line begins with, up to the end of its value."""
+    key = KEY.match(text)
+    inside = re.search(rf"(?<=[{{,(\s]){re.escape(key[1])}\s*:[^,}})]*", other) if key and key[2] == ":" else None
+    return inside[0] if inside and inside.start() > 0 else other
 
 
 def _alike(one: str, other: str) -> int:
@@ -178,47 +310,95 @@ def _alike(one: str, other: str) -> int:
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the most similar reference line in the counterpart of an output line's file."""
-    place = (line.document.path, line.number)
+    """Return the first line of the counterpart of a line of the output or the reference, in the file that answers
+    its own."""
+    place = (line.document.role, line.document.path, line.number)
     if place not in facts.counterparts:
         facts.counterparts[place] = _counterpart(facts, line)
     return facts.counterparts[place]
 
 
+def _counterpart_of(facts: Facts, line: CodeLine) -> QuotedStatement | None:
+    other = counterpart(facts, line)
+    return (_enclosing(facts, other) or _statement(facts, other)) if other else None
+
+
 def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    partner = next((p.expected for p in facts.pairs if p.output and p.output.path == line.document.path), None)
+    own = line.document
+    sides = ((p.output, p.expected) if own.role == "output" else (p.expected, p.output) for p in facts.pairs)
+    partner = next((other for side, other in sides if side and other and side.path == own.path), None)
     if partner is None:
         return None
-    candidates = [c for c in facts.expected_lines if c.document.path == partner.path][:COMPARED]
-    likeness = _Likeness(line.text)
+    lines = facts.expected_lines if own.role == "output" else facts.output_lines
+    candidates = [c for c in lines if c.document.path == partner.path][:COMPARED]
+    likeness = _Likeness((_enclosing(facts, line) or _statement(facts, line)).folded)
     best, highest = None, 0.0
     for other in sorted(candidates, key=lambda c: abs(c.number - line.number)):
-        score = max(likeness.to(other.text, highest), _same_key(line, other))
+        bonus = _same_key(facts, line, other)
+        if bonus < 1 and is_bare(other.text) and _statement(facts, other).last == other.number:
+            continue
+        if not bonus and _of_other_keys(line, other):
+            continue
+        score = max(likeness.to(_statement(facts, other).folded, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
         if score > highest:  # of equals the nearest, which comes first
             best, highest = other, score
-        if highest >= 1:
-            break
-    return best
+    return best if highest >= ALIKE else None
 
 
-def suspects(facts: Facts, longest: int = 3) -> tuple[Citation, ...]:
-    """Quote the output lines that differ most from reference and task, if no error names a line."""
-    spoken = [line for line in facts.introduced if code.NAME.search(line.text)]
-    strangest = sorted(spoken, key=lambda line: -_strangeness(facts, line))[:RANKED]
+def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
+    """Return whether two lines assign keys that have no word in common: `age: …` is no counterpart of `phone: …`."""
+    ours, theirs = KEY.match(line.text), KEY.match(other.text)
+    if not (ours and theirs) or ours[2] != ":" or theirs[2] != ":" or DECLARES.match(line.text):
+        return False
+    return not set(code.parts(ours[1])) & set(code.parts(theirs[1]))
+
+
+def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
+    """Quote the output lines that differ most from reference and task, if no error names a line.
+
+    Only lines that use something which the reference does not, or that use something else in its place.
+    """
+    whole = code.fold(" ".join(line.text for line in facts.expected_lines))
+    spoken = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
+    own = [line for line in spoken if _statement(facts, line).folded not in whole and not _says_words(line.text)]
+    strangest = sorted(own, key=lambda line: -_strangeness(facts, line))[:RANKED]
     ranked = sorted(strangest, key=lambda line: (-_strangeness(facts, line) - _change(facts, line), line.number))
-    return pairs(facts, ranked[:longest])
+    return pairs(facts, [line for line in ranked if _strangeness(facts, line) or _swaps(facts, line)][:longest])
 
 
-def instead_of(facts: Facts, missing: Document) -> tuple[Citation, ...]:
-    """Quote the first line of the file that the model wrote in place of a reference file."""
-    written = next((p.output for p in facts.pairs if p.expected and p.expected.path == missing.path), None)
-    return tuple(cite_lines(document, 1, 1) for document in (written, missing) if document)
+def _says_words(text: str) -> bool:
+    """Return whether a line only prints or raises a text, or imports."""
+    return text.startswith(("throw", "raise", "console.", "print", "log", "import", "from "))
+
+
+def _swaps(facts: Facts, line: CodeLine) -> bool:
+    """Return whether a line and its counterpart use different names, apart from those that either side declares."""
+    other = counterpart(facts, line)
+    if other is None or _plain(other.text) == _plain(line.text):
+        return False
+    keys = KEY.match(line.text), KEY.match(other.text)
+    if keys[0] and keys[1] and keys[0][2] == keys[1][2] == ":" and keys[0][1] != keys[1][1]:
+        return _Likeness(line.text).to(other.text) >= RENAMED
+    ours, theirs = (code.names(re.sub(code.STRING, "", text)) - CONTEXT for text in (line.text, other.text))
+    if ours == theirs and OPERATOR.findall(line.text) != OPERATOR.findall(other.text):
+        return True
+    local = frozenset(name for text in (facts.output_code, facts.expected_code) for name in LOCAL.findall(text) if name)
+    return bool((ours ^ theirs) - local)
+
+
+def declarations(facts: Facts, line: CodeLine) -> tuple[Citation, ...]:
+    """Quote the declarations of what a line uses, where the reference declares it in another way."""
+    used = code.names(line.text)
+    top = (one for one in facts.introduced if not facts.code_of(one.document)[one.number - 1].startswith((" ", "\t")))
+    own = (one for one in top if (named := DECLARES.match(one.text)) and named[1] in used)
+    return pairs(facts, [one for one in own if one.number != line.number and _swaps(facts, one)][:1])
 
 
 def both(facts: Facts, text: str) -> tuple[Citation, ...]:
     """Quote a text in output and reference."""
-    lines = (first_with(facts.output_lines, text), first_with(facts.expected_lines, text))
-    return tuple(_of(line) for line in lines if line)
+    ours, theirs = first_with(facts.output_lines, text), first_with(facts.expected_lines, text)
+    found = pairs(facts, [ours] if ours else [])
+    return found if len(found) > 1 or theirs is None else (*found, *alone(theirs))
 
 
 def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
@@ -228,33 +408,56 @@ def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
 
 
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
-    """Quote the grader's lines that a message names as `file:line`, else those with the failed test's name."""
+    """Quote the grader's lines that a message names as `file:line`, else the assertion that failed, if it is known."""
     found = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
         found += [cite_lines(document, int(n), int(n)) for n in re.findall(rf"{name}:(\d{{1,6}})", message)]
-        found += [cite_lines(document, n, n) for n in _naming_a_test(facts, document)]
-    return tuple(found[:longest])
+    tests = (assertion for test in facts.outcome.failures if (assertion := _assertion(facts, test)))
+    return tuple((found or list(tests))[:longest])
+
+
+def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
+    """Quote the assertion of a failed test whose values its message has, or the only one that the test makes."""
+    wanted = _values(test.message)
+    for document, first, text in bodies(facts, test):
+        lines = [(first + n, line) for n, line in enumerate(text.split("\n")) if EXPECTS.search(line)]
+        best = max(lines, key=lambda one: len(_values(one[1]) & wanted), default=None)
+        if best and (len(lines) == 1 or _values(best[1]) & wanted):
+            return _statement(facts, CodeLine(document, *best)).citation
+    return None
+
+
+def _values(text: str) -> frozenset[str]:
+    """Return the numbers and the words in quotes of an assertion or a message."""
+    return frozenset(re.findall(r"-?\d[\d.]*", text)) | {word for _, word in re.findall(r"([\"'`])([^\"'`]+)\1", text)}
 
 
 def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's first line that builds an address."""
+    """Quote the grader's first line that builds an address or requests one."""
     for document in facts.evidence.of("grader"):
-        for number, line in enumerate(document.lines, 1):
-            if ADDRESS.search(line):
+        for pattern in (ADDRESS, REQUESTED):
+            lines = (n for n, text in enumerate(document.lines, 1) if pattern.search(text) and "function" not in text)
+            if (number := next(lines, None)) is not None:
                 return (cite_lines(document, number, number),)
     return ()
 
 
-def _naming_a_test(facts: Facts, document: Document) -> list[int]:
-    titles = [test.title.split("[")[0] for test in facts.outcome.failures]
-    return [n for n, line in enumerate(document.lines, 1) if any(len(t) > 3 and t in line for t in titles)]
+def served(facts: Facts) -> tuple[Citation, ...]:
+    """Quote the first log line that says at which address the code under test is served."""
+    for pattern in SERVED:
+        for document in facts.evidence.of("log"):
+            lines = (n for n, text in enumerate(document.lines, 1) if len(text) <= COMPARED and pattern.search(text))
+            if (number := next(lines, None)) is not None:
+                return (cite_lines(document, number, number),)
+    return ()
 
 
 def _strangeness(facts: Facts, line: CodeLine) -> float:
     """Return a score for names that the reference lacks; names that occur nowhere else count more."""
-    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", line.text)) - facts.expected_names
-    return 2.0 * len(code.names(line.text) & facts.foreign) + len(reached)
+    text = re.sub(code.STRING, "", line.text)
+    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
+    return 2.0 * len(code.names(text) & facts.foreign - code.BUILT_IN) + len(reached - code.BUILT_IN)
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
@@ -276,10 +479,28 @@ def _plain(text: str) -> str:
     return code.fold(SIGNATURE.sub("()", text))
 
 
-def _same_key(line: CodeLine, other: CodeLine) -> float:
-    """Score two lines that assign the same key or variable as counterparts, however much they differ."""
-    ours, theirs = KEY.match(line.text), KEY.match(other.text)
-    return ALIKE if ours and theirs and ours.groups() == theirs.groups() else 0.0
+def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
+    """Score two lines that declare the same name or assign the same key as counterparts, however much they differ."""
+    declares = DECLARES.match(line.text), DECLARES.match(other.text)
+    if declares[0] and declares[1] and declares[0][1] == declares[1][1]:
+        return 1.0
+    key, theirs = KEY.match(line.text), KEY.match(other.text)
+    if key is None:
+        return 0.0
+    if theirs and key.groups() == theirs.groups():
+        around = _parent(facts, line), _parent(facts, other)
+        return SAME_PLACE if around[0] == around[1] or _Likeness(around[0]).to(around[1]) else 0.0
+    inside = key[2] == ":" and len(key[1]) > SHORT_KEY and re.search(rf"[{{,(]\s*{re.escape(key[1])}\s*:", other.text)
+    return ALIKE if inside else 0.0
+
+
+def _parent(facts: Facts, line: CodeLine) -> str:
+    """Return the nearest line above with less indentation, without white space."""
+    lines = facts.code_of(line.document)
+    own = lines[line.number - 1]
+    depth = len(own) - len(own.lstrip())
+    above = (text for text in reversed(lines[: line.number - 1]) if text.strip())
+    return code.fold(next((text for text in above if len(text) - len(text.lstrip()) < depth), ""))
 
 
 def _last_line(facts: Facts) -> tuple[Citation, ...]:
@@ -306,7 +527,3 @@ class _Likeness:
             if share < ALIKE or share <= beaten:
                 return 0.0
         return share
-
-
-def _of(line: CodeLine) -> Citation:
-    return cite_lines(line.document, line.number, line.number)

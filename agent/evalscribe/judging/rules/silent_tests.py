@@ -4,7 +4,8 @@ import re
 
 from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.code import basename
-from evalscribe.judging.rules.facts import CALL, RECORD, Facts, RuleDecision, _bodies, concerns, limits
+from evalscribe.judging.rules.facts import CALL, MANIFESTS, PROSE, Facts, RuleDecision, bodies, concerns, limits
+from evalscribe.judging.rules.infrastructure import right_address
 from evalscribe.model.evidence import Citation, Document
 
 SOUGHT = re.compile(r"""(?<!not)\.(?:toContain|toMatch|toHaveText)\(\s*(["'])((?:(?!\1).){4,200})\1""")
@@ -24,7 +25,7 @@ def reference_fails_alike(facts: Facts) -> RuleDecision | None:
         "the code is the reference's line for line, and its tests fail",
         f"{_what_failed(facts)}, and the output's code is the reference's line for line: it would fail alike. "
         f"{limits(facts) or 'Think of ports, the network and the state that tests leave behind.'}"
-        + ("" if said else f" {RECORD}"),
+        + ("" if said else " The log has no message of a failed test."),
     )
 
 
@@ -38,7 +39,7 @@ def nothing_was_tested(facts: Facts) -> RuleDecision | None:
         "no-test-ran",
         why,
         f"{why[:1].upper()}{why[1:]}, so no test judged the model's work. The setup may need something that the "
-        f"code lacks, or it may have failed by itself: the log does not say. {RECORD}",
+        "code lacks, or it may have failed by itself: the log does not say.",
     )
 
 
@@ -47,7 +48,7 @@ def check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
         return None
-    body = "\n".join(text for _, _, text in _bodies(facts, failures[0]))
+    body = "\n".join(text for _, _, text in bodies(facts, failures[0]))
     sought = [text for _, text in SOUGHT.findall(body)]
     lines = [quote.both(facts, text) for text in sought]
     if len(EXPECTS.findall(body)) != len(sought) or not lines or any(len(found) < 2 for found in lines):
@@ -61,7 +62,7 @@ def check_reads_elsewhere(facts: Facts) -> RuleDecision | None:
         uncertain=True,
         why=quote.whole_or(f"`{title}` misses `{sought[0]}`, which the code has", f"`{title}` looks elsewhere"),
         reasoning=f"`{title}` looks for {len(sought)} texts, first `{sought[0]}`. The output and the reference contain "
-        f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place. {RECORD}",
+        f"all of them, and {facts.outcome.passed} other tests pass, so the check may read the wrong place.",
         citations=(*lines[0], *quote.log(facts), *quote.grader_lines(facts, "")),
         fix=f"let `{title}` look for `{sought[0]}` where the code puts it",
     )
@@ -72,10 +73,10 @@ def no_request_is_answered(facts: Facts) -> RuleDecision | None:
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:
         return None
-    bodies = ["\n".join(text for _, _, text in _bodies(facts, test)) for test in failures]
-    asked = [_address(address) for body in bodies for address in REQUEST.findall(body)]
+    texts = ["\n".join(text for _, _, text in bodies(facts, test)) for test in failures]
+    asked = [_address(address) for body in texts for address in REQUEST.findall(body)]
     served = [text for _, text in re.findall(r"([\"'`])(/[^\"'`\s]*)\1", facts.all_output)]
-    if not asked or not all(REQUEST.search(body) and not CALL.search(body) for body in bodies):
+    if not asked or not all(REQUEST.search(body) and not CALL.search(body) for body in texts):
         return None
     if len(set(asked)) < 2 or not all(_serves(served, address) for address in asked):
         return None
@@ -84,8 +85,9 @@ def no_request_is_answered(facts: Facts) -> RuleDecision | None:
         "no-request-answered",
         f"all {len(failures)} tests fail, but the code serves every address that they request",
         f"{_what_failed(facts)}. Each sends HTTP requests, and the output serves every requested address, so the "
-        f"server's address or port may be wrong. {limits(facts)} {RECORD}",
-        grader=quote.grader_addresses(facts),
+        f"server's address or port may be wrong. {limits(facts)}",
+        grader=(*quote.grader_addresses(facts), *quote.served(facts)),
+        fix=right_address(facts),
     )
 
 
@@ -112,8 +114,7 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
         reasoning=f"The grader only reads the files to see which package was chosen. {_what_failed(facts)}, first "
         f"`{facts.outcome.failures[0].title}`; the reference uses `{chosen}` and the output does not.",
         citations=(
-            *(quote.pairs(facts, [line])[:1] if line else ()),
-            *quote.suspects(facts, 1),
+            *(quote.alone(line) if line else ()),
             *quote.log(facts),
             *quote.grader_lines(facts, ""),
         ),
@@ -121,7 +122,13 @@ def lacks_what_was_to_be_chosen(facts: Facts) -> RuleDecision | None:
 
 
 def _of_the_harness(
-    facts: Facts, cause: str, why: str, reasoning: str, *, grader: tuple[Citation, ...] = ()
+    facts: Facts,
+    cause: str,
+    why: str,
+    reasoning: str,
+    *,
+    grader: tuple[Citation, ...] = (),
+    fix: str | None = None,
 ) -> RuleDecision:
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -131,7 +138,8 @@ def _of_the_harness(
         uncertain=True,
         why=quote.cut(why),
         reasoning=reasoning,
-        citations=(*quote.suspects(facts, 1), *quote.log(facts), *(grader or quote.grader_lines(facts, ""))),
+        citations=(*quote.log(facts), *(grader or quote.grader_lines(facts, ""))),
+        fix=fix,
     )
 
 
@@ -166,7 +174,6 @@ def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
 
 
 QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
-SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 RANGE = re.compile(r"\b(between|from `[^`]+` to|until|up to|range of|within)\b", re.IGNORECASE | re.DOTALL)
 DECIDED = re.compile(
     r"\b(inclusive(?:ly)?|exclusive(?:ly)?|including|excluding|at (?:least|most)|no (?:more|less|fewer) than|both ends"
@@ -192,6 +199,7 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
     if not wanted:
         return None
     said = quote.task(facts, lambda text: code.says(text, wanted[0]))
+    test = next(iter(facts.outcome.failures), None)
     there = quote.first_with(facts.left_out, wanted[0])
     return RuleDecision(
         label="MODEL_FAULT",
@@ -199,14 +207,9 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
         cause="missing-" + code.kebab(wanted[0]),
         confidence=0.85,
         why=f"lacks `{wanted[0]}`, which the task names",
-        reasoning=f"The task names `{wanted[0]}`{_line(said)}; the output has no such name. "
-        "The check that fails needs it.",
-        citations=(
-            *quote.suspects(facts, 1),
-            *(quote.pairs(facts, [there])[:1] if there else ()),
-            *said,
-            *quote.log(facts),
-        ),
+        reasoning=f"The task names `{wanted[0]}`{_line(said)}; the output has no such name"
+        + (f", and `{test.title}` needs it." if test else "."),
+        citations=(*(quote.pairs(facts, [there]) if there else ()), *said, *quote.log(facts)),
     )
 
 
@@ -226,10 +229,16 @@ def _misses_a_file(facts: Facts) -> RuleDecision | None:
         cause="missing-file-" + code.kebab(name),
         confidence=0.75,
         why=f"no `{name}` among its files; the task names it",
-        reasoning=f"The task asks for `{name}`; the output has no file of that name. `{facts.step}` failed without "
-        "another reason in the log.",
-        citations=(*quote.instead_of(facts, named[0]), *quote.log(facts)),
+        reasoning=f"The task asks for `{name}`; the output has {_files(facts)}. The log of `{facts.step}` names no "
+        "other cause.",
+        citations=(*quote.task(facts, lambda text: code.says(text, name)), *quote.log(facts)),
     )
+
+
+def _files(facts: Facts) -> str:
+    """Name up to three of the output's files of code."""
+    paths = [d.path for d in facts.original.of("output") if not d.path.endswith((*PROSE, *MANIFESTS))]
+    return ", ".join(f"`{path}`" for path in paths[:3]) or "no code"
 
 
 def ends_left_open(facts: Facts) -> RuleDecision | None:
@@ -263,7 +272,7 @@ def _line(said: tuple[Citation, ...]) -> str:
 def _names_in_question(facts: Facts) -> list[str]:
     """Return names that the failed tests quote, then names on reference lines that the output lacks."""
     said = "\n".join(e.error for e in facts.errors)
-    missing = [name for line in facts.left_out for name in code.NAME.findall(line.text) if SHAPED.search(name)]
+    missing = [name for line in facts.left_out for name in code.NAME.findall(line.text) if code.SHAPED.search(name)]
     return list(dict.fromkeys([*QUOTED_NAME.findall(said), *missing]))
 
 

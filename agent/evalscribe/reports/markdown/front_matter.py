@@ -8,6 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from evalscribe.ids import Frozen
+from evalscribe.model.analysis import REPORT_KIND
 from evalscribe.model.report import Report
 from evalscribe.reports.markdown import blocks
 from evalscribe.reports.markdown.blocks import PageBlock, UnreadableReport
@@ -68,7 +69,7 @@ def run_of(text: str) -> str | None:
         values = load(page[0] if page else None)
     except UnreadableReport:
         return None
-    return str(values["run"]) if values.get("kind") == KIND and "run" in values else None
+    return str(values["run"]) if values.get("kind") in (KIND, REPORT_KIND) and "run" in values else None
 
 
 def _scalar(text: str) -> str:

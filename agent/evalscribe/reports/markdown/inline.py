@@ -13,7 +13,7 @@ from evalscribe.text import HAZARD, mask_code
 
 PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
 VERSIONED = re.compile(r"[a-z]+@\d+")
-"""`rules@1`: no mention, because letters stand before the `@`."""
+"""`rules@2`: no mention, because letters stand before the `@`."""
 PLAIN_PATH = re.compile(r"[^\W_](?:[\w.+-]*[^\W_])?(?:/[^\W_](?:[\w.+-]*[^\W_])?)+")
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^\s()]*)\)")
 DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")

@@ -1,0 +1,130 @@
+"""Read and write the data beside a page: the complete report as JSON, in the form of `analyze --json`."""
+
+import json
+from itertools import groupby
+from pathlib import PurePosixPath
+
+from pydantic import ValidationError
+
+from evalscribe.errors import DataError
+from evalscribe.model.analysis import (
+    REPORT_KIND,
+    Analysis,
+    FindingSummary,
+    analysis_from_report,
+    finding_summaries,
+)
+from evalscribe.model.evidence import Citation
+from evalscribe.model.finding import (
+    CrossModelFailures,
+    FollowUp,
+    Pattern,
+    Recommendation,
+    Recurrence,
+)
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
+from evalscribe.reports.freeform.sections import actions_in
+from evalscribe.reports.outline import snippets
+
+OF_ONE_COMMAND = ("report_path", "changed", "usage")
+"""Fields that say what a command did, not what the report says."""
+
+
+def write_data(analysis: Analysis) -> str:
+    """Return the text of the data file: one fact per line, without defaults, the same for the same report."""
+    facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
+    return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
+
+
+def read_data(text: str, name: str) -> Analysis:
+    """Parse a data file. Raises `DataError` that says what is wrong with it."""
+    file = PurePosixPath(name).name
+    try:
+        analysis = Analysis.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        conflict = "<<<<<<<" in text and ">>>>>>>" in text
+        problem = (
+            "has conflict markers of git: settle the merge first" if conflict else f"{where} {first['msg']}".strip()
+        )
+        raise DataError(f"{file}: {problem}") from None
+    if analysis.kind != REPORT_KIND:
+        raise DataError(f"{file} is not the data of a report: its kind is {analysis.kind!r}, not {REPORT_KIND!r}")
+    return analysis
+
+
+def report_from_analysis(analysis: Analysis) -> Report:
+    """Return the report that a document describes, the inverse of `analysis_from_report`. Raises `DataError`."""
+    try:
+        run = {name: value for name, value in analysis.run.model_dump().items() if value is not None}
+        return Report(
+            run=RunHeader(**{name: value for name, value in run.items() if name in RunHeader.model_fields}),
+            date=analysis.date or "",
+            revision=analysis.revision or 1,
+            judges=analysis.judges,
+            own_prompts=analysis.own_prompts,
+            cascade=analysis.cascade,
+            evidence=analysis.evidence or "",
+            earlier=analysis.earlier,
+            entries=tuple(_entry(list(members)) for _, members in groupby(analysis.findings, lambda one: one.n)),
+            patterns=tuple(Pattern(**one.model_dump()) for one in analysis.patterns),
+            resolved=analysis.resolved,
+            follow_ups=tuple(FollowUp(**one.model_dump()) for one in analysis.follow_ups),
+            incomplete_evals=analysis.incomplete_evals,
+            recommendations=tuple(Recommendation(**one.model_dump()) for one in analysis.recommendations),
+            actions_taken=analysis.actions_text or "",
+            notes=analysis.notes,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _entry(members: list[FindingSummary]) -> ReportEntry:
+    one = members[0]
+    seen, across = one.recurrence, one.across
+    more = max(0, across.failing - 1 - len(across.alike)) if across else 0
+    return ReportEntry(
+        evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
+        step=one.step,
+        classification=one.classification,
+        cause=one.cause,
+        cause_kind=one.cause_kind,
+        uncertain=bool(one.uncertain),
+        basis=one.basis,
+        judge=JudgeLabel(**one.judge.model_dump()) if one.judge else None,
+        why=one.why or "",
+        error=one.error or "",
+        reasoning=one.reasoning or one.unclassified or "",
+        recurrence=Recurrence(**seen.model_dump()) if seen else Recurrence(),
+        across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
+        trials=one.trials,
+        missing=one.missing or "",
+        snippets=snippets([Citation(**citation.model_dump()) for citation in one.citations], one.error or ""),
+        reviewer=_statements(one),
+        notes=one.notes,
+    )
+
+
+def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
+    """Return the document with the report's corrections, notes and actions in force."""
+    known = {finding.eval: finding for finding in analysis.findings}
+    same = ("eval_id", "category", "group", "citations")
+    findings = tuple(
+        one.model_copy(update={name: getattr(known[one.eval], name) for name in same}) if one.eval in known else one
+        for one in finding_summaries(report)
+    )
+    updated = analysis_from_report(report, findings)
+    facts = {name: getattr(analysis, name) for name in OF_ONE_COMMAND}
+    return updated.model_copy(update={**facts, "actions_taken": actions_in(report.actions_taken, updated)})
+
+
+def _statements(one: FindingSummary) -> tuple[str, ...]:
+    """Return the `Reviewer:` lines; a person who only confirmed the label may have left one empty."""
+    if one.reviewer is None:
+        return ()
+    if one.reviewer.note is not None:
+        return tuple(one.reviewer.note.split("\n"))
+    judged = one.judge.classification if one.judge else None
+    return ("",) if judged == one.classification else ()

@@ -1,0 +1,841 @@
+"""Find what people edited on a page, and carry it into the page's data or the next version of the page.
+
+Read back are the bold label under a finding's heading, `Reviewer:` lines, added text (notes) and the section `Actions
+taken`. Any other edit stays on the page through a three-way merge of lines.
+"""
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from evalscribe.errors import DataError
+from evalscribe.git.command import Git, require_git
+from evalscribe.ids import Frozen
+from evalscribe.model.finding import CLASSIFICATIONS
+from evalscribe.model.report import Report, ReportEntry, ReportNote, Section, replaced
+from evalscribe.reports.markdown import blocks, fields, labels, notes
+from evalscribe.reports.markdown.blocks import ConflictingEdits, PageBlock, UnreadableReport
+from evalscribe.reports.markdown.labels import PageLabel
+from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, page_digest, render
+from evalscribe.reports.reformatting import NumberedLines, TextChange, changes, undo_formatting
+from evalscribe.text import block as tidy
+
+_TITLE = re.compile(r"(\d+)[.)] +(.+)")
+_GROUP = re.compile(r"\d+ evals")
+_ROW = re.compile(r"\|\s*\[?(\d+)\]?[^|]*\|")
+_BAR = re.compile(r"(?<!\\)\|")
+_MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
+_ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)])(?: +|$)")
+_BOLD = re.compile(r"(?:~~[^~]*~~\s*)?(\*\*|__).+?\1(?:\s*\([\w\s,-]*\))?(?:\s*,\s*uncertain)?", re.IGNORECASE)
+_SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
+_LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
+_ALIKE = 0.6
+"""Similarity from which a paragraph is a rewording of a generated one and not new; measured on the kinds of edits in
+`tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
+_MOST_PAIRS = 10_000
+"""Pairs of changed paragraphs that are compared; more are those of another page."""
+
+
+class TextPart(Frozen):
+    """A block of the page, or the lines of one that hold no label and no `Reviewer:`; lines count from 1."""
+
+    owner: int | Section
+    """The number of the finding, or the section, that it is in."""
+    kind: str
+    text: str
+    first: int
+    last: int
+
+
+class PageFinding(Frozen):
+    """One finding as it stands on the page; line numbers count from 1."""
+
+    number: int
+    subject: str
+    """The text of its heading after the number."""
+    members: str = ""
+    """The list of a group's evals."""
+    heading: int
+    label: PageLabel | None = None
+    """None if the label's line is gone or cannot be read."""
+    label_line: int
+    """The label's line, or the heading's if there is none."""
+    tail: str = ""
+    """What follows the label on its line."""
+    problem: str = ""
+    """Reason why the label's line cannot be read."""
+    reviewer: tuple[str, ...] = ()
+    reviewer_lines: tuple[int, ...] = ()
+
+
+class Page(Frozen):
+    """The parts of a page that are read back."""
+
+    lines: tuple[str, ...]
+    findings: tuple[PageFinding, ...]
+    rows: dict[int, int]
+    """Line of each finding's row in the table of failures."""
+    parts: tuple[TextPart, ...]
+    """Everything but labels, `Reviewer:` lines and actions."""
+    headings: tuple[str, ...]
+    """Headings of sections and findings, as they stand."""
+    actions: str | None
+    """Text of `Actions taken`; None if the section is gone."""
+    actions_line: int
+
+    @property
+    def by_number(self) -> dict[int, PageFinding]:
+        return {finding.number: finding for finding in self.findings}
+
+
+class LineEdit(NamedTuple):
+    """An edited line outside the places that are read back."""
+
+    line: int
+    """Its line on the page; for a removed line, that of the line after it."""
+    before: str | None
+    """None for a line that was added."""
+    now: str | None
+    """None for a line that was removed."""
+
+
+class PageEdits(Frozen):
+    """A report with the edits of its page in force."""
+
+    report: Report
+    """The data with labels, reviewers, notes and actions of the page."""
+    written: Report
+    """The data alone."""
+    base: str
+    """The page as evalscribe wrote it, without what is read back."""
+    base_known: bool
+    """False if nobody has the page as it was written, so that the base is rendered from the data."""
+    rest: str
+    """The page without what is read back: what differs from `base` was edited elsewhere."""
+    front: tuple[str, ...] = ()
+    """Lines that a person added to the front matter."""
+    numbers: tuple[int, ...] = ()
+    """For each line of `rest` its number on the page; empty if it is the page."""
+    page: str
+    """The page as it is."""
+    mergeable: bool = True
+    """False for a page of an earlier form, whose other edits cannot be carried into a new page."""
+
+    @property
+    def elsewhere(self) -> tuple["LineEdit", ...]:
+        """Edits in other places, by their line on the page."""
+        return () if self.rest == self.base else tuple(self._line_edits())
+
+    def _line_edits(self) -> Iterator["LineEdit"]:
+        before, now = self.base.split("\n"), self.rest.split("\n")
+        numbers = self.numbers or tuple(range(1, len(now) + 1))
+        for kind, first, last, start, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+            if kind != "equal":
+                for at, (was, text) in enumerate(zip_longest(before[first:last], now[start:end]), start):
+                    yield LineEdit(numbers[min(at, end, len(numbers) - 1)], was, text)
+
+
+def read_edits(text: str, written: Report, data: str, bases: Iterable[str] = ()) -> PageEdits:
+    """Return what people edited on a page.
+
+    Args:
+        text: The page.
+        written: The report of its data.
+        data: File name of the data.
+        bases: Texts that may be the page as evalscribe wrote it: from the store, and from git.
+
+    Raises:
+        UnreadableReport: A part that is read back cannot be read; the error gives the line.
+        ConflictingEdits: A finding has one label in the table or its heading, and another one below the heading.
+    """
+    plain = normalised(text)
+    digest = _front(plain, "written")
+    revision = _front(plain, "revision") or ""
+    newer = revision.isdecimal() and int(revision) > written.revision
+    if page_digest(plain) == digest and not newer:
+        return PageEdits(report=written, written=written, base=plain, base_known=True, rest=plain, page=plain)
+    rendered = normalised(render(written, _front(plain, "data") or data))
+    if page_digest(plain) == digest:
+        return _labels_of_newer_page(plain, rendered, written)
+    candidates = chain((rendered,), map(normalised, bases))
+    base = next((one for one in candidates if page_digest(one) == digest), None)
+    lines = plain.split("\n")
+    tidied = undo_formatting(NumberedLines(lines, list(range(1, len(lines) + 1))), (base or rendered).split("\n"))
+    then = parse_page(base or rendered)
+    try:
+        return _Reading(plain, tidied, parse_page(tidied.text), then, written, base is not None).edits()
+    except UnreadableReport as error:
+        numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
+        raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
+
+
+def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
+    """Read labels, reviewers and actions of a page whose data is of an earlier revision, as after a wrong merge."""
+    page, old = parse_page(text), parse_page(rendered)
+    pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
+    entries = list(written.entries)
+    for now in page.findings:
+        then = pairs.get(now.number)
+        if then is None or then.number not in numbers:
+            continue
+        entry = entries[numbers[then.number] - 1]
+        changed: dict[str, object] = {}
+        if now.label is not None and now.label.classification and now.label != then.label:
+            changed |= _corrected(entry, now, then)
+        if now.reviewer != then.reviewer:
+            changed["reviewer"] = now.reviewer
+        entries[numbers[then.number] - 1] = replaced(entry, **changed) if changed else entry
+    report = replaced(written, entries=tuple(entries), actions_taken=page.actions or written.actions_taken)
+    return PageEdits(report=report, written=written, base=text, base_known=True, rest=text, page=text)
+
+
+def normalised(text: str) -> str:
+    """Return the text with `\\n` at line ends, without a byte order mark and without white space at line ends."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
+
+
+def _front(text: str, name: str) -> str | None:
+    head = text.partition("\n---\n")[0]
+    return next((line.partition(": ")[2] for line in head.split("\n") if line.startswith(f"{name}: ")), None)
+
+
+def parse_page(text: str) -> Page:
+    """Parse the parts of a page that are read back. Raises `UnreadableReport`."""
+    parts: list[TextPart] = []
+    findings: list[tuple[PageBlock, list[PageBlock]]] = []
+    rows: dict[int, int] = {}
+    headings: list[str] = []
+    section: Section = "summary"
+    actions: PageBlock | None = None
+    for block in blocks.read(text):
+        _refuse_markers(block)
+        name = block.text.strip() if block.kind == "heading" and block.level == 2 else ""
+        if actions is not None or block.kind == "front_matter":
+            continue
+        if name.casefold() == ACTIONS.casefold():
+            actions = block
+            headings.append(ACTIONS)
+            continue
+        if new := next((s for title, s in SECTIONS.items() if title.casefold() == name.casefold()), None):
+            section = new
+            headings.append(name)
+        title = _TITLE.fullmatch(block.text) if block.kind == "heading" and block.level <= 3 else None
+        if section == "findings" and title:
+            findings.append((block, []))
+            headings.append(block.text)
+        if section == "findings" and findings and not title and not new:
+            findings[-1][1].append(block)
+        else:
+            owner: int | Section = int(title[1]) if section == "findings" and title else section
+            parts.append(_part(owner, block))
+        if section == "findings" and block.kind == "table" and not findings and not rows:
+            rows = {int(match[1]): row.line for row in block.items if (match := _ROW.match(row.source))}
+    read = [_finding(title, below, findings) for title, below in findings]
+    lines = text.split("\n")
+    return Page(
+        lines=tuple(lines),
+        findings=tuple(finding for finding, _ in read),
+        rows=rows,
+        parts=tuple(sorted((*parts, *(part for _, own in read for part in own)), key=lambda part: part.first)),
+        headings=tuple(headings),
+        actions=notes.parse_actions(text, actions).strip("\n") if actions else None,
+        actions_line=actions.line if actions else len(lines) + 1,
+    )
+
+
+def _part(owner: int | Section, block: PageBlock) -> TextPart:
+    text = f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.source
+    return TextPart(owner=owner, kind=block.kind, text=text, first=block.line, last=block.end)
+
+
+def _refuse_markers(block: PageBlock) -> None:
+    if block.kind != "fence":
+        for at, line in enumerate(block.source.split("\n")):
+            if _MARKER.match(line):
+                raise UnreadableReport("this is a conflict marker of git: settle the merge first", block.line + at)
+
+
+def _finding(
+    title: PageBlock, below: list[PageBlock], findings: Sequence[tuple[PageBlock, object]]
+) -> tuple[PageFinding, list[TextPart]]:
+    match = _TITLE.fullmatch(title.text)
+    assert match, "checked by the caller"
+    number = int(match[1])
+    same = [other.line for other, _ in findings if re.match(rf"{number}[.)] ", other.text)]
+    if len(same) > 1:
+        raise UnreadableReport(f"there are two findings {number}", *same[:2])
+    label = _label(below)
+    reviewer: list[str] = []
+    reviewer_at: list[int] = []
+    parts: list[TextPart] = []
+    for block in below:
+        lines = _lines(block)
+        said = _reviewers(block, lines, label.line if label else 0)
+        for first, last, statements in said:
+            reviewer += statements
+            reviewer_at += range(first, last + 1)
+        apart = {at for first, last, _ in said for at in range(first, last + 1)}
+        apart |= {label.line} if label and block.line <= label.line <= block.end else set()
+        parts += _without(number, block, lines, apart) if apart else [_part(number, block)]
+    lists = [at for at, block in enumerate(below) if block.kind == "bullet_list"]
+    members = next((at for at in lists if at and below[at - 1].text.startswith("<details><summary>")), None)
+    return (
+        PageFinding(
+            number=number,
+            subject=match[2].strip(),
+            members=below[members].source if members is not None and _GROUP.fullmatch(match[2].strip()) else "",
+            heading=title.line,
+            label=label.label if label else None,
+            label_line=label.line if label else title.line,
+            tail=label.tail if label else "",
+            problem=label.problem if label else "",
+            reviewer=tuple(reviewer),
+            reviewer_lines=tuple(reviewer_at),
+        ),
+        parts,
+    )
+
+
+def _lines(block: PageBlock) -> list[tuple[int, str]]:
+    return list(enumerate(block.source.split("\n"), block.line))
+
+
+def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
+    """Return the `Reviewer:` statements of a block, each with its first and last line; a label ends one."""
+    if block.kind == "heading":
+        _, said = fields.split_reviewer(block.text)
+        return [(block.line, block.end, said)] if said else []
+    found = []
+    if block.kind == "paragraph":
+        at = label_line - block.line
+        for some in [lines] if not 0 <= at < len(lines) else [lines[:at], lines[at + 1 :]]:
+            before, said = fields.split_reviewer("\n".join(line for _, line in some))
+            if said:
+                found.append((some[len(before)][0], some[-1][0], said))
+    for item in block.items if block.kind in ("bullet_list", "ordered_list") else ():
+        before, said = fields.split_reviewer(_ITEM.sub("", item.source))
+        if said:
+            found.append((item.line + len(before), item.end, said))
+        else:
+            found += [(one.line, one.end, [text]) for one in item.items if (text := _nested(one))]
+    return found
+
+
+def _nested(item: PageBlock) -> str:
+    before, said = fields.split_reviewer(_ITEM.sub("", item.source))
+    return " ".join(said) if said and not before else ""
+
+
+def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
+    """Yield the lines of a block that are not apart, those that stand together as one part."""
+    run: list[tuple[int, str]] = []
+    for number, line in (*lines, (0, "")):
+        if number and number not in apart:
+            run.append((number, line))
+        elif run:
+            text = "\n".join(line for _, line in run).strip("\n")
+            if text.strip():
+                yield TextPart(owner=owner, kind=block.kind, text=text, first=run[0][0], last=run[-1][0])
+            run = []
+
+
+class _LabelLine(Frozen):
+    line: int
+    label: PageLabel | None
+    tail: str
+    problem: str = ""
+
+
+def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
+    """Return the first line that is a label; else, if the first line only looks like one, why it is none."""
+    odd: _LabelLine | None = None
+    paragraphs = [block for block in below if block.kind == "paragraph"]
+    for block in paragraphs:
+        for number, line in _lines(block):
+            head, dot, tail = line.strip().partition("·")
+            bold = _BOLD.match(line.strip())
+            shown = head if dot or not bold else bold[0]
+            if block is not paragraphs[0] and not (bold and dot):
+                continue
+            rest = f" {dot}{tail}".rstrip() if dot else line.strip()[len(shown) :]
+            try:
+                label = labels.parse(shown.strip(), number)
+            except UnreadableReport as error:
+                looks = dot or line.strip().startswith(("**", "__", "~~")) or _SHOUTED.match(line.strip())
+                if odd is None and looks and block is below[0] and number == block.line:
+                    odd = _LabelLine(line=number, label=None, tail="", problem=error.reason)
+                continue
+            if not dot and _LABELS.search(rest):
+                return _LabelLine(line=number, label=None, tail="", problem="there are two labels on this line")
+            if dot or bold or not rest.strip():
+                return _LabelLine(line=number, label=label, tail=rest)
+    return odd
+
+
+class _Reading:
+    """Compares a page with the page as it was written, and applies the edits to the report of its data."""
+
+    def __init__(
+        self, plain: str, tidied: NumberedLines, page: Page, then: Page, written: Report, base_known: bool
+    ) -> None:
+        self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
+        self.written, self.base_known = written, base_known
+        self.pairs = _same_findings(page.findings, then.findings)
+        """Finding as it was written, by its number on the page."""
+        self._refuse_hidden()
+        self.added = _Additions(page, then, self.pairs)
+        self.notes = self.added.notes()
+
+    def edits(self) -> PageEdits:
+        numbers = _numbers(self.written, self.then)
+        edits = {numbers[then.number]: now for now, then in self._both() if then.number in numbers}
+        entries = tuple(
+            self._with_edits(entry, edits[number]) if number in edits else entry
+            for number, entry in enumerate(self.written.entries, 1)
+        )
+        self._refuse_table_edits(numbers, entries)
+        actions = self.written.actions_taken if self.page.actions is None else self.page.actions
+        report = replaced(self.written, entries=entries, actions_taken=actions, notes=self._report_notes(numbers))
+        base = list(self._base_lines())
+        lines = list(self._rest_lines())
+        rest = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
+        return PageEdits(
+            report=report,
+            written=self.written,
+            base=normalised("\n".join(base)),
+            base_known=self.base_known,
+            rest=normalised(rest.text),
+            numbers=tuple(self.tidied.numbers[min(n, len(self.tidied.numbers)) - 1] for n in rest.numbers),
+            front=self._own_front(),
+            page=self.plain,
+        )
+
+    def _both(self) -> Iterator[tuple[PageFinding, PageFinding]]:
+        return ((now, self.pairs[now.number]) for now in self.page.findings if now.number in self.pairs)
+
+    def _refuse_hidden(self) -> None:
+        """Refuse a page on which a heading still stands, but not as a heading: what is below would be misread."""
+        for heading in self.then.headings:
+            if heading in self.page.headings:
+                continue
+            for number, line in enumerate(self.page.lines, 1):
+                if line.strip(" \t#>*_") != heading or not line.strip():
+                    continue
+                what = f"the heading {heading!r}"
+                for part in self.page.parts:
+                    if part.first < number <= part.last and part.kind != "paragraph":
+                        raise UnreadableReport(
+                            f"{what} stands inside of what begins here; is its end missing?", part.first, number
+                        )
+                if number >= self.page.actions_line:
+                    raise UnreadableReport(f"{what} stands below {ACTIONS!r}; move that section to the end", number)
+                if re.match(r"#{2,3} ", line):
+                    above = (at for at in range(number, 0, -1) if self.page.lines[at - 1].startswith("## "))
+                    raise UnreadableReport(
+                        f"{what} is not in its section, whose heading is gone or reworded; restore it",
+                        *dict.fromkeys((next(above, number), number)),
+                    )
+                raise UnreadableReport(f"{what} has lost its `#` or has another level; restore it", number)
+
+    def _with_edits(self, entry: ReportEntry, now: PageFinding) -> ReportEntry:
+        then = self.pairs[now.number]
+        changed: dict[str, object] = {}
+        if now.problem:
+            raise UnreadableReport(now.problem, now.label_line)
+        if now.label is not None and now.label != then.label:
+            changed |= _corrected(entry, now, then)
+        if now.reviewer != then.reviewer:
+            changed["reviewer"] = now.reviewer
+        old = {tidy(note) for note in _quotations(self.then, then.number)}
+        notes = tuple(map(tidy, self.notes.get(now.number, ())))
+        all_notes = (*notes, *(note for note in entry.notes if note not in old and note not in notes))
+        if all_notes != entry.notes:
+            changed["notes"] = all_notes
+        return replaced(entry, **changed) if changed else entry
+
+    def _report_notes(self, numbers: Mapping[int, int]) -> tuple[ReportNote, ...]:
+        known = {note.text: note for note in self.written.notes}
+        old = {tidy(note) for owner in _SECTIONS for note in _quotations(self.then, owner)}
+        here = [
+            known.get(tidy(text), ReportNote(section=owner, text=text))
+            for owner in _SECTIONS
+            for text in self.notes.get(owner, ())
+        ]
+        texts = {note.text for note in here}
+        unseen = [note for note in self.written.notes if note.text not in old and note.text not in texts]
+        return tuple(dict.fromkeys((*here, *unseen, *self._departed(numbers, texts | set(known)))))
+
+    def _departed(self, numbers: Mapping[int, int], known: set[str]) -> Iterator[ReportNote]:
+        """Yield edits of findings that the data, written later than the page, no longer has."""
+        for now, then in self._both():
+            if then.number in numbers:
+                continue
+            notes = list(self.notes.get(now.number, ()))
+            corrected = now.label is not None and now.label != then.label
+            if not (corrected or notes or now.reviewer):
+                continue
+            label = now.label.classification if now.label and now.label.classification else "not classified"
+            said = [*(f"Reviewer: {text}" for text in now.reviewer), *notes]
+            text = "\n\n".join((f"No longer among the failures: {now.subject} ({label}).", *said))
+            if tidy(text) not in known:
+                yield ReportNote(section="findings", text=text)
+
+    def _refuse_table_edits(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
+        """Refuse a label that a person changed in the table or added to a heading, unless it is also the finding's."""
+        if not self.base_known and _front(self.tidied.text, "revision") != str(self.written.revision):
+            return  # the table has the labels of an earlier analysis
+        for now, then in self._both():
+            number = numbers.get(then.number)
+            if number is None:
+                continue
+            entry = entries[number - 1]
+            in_force = labels.of(entry)
+            row, old_row = self.page.rows.get(now.number), self.then.rows.get(then.number)
+            if row is not None and old_row is not None:
+                cell, old_cell = _label_cell(self.page, row), _label_cell(self.then, old_row)
+                if cell != old_cell and not _agrees(_row_label(cell, row), entry):
+                    self._contradiction("the table", cell, in_force, row, now)
+            at_end = re.match(rf"{re.escape(then.subject)}\s*[:–—-]+\s*(\S.*)", now.subject)
+            said = at_end[1] if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")) else ""
+            if said and not _agrees(_row_label(said, now.heading), entry):
+                self._contradiction("the heading", said, in_force, now.heading, now)
+
+    def _contradiction(self, where: str, said: str, in_force: PageLabel, line: int, now: PageFinding) -> None:
+        raise ConflictingEdits(
+            f"{where} says {said.strip()}, the finding {labels.render(in_force)}; "
+            "correct the bold label under the finding's heading",
+            line,
+            now.label_line,
+        )
+
+    def _base_lines(self) -> Iterator[str]:
+        """Yield the lines of the page as it was written, without the notes and `Reviewer:` lines that are edited."""
+        here = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
+        edited = (finding for finding in self.then.findings if not here.get(finding.number, True))
+        gone = {at for finding in edited for at in finding.reviewer_lines}
+        for part in (part for part in self.added.gone if isinstance(part.owner, str) or part.owner in here):
+            gone |= set(range(part.first, part.last + 1))
+            gone |= {part.first - 1} if part.first > 1 and not self.then.lines[part.first - 2] else set()
+        return (line for number, line in enumerate(self.then.lines, 1) if number not in gone)
+
+    def _own_front(self) -> tuple[str, ...]:
+        """Return the lines of the front matter that are a person's."""
+        generated = {line.partition(":")[0] for line in self.then.lines[: _front_end(self.then.lines)]}
+        lines = self.page.lines[: _front_end(self.page.lines)]
+        return tuple(line for line in lines if line.strip() and line.partition(":")[0] not in generated)
+
+    def _same_reviewers(self, now: PageFinding, then: PageFinding) -> bool:
+        mine = [self.page.lines[at - 1] for at in now.reviewer_lines]
+        return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
+
+    def _rest_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines of the page with the edits that are read back undone, with their numbers."""
+        lines: dict[int, str | None] = {}
+        for part in self.added.parts:
+            lines |= dict.fromkeys(range(part.first, part.last + 1))
+        for now, then in self._both():
+            if not self._same_reviewers(now, then):
+                lines |= dict.fromkeys(now.reviewer_lines)
+            if now.label is not None and then.label is not None:
+                tail = then.tail if _tail_note(now, then) is not None else now.tail
+                old = self.then.lines[then.label_line - 1]
+                lines[now.label_line] = old[: len(old) - len(then.tail)] + tail
+            row, old_row = self.page.rows.get(now.number), self.then.rows.get(then.number)
+            if row is not None and old_row is not None:
+                lines[row] = _with_label(self.page, row, self.then.lines[old_row - 1], _label_column(self.then))
+        front = _front_end(self.page.lines)
+        yield from ((1, line) for line in self.then.lines[: _front_end(self.then.lines)])
+        for number, text in enumerate(self.page.lines[: self.page.actions_line - 1], 1):
+            line = lines.get(number, text)
+            if number > front and line is not None:
+                yield number, line
+        end = len(self.page.lines)
+        yield from ((end, line) for line in self.then.lines[self.then.actions_line - 1 :])
+
+
+_SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
+
+
+def _quotations(page: Page, owner: int | Section) -> Iterator[str]:
+    """Yield the notes of a page as evalscribe wrote it: nothing that it generates is a quotation in markdown."""
+    return (_said(part) for part in page.parts if part.owner == owner and part.kind == "blockquote")
+
+
+def _said(part: TextPart) -> str:
+    return notes.parse(PageBlock(kind=part.kind, line=part.first, source=part.text))
+
+
+def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> dict[int, PageFinding]:
+    """Return the finding that each one of the page was when it was written, by its number on the page."""
+    pairs: dict[int, PageFinding] = {}
+    left = list(then)
+    rules = (
+        lambda a, b: (a.number, a.subject) == (b.number, b.subject),
+        lambda a, b: (a.subject, a.members) == (b.subject, b.members),
+        lambda a, b: a.number == b.number,
+    )
+    for same in rules:
+        by_key = {one.number: one for one in left} if same is not rules[1] else {}
+        for one in now:
+            if one.number in pairs:
+                continue
+            some = [by_key[one.number]] if one.number in by_key else left if not by_key else []
+            match = [other for other in some if same(one, other)]
+            if len(match) == 1:
+                pairs[one.number] = match[0]
+                left.remove(match[0])
+                by_key.pop(match[0].number, None)
+    return pairs
+
+
+def _numbers(written: Report, then: Page) -> dict[int, int]:
+    """Return the number of each finding in the data, by its number on the page as it was written.
+
+    The two differ if a process was killed after it had written newer data and before it wrote the page.
+    """
+    subjects = [labels.subject(entry) for entry in written.entries]
+    keys = {
+        (subject, _member_lines(entry)): number
+        for number, (subject, entry) in enumerate(zip(subjects, written.entries, strict=True), 1)
+    }
+    return {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
+
+
+def _member_lines(entry: ReportEntry) -> str:
+    return "\n".join(member_lists(entry)) if len(entry.evals) > 1 else ""
+
+
+def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[str, object]:
+    label = now.label
+    assert label is not None, "checked by the caller"
+    if label.classification is None and entry.classification is not None:
+        raise UnreadableReport(
+            "a verdict cannot be taken back without another one: write the label that you think right", now.label_line
+        )
+    kind = labels.kind_in_force(label, then.label, entry.judge, entry.cause_kind)
+    was = then.label.uncertain if then.label else False
+    changed: dict[str, object] = {
+        "classification": label.classification,
+        "uncertain": label.uncertain and (label.classification == entry.classification or not was),
+        "cause_kind": kind,
+    }
+    alone = entry.judge and entry.judge.classification == label.classification and not now.reviewer
+    if alone and kind != entry.cause_kind:
+        changed["reviewer"] = (f"kind {kind}, not {entry.cause_kind}" if kind else f"not of kind {entry.cause_kind}",)
+    return changed
+
+
+def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
+    """Return what a person added behind the label or behind its line; None if the line was edited otherwise."""
+    if now.tail == then.tail:
+        return ""
+    if then.tail and now.tail.startswith(then.tail):
+        return now.tail[len(then.tail) :].strip()
+    return now.tail.strip(" -–—:,.·") if "·" not in now.tail else None
+
+
+class _Additions:
+    """Text of people on a page: what was not on it when it was written, and is no rewording of what was."""
+
+    def __init__(self, page: Page, then: Page, pairs: Mapping[int, PageFinding]) -> None:
+        self.page, self.then, self.pairs = page, then, pairs
+        found = list(changes([part.text for part in then.parts], [part.text for part in page.parts]))
+        edited = [change for change in found if change.kind != "equal"]
+        moved = Counter(part.text for change in edited for part in self._written(change))
+        self.parts: list[TextPart] = []
+        """The parts, or lines of parts, that people added."""
+        self.unchanged = [
+            part
+            for change in found
+            if change.kind == "equal"
+            for part in page.parts[change.first : change.last]
+            if part.kind == "blockquote"
+        ]
+        """Notes that stand where they stood."""
+        self.gone = [
+            part
+            for change in edited
+            for part in then.parts[change.first_old : change.last_old]
+            if part.kind == "blockquote"
+        ]
+        """Notes that no longer stand where they stood."""
+        for change in edited:
+            new = list(page.parts[change.first : change.last])
+            reworded = _rewordings(self._written(change), new)
+            for part in new:
+                if part in reworded:
+                    self.parts += _added_lines(reworded[part], part)
+                elif moved[part.text]:
+                    moved[part.text] -= 1
+                elif part.text != NOTHING and not self._of_own_finding(part):
+                    self.parts.append(part)
+
+    def _written(self, change: TextChange) -> list[TextPart]:
+        """Return the generated parts of a region as it was written."""
+        return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
+
+    def _of_own_finding(self, part: TextPart) -> bool:
+        """Return whether the part is the heading of a finding, or in a finding that a person added: it stays there."""
+        title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
+        return isinstance(part.owner, int) and (title or part.owner not in self.pairs)
+
+    def notes(self) -> dict[int | Section, list[str]]:
+        """Return the notes by finding or section; what stands together is one note."""
+        found: dict[int | Section, list[str]] = {}
+        last: TextPart | None = None
+        for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
+            together = (
+                last is not None
+                and last.owner == part.owner
+                and "blockquote" not in (last.kind, part.kind)
+                and not any(line.strip() for line in self.page.lines[last.last : part.first - 1])
+            )
+            some = found.setdefault(part.owner, [])
+            if together and some:
+                apart = "\n" * (part.first - last.last) if last else ""
+                some[-1] += f"{apart}{_said(part)}"
+            else:
+                some.append(_said(part))
+            last = part
+        for now in self.page.findings:
+            then = self.pairs.get(now.number)
+            extra = _tail_note(now, then) if then and now.label and then.label else ""
+            if extra:
+                found.setdefault(now.number, []).insert(0, extra)
+        return found
+
+
+def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPart, TextPart]:
+    """Return the generated part of which each edited part is a rewording."""
+    if len(old) * len(new) > _MOST_PAIRS:
+        return {}
+    likeness = sorted(
+        ((_likeness(a, b), -at, -to) for at, a in enumerate(old) for to, b in enumerate(new) if a.kind == b.kind),
+        reverse=True,
+    )
+    pairs: dict[int, int] = {}
+    for like, at, to in likeness:
+        if like >= _ALIKE and -at not in pairs.values() and -to not in pairs:
+            pairs[-to] = -at
+    return {new[to]: old[at] for to, at in pairs.items()}
+
+
+def _likeness(old: TextPart, new: TextPart) -> float:
+    if new.text.startswith(old.text) or new.text.endswith(old.text) or old.kind in ("table", "fence"):
+        return 1.0
+    return SequenceMatcher(None, old.text[:500], new.text[:500]).quick_ratio()
+
+
+def _added_lines(old: TextPart, new: TextPart) -> Iterator[TextPart]:
+    """Yield the lines that a person added to a generated paragraph or list, if no other line of it changed."""
+    if new.kind not in ("paragraph", "bullet_list"):
+        return
+    lines = new.text.split("\n")
+    found = list(changes(old.text.split("\n"), lines))
+    if any(change.kind not in ("equal", "insert") for change in found):
+        return
+    for change in found:
+        if change.kind == "insert":
+            text = "\n".join(lines[change.first : change.last])
+            first = new.first + change.first
+            last = new.first + change.last - 1
+            yield TextPart(owner=new.owner, kind=new.kind, text=text, first=first, last=last)
+
+
+def _label_column(page: Page) -> int:
+    """Return the position of the label among the cells of the table's rows."""
+    first = min(page.rows.values(), default=0)
+    head = _BAR.split(page.lines[first - 3]) if first > 2 else []
+    return next((at for at, cell in enumerate(head) if re.search(r"\bLabel\b", cell)), 4)
+
+
+def _label_cell(page: Page, line: int) -> str:
+    cells = _BAR.split(page.lines[line - 1])
+    at = _label_column(page)
+    return cells[at].strip() if at < len(cells) else ""
+
+
+def _row_label(cell: str, line: int) -> PageLabel:
+    return labels.parse(cell.replace(", proved)", ")").replace("(proved)", "").strip(), line)
+
+
+def _agrees(label: PageLabel, entry: ReportEntry) -> bool:
+    return label.classification == entry.classification and label.kind in (None, entry.cause_kind)
+
+
+def _with_label(page: Page, line: int, old: str, column: int) -> str:
+    """Return the table row with the label of the old one, so that only other edits differ."""
+    parts, before = _BAR.split(page.lines[line - 1]), _BAR.split(old)
+    at = _label_column(page)
+    if at < len(parts) and column < len(before):
+        parts[at] = before[column]
+    return "|".join(parts)
+
+
+def _front_end(lines: Sequence[str]) -> int:
+    """Return how many lines the front matter has."""
+    if not lines or lines[0] != "---":
+        return 0
+    return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
+
+
+def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
+    """Return the line of the heading of the finding that concerns the entry's first eval."""
+    number = next(n for n, one in enumerate(edits.report.entries, 1) if set(one.paths) & set(entry.paths))
+    lines = enumerate(edits.page.split("\n"), 1)
+    return next((at for at, line in lines if re.match(rf"###\s+{number}[.)]", line)), 1)
+
+
+class UnmergedEdits(DataError):
+    """Edits outside the places that are read back could not be merged; the error names the lines."""
+
+
+_NAMED = 5
+"""Lines that an error about unmerged edits names."""
+
+
+def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
+    """Return the error with the lines that were edited."""
+    numbers = list(dict.fromkeys(edit.line for edit in edits.elsewhere))
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return UnmergedEdits(
+        f"{reason}: line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}{more}"
+    )
+
+
+def merge_edits(edits: PageEdits, rendered: str) -> str:
+    """Return the newly rendered page with the edits that people made elsewhere on the old one.
+
+    Raises `UnmergedEdits` if they touch lines that changed, or if the page as it was written is unknown.
+    """
+    if edits.rest == edits.base:
+        return with_front(rendered, edits.front)
+    if not edits.base_known:
+        raise unmerged(edits, "edited, and neither the store nor git has the page as it was written")
+    merged = merge_lines(edits.rest, edits.base, rendered)
+    if merged is None:
+        raise unmerged(edits, "edited where the new page has another text")
+    return with_front(merged, edits.front)
+
+
+def with_front(page: str, lines: Sequence[str]) -> str:
+    """Return the page with further lines at the end of its front matter."""
+    own = "".join(f"{line}\n" for line in dict.fromkeys(lines))
+    return page.replace("\n---\n", f"\n{own}---\n", 1)
+
+
+def merge_lines(mine: str, base: str, theirs: str) -> str | None:
+    """Return a three-way merge by git's `merge-file`; None if it conflicts. Raises `UsageError` without git."""
+    require_git()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("mine", "base", "theirs")]
+        for path, text in zip(paths, (mine, base, theirs), strict=True):
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        done = Git(Path(folder)).run("merge-file", "-p", "-q", *(path.name for path in paths))
+    return None if done.code else done.out.decode("utf-8", "surrogatepass")

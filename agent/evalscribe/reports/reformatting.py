@@ -1,0 +1,113 @@
+"""Undo what an editor's formatter did to a page: aligned tables, blank lines around blocks, other bullets, escapes."""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_BULLET = re.compile(r"[*+-]\s+")
+_CLOSED_HEADING = re.compile(r"(#{1,6}\s.*?)\s+#+")
+_ESCAPED = re.compile(r"\\([_*])")
+_RULE = re.compile(r"(:?)-+(:?)")
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+class TextChange(NamedTuple):
+    """One region of two sequences, as `SequenceMatcher.get_opcodes` gives it."""
+
+    kind: str
+    first_old: int
+    last_old: int
+    first: int
+    last: int
+
+
+class NumberedLines(NamedTuple):
+    """Lines, and the number that each has on the page as it is, counted from 1."""
+
+    lines: list[str]
+    numbers: list[int]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def changes(old: Sequence[object], new: Sequence[object]) -> Iterator[TextChange]:
+    """Yield how to turn one sequence into the other; what both begin and end with is not compared again."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    if head:
+        yield TextChange("equal", 0, head, 0, head)
+    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+    for kind, first_old, last_old, first, last in matcher.get_opcodes():
+        yield TextChange(kind, first_old + head, last_old + head, first + head, last + head)
+    if tail:
+        yield TextChange("equal", len(old) - tail, len(old), len(new) - tail, len(new))
+
+
+def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
+    """Return the page with lines that differ from the base only in their form, and blank lines, as they are there."""
+    mine, theirs = _forms(page.lines), _forms(base)
+    here = [at for at, form in enumerate(mine) if form is not None]
+    there = [at for at, form in enumerate(theirs) if form is not None]
+    found = NumberedLines([], [])
+
+    def add(lines: Sequence[str], numbers: Sequence[int]) -> None:
+        found.lines.extend(lines)
+        found.numbers.extend(numbers)
+
+    def add_gap(at: int) -> None:
+        first = here[at - 1] + 1 if at else 0
+        add(page.lines[first : here[at]], page.numbers[first : here[at]])
+
+    last_pair = (-1, -1)
+    for change in changes([theirs[at] for at in there], [mine[at] for at in here]):
+        for offset, at in enumerate(range(change.first, change.last)):
+            number = page.numbers[here[at]]
+            old = change.first_old + offset
+            if change.kind != "equal":
+                add_gap(at)
+                add([page.lines[here[at]]], [number])
+                continue
+            if last_pair == (old - 1, at - 1):
+                gap = base[there[old - 1] + 1 if old else 0 : there[old]]
+                add(gap, [number] * len(gap))
+            else:
+                add_gap(at)
+            add([base[there[old]]], [number])
+            last_pair = (old, at)
+    add([""], [page.numbers[-1] if page.numbers else 1])
+    return found
+
+
+def _forms(lines: Sequence[str]) -> list[str | None]:
+    """Return for each line what a formatter leaves as it is; None for a blank line outside fences."""
+    forms: list[str | None] = []
+    fence = ""
+    in_front = lines[:1] == ["---"]
+    for at, line in enumerate(lines):
+        if in_front or fence:
+            forms.append(f"\0{line}")
+            in_front = in_front and not (at and line == "---")
+            fence = "" if fence and line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
+        elif opening := _FENCE.match(line):
+            forms.append(line.strip())
+            fence = opening[1]
+        else:
+            forms.append(_form(line.strip()) if line.strip() else None)
+    return forms
+
+
+def _form(line: str) -> str:
+    if line.startswith("|"):
+        cells = [cell.strip() for cell in _BAR.split(line)[1:]]
+        cells = cells if cells[-1] else cells[:-1]
+        if all(_RULE.fullmatch(cell) for cell in cells):
+            cells = [_RULE.sub(r"\1-\2", cell) for cell in cells]
+        return "|".join(cells)
+    if closed := _CLOSED_HEADING.fullmatch(line):
+        return closed[1]
+    return _ESCAPED.sub(r"\1", _BULLET.sub("- ", line, count=1) if _BULLET.match(line) else line)

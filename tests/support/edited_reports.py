@@ -1,0 +1,47 @@
+"""Pages that people edited, with their data, and what the next analysis makes of them."""
+
+import re
+
+from evalscribe.model.analysis import analysis_from_report
+from evalscribe.model.finding import CauseKind, Classification
+from evalscribe.model.report import Report, ReportEntry, replaced
+from evalscribe.reports.data import write_data
+from evalscribe.reports.merge import MergedReport, merge_report
+from evalscribe.reports.page import render
+from evalscribe.reports.reading import PageSource
+
+DATA = "runrunru_2026-11-02.json"
+
+
+def page_of(report: Report) -> str:
+    return render(report, DATA)
+
+
+def on_disk(text: str, data: Report) -> PageSource:
+    """A page and the data beside it, which may be of another version of the report."""
+    return PageSource(name="runrunru_2026-11-02.md", text=text, data=write_data(analysis_from_report(data)))
+
+
+def rewrite(new: Report, text: str, data: Report, *bases: str) -> MergedReport:
+    """What the analysis `new` makes of a page that people edited."""
+    return merge_report(new, on_disk(text, data), DATA, bases)
+
+
+def entry_of(report: Report, path: str) -> ReportEntry:
+    return next(entry for entry in report.entries if path in entry.paths)
+
+
+def judged(report: Report, path: str, label: Classification, kind: CauseKind) -> Report:
+    """The same report, the judge now of another opinion about one eval."""
+    old = entry_of(report, path)
+    assert old.judge
+    opinion = replaced(old.judge, classification=label)
+    new = replaced(old, classification=label, cause_kind=kind, judge=opinion, reasoning="Another thought.")
+    return replaced(report, entries=tuple(new if entry is old else entry for entry in report.entries))
+
+
+def corrected(text: str, number: int, label: str) -> str:
+    """The page with another bold label under a finding's heading."""
+    return re.sub(
+        rf"(\n### {number}\. .*\n)\*\*[A-Z_]+\*\*(?: \(\w+\))?(?:, uncertain)?", rf"\1**{label}**", text, count=1
+    )

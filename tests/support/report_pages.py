@@ -1,0 +1,14 @@
+"""Read a report from disk as the product does: the data with the page's edits in force."""
+
+from pathlib import Path
+
+from evalscribe.model.report import Report
+from evalscribe.reports.reading import PageSource, read_page
+
+
+def report_at(page: Path) -> Report:
+    data = page.with_suffix(".json")
+    source = PageSource(
+        name=page.name, text=page.read_text("utf-8"), data=data.read_text("utf-8") if data.exists() else None
+    )
+    return read_page(source).report
