@@ -24,8 +24,8 @@ REPORT = Path(__file__).parents[3] / "reports/example/sample-model-1/smp7q2ka_20
 TEXT = REPORT.read_text("utf-8")
 DATA = REPORT.with_suffix(".json").read_text("utf-8")
 BODY = TEXT.removesuffix("None.\n")
-R3 = Recommendation(id="R3", group="lint", text="make `PLW2901` a warning", evals=("style/002-loop",), would_pass=True)
-LINE = action_text(R3, ["ruff.toml"], "0123456789abcdef", "evalscribe/R3-smp7q2ka", "2026-11-21")
+R2 = Recommendation(id="R2", group="lint", text="make `PLW2901` a warning", evals=("style/002-loop",), would_pass=True)
+LINE = action_text(R2, ["ruff.toml"], "0123456789abcdef", "evalscribe/R2-smp7q2ka", "2026-11-21")
 
 
 def report_of(text: str) -> Report:
@@ -34,7 +34,7 @@ def report_of(text: str) -> Report:
 
 PATCH = Patch(
     run="smp7q2kax0d4m81v",
-    recommendation="R3",
+    recommendation="R2",
     base="0" * 40,
     changes=(FileChange(path="ruff.toml", before="a\n", after="b\n"),),
     summary="Take it out",
@@ -44,19 +44,19 @@ PATCH = Patch(
 
 def test_the_line() -> None:
     assert LINE == (
-        "- 2026-11-21: R3, make `PLW2901` a warning: `ruff.toml` (style/002-loop), "
-        "commit `0123456789` on `evalscribe/R3-smp7q2ka`."
+        "- 2026-11-21: R2, make `PLW2901` a warning: `ruff.toml` (style/002-loop), "
+        "commit `0123456789` on `evalscribe/R2-smp7q2ka`."
     )
 
 
 def test_none_is_replaced_and_the_next_one_follows() -> None:
     once = with_action(TEXT, LINE)
     assert once == BODY + LINE + "\n"
-    other = LINE.replace("R3", "R1")
+    other = LINE.replace("R2", "R1")
     assert with_action(once, other) == BODY + LINE + "\n" + other + "\n"
-    assert committed_line(once, "R3") == LINE
+    assert committed_line(once, "R2") == LINE
     assert committed_line(once, "R1") is None
-    assert committed_line(TEXT, "R3") is None
+    assert committed_line(TEXT, "R2") is None
 
 
 def test_it_is_read_as_an_action_for_its_evals() -> None:
@@ -129,12 +129,12 @@ def test_nothing_that_people_wrote_is_lost(people: str) -> None:
 
 def test_a_commit_is_known_again_by_its_trailers() -> None:
     said = commit_message(PATCH, ("style/002-loop",), "example/m/r.md")
-    assert said.startswith("Take it out\n\nR3 of example/m/r.md, for\n- style/002-loop\n")
+    assert said.startswith("Take it out\n\nR2 of example/m/r.md, for\n- style/002-loop\n")
     tip = BranchTip(commit="1", message=said)
-    assert names_recommendation(tip, "R3", "smp7q2kax0d4m81v")
+    assert names_recommendation(tip, "R2", "smp7q2kax0d4m81v")
     assert not names_recommendation(tip, "R1", "smp7q2kax0d4m81v")
-    assert not names_recommendation(tip, "R3", "another")
-    assert not names_recommendation(BranchTip(commit="1", message="R3 for smp7q2kax0d4m81v"), "R3", "smp7q2kax0d4m81v")
+    assert not names_recommendation(tip, "R2", "another")
+    assert not names_recommendation(BranchTip(commit="1", message="R2 for smp7q2kax0d4m81v"), "R2", "smp7q2kax0d4m81v")
 
 
 @given(st.text(max_size=60), st.text(max_size=40))
@@ -145,10 +145,10 @@ def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
     assert "[" not in head
     assert not any(f"{mark}1" in head for mark in ("#", "GH-", "@"))
     assert "://y" not in head
-    assert names_recommendation(BranchTip(commit="1", message=said), "R3", PATCH.run)
+    assert names_recommendation(BranchTip(commit="1", message=said), "R2", PATCH.run)
 
 
 def test_branches_are_named_after_recommendation_and_run() -> None:
-    names = branch_names("R3", "smp7q2kax0d4m81v")
-    assert [next(names), next(names)] == ["evalscribe/R3-smp7q2ka", "evalscribe/R3-smp7q2ka-2"]
+    names = branch_names("R2", "smp7q2kax0d4m81v")
+    assert [next(names), next(names)] == ["evalscribe/R2-smp7q2ka", "evalscribe/R2-smp7q2ka-2"]
     assert next(branch_names("R1", "a..b.lock")) == "evalscribe/R1-a-b-loc"
