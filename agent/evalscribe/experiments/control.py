@@ -16,6 +16,7 @@ from evalscribe.experiments import deployments
 from evalscribe.experiments.definitions import merged_config, new_version, validate_experiment_name, version_options
 from evalscribe.experiments.lookup import (
     LOGS,
+    STARTING,
     has_no_worker,
     number_of_items,
     version_named,
@@ -246,8 +247,9 @@ def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
         )
 
 
-PATIENCE_S = 10.0
-"""Seconds to wait for a cancelled run. A worker notices within one second and ends its children within two more."""
+PATIENCE_S = 60.0
+"""Seconds to wait for a cancelled run. A worker notices within one second and ends its children within two more, if the
+machine is not busy."""
 LOOK_S = 0.1
 
 
@@ -273,9 +275,6 @@ def _ended(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     """End a run that has no worker, unless its worker ended it just now."""
     now = workspace.store.experiment_runs.run(run.id) or run
     return now if now.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
-
-
-STARTING = "a starting worker"
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:

@@ -179,11 +179,15 @@ def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[Planned
 
 DEAD_S = 15.0
 """Seconds without a heartbeat after which a worker is checked."""
+STARTING = "a starting worker"
+STARTING_S = 180.0
+"""The same for a worker that has not reported yet: on a busy machine a new process took more than 15."""
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
     """Return whether an unfinished run has no worker: a worker holds the run's claim and sends heartbeats."""
-    if run.terminal or _age_s(run.heartbeat_at or run.created_at) < DEAD_S:
+    patience = STARTING_S if run.worker in (None, STARTING) else DEAD_S
+    if run.terminal or _age_s(run.heartbeat_at or run.created_at) < patience:
         return False
     with runs.claim(run.id) as unclaimed:
         if not unclaimed:

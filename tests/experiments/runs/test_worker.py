@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from evalscribe.errors import AccessError, UnavailableError, UsageError
 from evalscribe.experiments.control import cancel_run, resume_run
 from evalscribe.experiments.definitions import update_experiment
-from evalscribe.experiments.lookup import has_no_worker
+from evalscribe.experiments.lookup import STARTING, has_no_worker
 from evalscribe.experiments.results import listed_runs, run_summary
 from evalscribe.model.chat import Usage
 from evalscribe.model.score import ScoreQuery
@@ -304,6 +305,10 @@ async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:
     began = one.workspace.store.experiment_runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
     assert has_no_worker(one.workspace.store.experiment_runs, began)
     assert "resume" in (run_summary(one.workspace, began).reason or "")
+    a_minute_ago = (datetime.now(UTC) - timedelta(minutes=1)).isoformat(timespec="milliseconds")
+    starting = one.workspace.store.experiment_runs.begin(run.id, STARTING, a_minute_ago)
+    assert not has_no_worker(one.workspace.store.experiment_runs, starting), "a busy machine starts it slowly"
+    one.workspace.store.experiment_runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
     (listed,) = listed_runs(one.workspace, one.experiment)
     assert listed.worker_gone
     with one.workspace.store.experiment_runs.claim(run.id):
