@@ -15,10 +15,10 @@ from evalscribe.model.run import Eval, EvalStatus, Run, Step
 from evalscribe.model.transcript import ROLES, AgentRun, Transcript, parse_agent_run
 from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
-from evalscribe.sources.files import FileReader, read_lines
+from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import Omissions, RecordFile
-from evalscribe.sources.streams import JsonStream, decode_json
+from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
@@ -72,7 +72,12 @@ class AgentRuns(RecordFile):
     def _values(self, left_out: Omissions) -> Iterator[_Numbered]:
         with FileReader(self._path) as self._reader:
             if self._by_line:
-                yield from _decoded(read_lines(self._reader), left_out)
+                for line in json_lines(self._reader):
+                    if line.value is not None:
+                        yield line.number, line.value
+                    else:
+                        problem = line.problem.partition(" at character")[0]
+                        left_out.add(f"a line that cannot be read: {problem}", f"line {line.number}")
                 return
             text = JsonStream(self._reader, str(self._path))
             yield from enumerate(text.elements() if text.peek() == "[" else iter((text.value(),)))
@@ -102,16 +107,6 @@ def _spoken(message: object) -> object:
     if message.get("role") == "human":
         return {**message, "role": "user"}
     return {**message, "role": "assistant", "content": f"[{message.get('role')}] {message.get('content')}"}
-
-
-def _decoded(read: Iterator[tuple[int, str | None]], left_out: Omissions) -> Iterator[_Numbered]:
-    for number, line in read:
-        try:
-            if line is None:
-                raise DataError("a line that is too long")
-            yield number, decode_json(line)
-        except DataError as error:
-            left_out.add(f"a line that cannot be read: {error}".partition(" at character")[0], f"line {number}")
 
 
 def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Record:

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePath, PureWindowsPath
 
-from evalscribe.errors import DataError, EvalscribeError
+from evalscribe.errors import EvalscribeError
 from evalscribe.model.evidence import Document
-from evalscribe.sources.files import read_lines
 from evalscribe.sources.recognition import FileStart, FolderStart, Format
 from evalscribe.sources.records import (
     MAX_SESSION_CHARACTERS,
@@ -19,7 +18,7 @@ from evalscribe.sources.records import (
     object_of,
     text_of,
 )
-from evalscribe.sources.streams import decode_json
+from evalscribe.sources.streams import JsonLine, json_lines
 
 NAME = "claude-code"
 _CLEAR = "<command-name>/clear</command-name>"
@@ -93,9 +92,9 @@ class ClaudeCodeReader(EvalReader):
         size = 0
         try:
             with self._open(path) as reading:
-                for number, text in read_lines(reading):
-                    size += len(text or "")
-                    line = self._line(text, f"{path.name}:{number}", size)
+                for read in json_lines(reading):
+                    size += read.characters
+                    line = self._line(read, f"{path.name}:{read.number}", size)
                     if line is None:
                         continue
                     if _CLEAR in text_of(object_of(line.get("message")).get("content")):
@@ -110,12 +109,9 @@ class ClaudeCodeReader(EvalReader):
             one.lines = self._without_abandoned(one.lines, path.name)
         return [one for one in found if one.lines]
 
-    def _line(self, text: str | None, place: str, size: int) -> _Line | None:
-        try:
-            line = decode_json(text) if text is not None else None
-        except DataError:
-            line = None
-        if not isinstance(line, dict):
+    def _line(self, read: JsonLine, place: str, size: int) -> _Line | None:
+        line = read.value
+        if line is None:
             self._omit("a line that cannot be read", place)
             return None
         kind = line.get("type")

@@ -6,7 +6,6 @@ from pathlib import PurePath, PureWindowsPath
 
 from evalscribe.errors import DataError
 from evalscribe.model.evidence import Document
-from evalscribe.sources.files import read_lines
 from evalscribe.sources.recognition import Format
 from evalscribe.sources.records import (
     MAX_SESSION_CHARACTERS,
@@ -17,7 +16,7 @@ from evalscribe.sources.records import (
     object_of,
     text_of,
 )
-from evalscribe.sources.streams import decode_json
+from evalscribe.sources.streams import JsonLine, json_lines
 
 NAME = "codex"
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>", "<permissions instructions>")
@@ -39,9 +38,9 @@ class CodexReader(EvalReader):
         stopped = None
         try:
             with self._open(self._path) as reading:
-                for number, text in read_lines(reading):
-                    size += len(text or "")
-                    self._line(session, text, f"line {number}", size)
+                for line in json_lines(reading):
+                    size += line.characters
+                    self._line(session, line, size)
         except DataError as error:
             stopped = error
         if session.messages:
@@ -49,12 +48,9 @@ class CodexReader(EvalReader):
         if stopped:
             raise stopped
 
-    def _line(self, session: "_Session", text: str | None, place: str, size: int) -> None:
-        try:
-            line = decode_json(text) if text is not None else None
-        except DataError:
-            line = None
-        if not isinstance(line, dict):
+    def _line(self, session: "_Session", one: JsonLine, size: int) -> None:
+        line, place = one.value, f"line {one.number}"
+        if line is None:
             self._omit("a line that cannot be read", place)
         elif line.get("type") not in _KNOWN:
             self._omit(f"a line of type `{text_of(line.get('type'))[:40] or 'unknown'}`", place)
@@ -62,8 +58,7 @@ class CodexReader(EvalReader):
             self._omit("a message of a session that is too long", place)
         else:
             unknown = session.take(text_of(line["type"]), object_of(line.get("payload")))
-            session.times += [time for time in [text_of(line.get("timestamp"))] if time]
-            session.times[1:-1] = []
+            session.at(text_of(line.get("timestamp")) or None)
             if unknown:
                 self._omit(f"an item of type `{unknown[:40]}`", place)
 
@@ -74,9 +69,15 @@ class _Session:
         self.model: str | None = None
         self.messages: list[dict[str, object]] = []
         self.usage: Mapping[str, object] = {}
-        self.times: list[str] = []
+        self.began: str | None = None
+        self.ended: str | None = None
         self._called: dict[str, str] = {}
         self._thought: list[str] = []
+
+    def at(self, time: str | None) -> None:
+        """Note the time of a line, if it has one."""
+        self.began = self.began or time
+        self.ended = time or self.ended
 
     def take(self, kind: str, payload: Mapping[str, object]) -> str | None:
         """Take in a line. Return the type of an item that has no place."""
@@ -158,8 +159,8 @@ class _Session:
             ),
             conversations=[(None, self.messages)],
             metadata={"session": self.meta, "token_usage": self.usage},
-            started_at=next(iter(self.times), None),
-            ended_at=next(reversed(self.times), None),
+            started_at=self.began,
+            ended_at=self.ended,
             input_tokens=self.usage.get("input_tokens"),
             output_tokens=self.usage.get("output_tokens"),
         )

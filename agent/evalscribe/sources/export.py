@@ -10,10 +10,10 @@ from evalscribe.errors import DataError
 from evalscribe.model.record import Record
 from evalscribe.model.run import Run
 from evalscribe.sources.address import RunOverrides, provider_and_model
-from evalscribe.sources.files import FileReader, read_lines
+from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import Format
 from evalscribe.sources.records import RecordFile, safe_json
-from evalscribe.sources.streams import decode_json
+from evalscribe.sources.streams import JsonLine, json_lines
 
 _UNTOLD = {"failures"}
 """Fields left out of a run's line, because they are written as records."""
@@ -72,24 +72,24 @@ class ExportFile(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         run_id: str | None = None
         with FileReader(self._path) as self._reader:
-            for number, line in read_lines(self._reader):
-                one = self._read(line, f"line {number}", run_id)
+            for line in json_lines(self._reader):
+                one = self._read(line, run_id)
                 if isinstance(one, Run):
                     run_id = one.id
                     self._runs.add(run_id)
                 if one is not None:
                     yield one
 
-    def _read(self, line: str | None, place: str, run_id: str | None) -> Run | Record | None:
+    def _read(self, line: JsonLine, run_id: str | None) -> Run | Record | None:
         try:
-            if line is None:
-                raise DataError("a line that is too long")
-            one = parse_line(decode_json(line), run_id)
+            if line.value is None:
+                raise DataError(f"a line that cannot be read: {line.problem}")
+            one = parse_line(line.value, run_id)
             if isinstance(one, Record) and one.run_id not in self._runs:
                 raise DataError("an eval before its run")
             return self._with_overrides(one) if isinstance(one, Run) else one
         except DataError as error:
-            self._left_out.add(str(error), place)
+            self._left_out.add(str(error), f"line {line.number}")
             return None
 
     def _with_overrides(self, run: Run) -> Run:

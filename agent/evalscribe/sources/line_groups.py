@@ -6,13 +6,12 @@ several places at once, so that a very long one needs no memory.
 
 from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing
 from itertools import zip_longest
 from pathlib import Path
 
-from evalscribe.errors import DataError
-from evalscribe.sources.files import FileReader, read_lines
-from evalscribe.sources.streams import decode_json
+from evalscribe.sources.files import FileReader
+from evalscribe.sources.streams import json_lines
 
 MAX_COLUMNS = 20
 """Maximum filters or metrics of one file."""
@@ -76,12 +75,9 @@ class LineGroups:
         """Return the order of the evals in each column, as hashes of their keys."""
         orders: dict[str, array[int]] = {}
         with self._open(self._path) as reading:
-            for number, text in read_lines(reading):
+            for number, line, *_ in json_lines(reading):
                 place = f"{self._path.name}: line {number}"
-                line: object = None
-                with suppress(DataError):
-                    line = decode_json(text) if text is not None else None
-                if not isinstance(line, dict) or not self._is_line(line):
+                if line is None or not self._is_line(line):
                     self._omit("a line that cannot be read", place)
                     continue
                 column = self._column(line)
@@ -93,8 +89,6 @@ class LineGroups:
 
     def _lines(self, column: str) -> Generator[Line, None, None]:
         with FileReader(self._path) as reading:
-            for _, text in read_lines(reading):
-                with suppress(DataError):
-                    line = decode_json(text) if text is not None else None
-                    if isinstance(line, dict) and self._is_line(line) and self._column(line) == column:
-                        yield line
+            for _, line, *_ in json_lines(reading):
+                if line is not None and self._is_line(line) and self._column(line) == column:
+                    yield line

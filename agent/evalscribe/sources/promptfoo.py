@@ -12,7 +12,7 @@ from evalscribe.ids import content_id
 from evalscribe.model.evidence import Document
 from evalscribe.model.run import EvalStatus, Step
 from evalscribe.sources.address import RunOverrides
-from evalscribe.sources.files import FileReader, read_lines
+from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import (
     EvalReader,
@@ -28,7 +28,7 @@ from evalscribe.sources.records import (
     text_of,
 )
 from evalscribe.sources.sqlite import SqliteFile
-from evalscribe.sources.streams import JsonStream, decode_json
+from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 
 NAME = "promptfoo"
 MAX_NAME = 80
@@ -118,8 +118,8 @@ class Promptfoo(EvalReader):
             yield from self._database_rows()
         elif start.line is not None and _is_row(start.line):
             with self._open(self._path) as reading:
-                for number, line in read_lines(reading):
-                    yield from self._row(_decoded(line), f"line {number}")
+                for number, line, *_ in json_lines(reading):
+                    yield from self._row(line, f"line {number}")
         else:
             yield from self._file_rows(self._about.setdefault("", {}))
 

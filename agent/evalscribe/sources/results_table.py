@@ -22,11 +22,11 @@ from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.model.transcript import Transcript
 from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
-from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
+from evalscribe.sources.files import CHUNK_BYTES, FileReader
 from evalscribe.sources.items import TOO_LONG, csv_rows, item_lines
 from evalscribe.sources.recognition import FileStart, Format
 from evalscribe.sources.records import Omissions, RecordFile
-from evalscribe.sources.streams import JsonStream, decode_json
+from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, slug
 
 COLUMNS: Mapping[str, Sequence[str]] = {
@@ -371,22 +371,20 @@ class ResultsTable(RecordFile):
 
     def _json_lines(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
         with FileReader(self._path) as self._reader:
-            for number, line in read_lines(self._reader):
-                try:
-                    if line is None:
-                        raise DataError("the line is too long")
-                    yield number, _json_row(decode_json(line))
-                except DataError as error:
-                    left_out.add(f"a row that cannot be read: {error}", self._place(number))
+            for line in json_lines(self._reader):
+                if line.value is not None:
+                    yield line.number, line.value
+                else:
+                    left_out.add(f"a row that cannot be read: {line.problem}", self._place(line.number))
 
     def _json_items(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
         with FileReader(self._path) as self._reader:
             text = JsonStream(self._reader, str(self._path))
             for number, value in enumerate(text.elements() if text.peek() == "[" else iter((text.value(),))):
-                try:
-                    yield number, _json_row(value)
-                except DataError as error:
-                    left_out.add(f"a row that cannot be read: {error}", self._place(number))
+                if isinstance(value, dict):
+                    yield number, value
+                else:
+                    left_out.add("a row that cannot be read: it is not an object", self._place(number))
             text.end()
 
     def _place(self, number: int) -> str:
@@ -536,12 +534,6 @@ def _distinct(names: Iterable[str]) -> list[str]:
         one = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
         distinct[one if one not in distinct else f"{one} ({number})"] = None
     return list(distinct)
-
-
-def _json_row(value: object) -> object:
-    if not isinstance(value, dict):
-        raise DataError("it is not an object")
-    return value
 
 
 def _as_text(value: JsonValue) -> str:

@@ -9,7 +9,7 @@ from xml.parsers import expat
 
 from evalscribe.errors import DataError
 from evalscribe.json_data import clean_text
-from evalscribe.sources.files import CHUNK_BYTES, FileReader
+from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
 
 # ijson 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s) and refuses input that is read here: NaN and Infinity,
 # line breaks in strings, UTF-16, a byte order mark, invalid UTF-8. Its C backend crashes the process with a
@@ -44,6 +44,31 @@ def decode_json(text: str) -> object:
         raise DataError("JSON nested too deeply") from None
     except json.JSONDecodeError as error:
         raise DataError(f"invalid JSON: {error.msg} at character {error.pos + 1}") from None
+
+
+class JsonLine(NamedTuple):
+    number: int
+    """From 1, blank lines included."""
+    value: dict[str, object] | None
+    """None where the line is not a JSON object or is too long."""
+    problem: str
+    """Why there is no value; empty if there is one."""
+    characters: int
+
+
+def json_lines(reading: FileReader) -> Iterator[JsonLine]:
+    """Yield each line that is not blank of a file with one object a line. Raises the errors of `FileReader`."""
+    for number, text in read_lines(reading):
+        if text is None:
+            yield JsonLine(number, None, "it is too long", 0)
+            continue
+        value, problem = None, "it is not an object"
+        try:
+            value = decode_json(text)
+        except DataError as error:
+            problem = str(error)
+        found = value if isinstance(value, dict) else None
+        yield JsonLine(number, found, "" if found is not None else problem, len(text))
 
 
 class JsonStream:

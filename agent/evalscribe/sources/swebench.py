@@ -19,10 +19,9 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.reference_runs import GradedAnswer, GradedTrial, reference_document
 from evalscribe.model.run import EvalStatus, Step
 from evalscribe.sources.address import RunOverrides
-from evalscribe.sources.files import read_lines
 from evalscribe.sources.recognition import FileStart, FolderStart, Format, has
 from evalscribe.sources.records import EvalReader, SourceEval, SourceRun, object_of, text_of
-from evalscribe.sources.streams import JsonStream, decode_json
+from evalscribe.sources.streams import JsonStream, json_lines
 from evalscribe.sources.swe_agent import SUFFIXES, Attempt, Ending, read_attempt, recognise_trajectory
 from evalscribe.text import cut, join_first, one_line, pluralise
 
@@ -198,11 +197,8 @@ class SweBenchReader(EvalReader):
         start = FileStart(path)
         with self._open(path) as reading:
             if start.line is not None and "model_patch" in start.line:
-                for number, line in read_lines(reading):
-                    with suppress(DataError):
-                        yield number, object_of(decode_json(line or ""))
-                        continue
-                    yield number, {}
+                for number, line, *_ in json_lines(reading):
+                    yield number, line or {}
                 return
             text = JsonStream(reading, str(path))
             if text.peek() == "[":

@@ -94,8 +94,8 @@ def test_an_export_is_imported(tmp_path: Path, read_file: Callable[..., Any]) ->
     assert read.run == RUN
     assert read.records == [record, Record(run_id="r1", eval=Eval(id="e2", category="", name="m"))]
     assert read.left_out == {
-        "invalid JSON: Expecting value at character 1 (first: line 5)": 1,
-        "JSON nested too deeply (first: line 6)": 1,
+        "a line that cannot be read: invalid JSON: Expecting value at character 1 (first: line 5)": 1,
+        "a line that cannot be read: JSON nested too deeply (first: line 6)": 1,
         "a line whose `eval.category` is wrong: field required (first: line 7)": 1,
         "an eval before its run (first: line 8)": 1,
     }
@@ -163,7 +163,7 @@ def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> No
     assert list(read.left_out) == [
         'an agent run that cannot be read: transcripts[0].messages[0]: unknown role "ghost"; known are system, user, '
         "assistant, tool and developer (first: line 4)",
-        "an agent run that cannot be read: no object (first: line 5)",
+        "a line that cannot be read: it is not an object (first: line 5)",
         "a line that cannot be read: invalid JSON: Expecting property name enclosed in double quotes (first: line 6)",
     ]
 
