@@ -31,11 +31,16 @@ from evalscribe.evidence.log import (
     strip_prefixes,
 )
 from evalscribe.model.evidence import Citation, Document, Evidence, FailedTest, LocatedError, OutputLine, TestOutcome
+from evalscribe.text import cut, one_line
 
 MAX_LOCATED = 50
 MAX_NAMED = 12
+MAX_TOLD = 300
+"""Maximum characters of `telling_line`."""
 NAMES_ONLY = "failed tests: "
 """Start of the error if the log names the failed tests but has no message for any of them."""
+_SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", re.IGNORECASE)
+"""Begins a line of a grader that names a failure and its reason."""
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
@@ -70,6 +75,20 @@ def signature(step: str | None, located: LocatedError | None) -> str | None:
         return None
     said = located.error.casefold() if located.exact else normalise_error(located.error)
     return f"{step or 'before grading'}: {said}"
+
+
+def telling_line(output: str) -> str:
+    """Return the line of a grader's output that says best why it failed; the last line if none does."""
+    lines = plain_lines(output)
+    told = parse_runner_output(lines)
+    for failure in told.failures if told else ():
+        if failure.message:
+            return cut(f"{failure.name}: {' '.join(failure.message)}", MAX_TOLD)
+    texts = [one_line(line.text).strip() for line in lines if line.text.strip()]
+    failed = next((text[match.end() :] for text in texts if (match := _SAYS_FAILED.match(text))), None)
+    if failed is None:
+        failed = next((strip_prefixes(one.error) for one in (*tracebacks(lines), *error_lines(lines))), None)
+    return cut(failed or (texts[-1] if texts else ""), MAX_TOLD)
 
 
 def tests(evidence: Evidence) -> TestOutcome:

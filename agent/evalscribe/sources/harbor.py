@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from evalscribe.errors import EvalscribeError
+from evalscribe.evidence.locate import telling_line
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Document, Role
 from evalscribe.model.record import Records
@@ -39,7 +40,6 @@ from evalscribe.sources.records import (
     object_of,
     score_number,
     seconds_between,
-    telling_line,
     text_of,
 )
 from evalscribe.text import pluralise

@@ -19,8 +19,6 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from evalscribe import text as prose
 from evalscribe.errors import DataError
-from evalscribe.evidence.error_formats import error_lines, parse_runner_output, tracebacks
-from evalscribe.evidence.log import plain_lines, strip_prefixes
 from evalscribe.ids import content_id, path_part
 from evalscribe.json_data import clean_json, collect_strings, is_clean
 from evalscribe.model.evidence import Document
@@ -31,7 +29,6 @@ from evalscribe.redaction.redact import find_hints, redact_json, safe_message
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.streams import JsonStream
-from evalscribe.text import cut, one_line
 
 MAX_PHRASES = 200
 """Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
@@ -392,9 +389,6 @@ MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of the beginning, and of the end, of a text file that becomes a document."""
 MAX_EXPECTED = 20
 """Maximum right answers of one eval."""
-MAX_REASON = 300
-_SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", re.IGNORECASE)
-"""Begins a line of a grader that names a failure and its reason."""
 LONGEST_TIME = 40
 _TRACE = re.compile(r"\s+at |Stack Trace:|Traceback \(most recent call last\)")
 MAX_NAME_IN_ID = 80
@@ -533,20 +527,6 @@ def unix_time(seconds: object) -> str | None:
         number = float(seconds) if isinstance(seconds, str) else figure(seconds)
         return datetime.fromtimestamp(number, UTC).isoformat() if number else None
     return None
-
-
-def telling_line(output: str) -> str:
-    """Return the line of a grader's output that says best why it failed; the last line if none does."""
-    lines = plain_lines(output)
-    told = parse_runner_output(lines)
-    for failure in told.failures if told else ():
-        if failure.message:
-            return cut(f"{failure.name}: {' '.join(failure.message)}", MAX_REASON)
-    texts = [one_line(line.text).strip() for line in lines if line.text.strip()]
-    failed = next((text[match.end() :] for text in texts if (match := _SAYS_FAILED.match(text))), None)
-    if failed is None:
-        failed = next((strip_prefixes(one.error) for one in (*tracebacks(lines), *error_lines(lines))), None)
-    return cut(failed or (texts[-1] if texts else ""), MAX_REASON)
 
 
 def seconds_between(start: object, end: object) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evalscribe.errors import EvalscribeError
+from evalscribe.evidence.locate import telling_line
 from evalscribe.model.evidence import Document
 from evalscribe.model.record import Records
 from evalscribe.model.reference_runs import VERIFIER
@@ -18,7 +19,6 @@ from evalscribe.sources.records import (
     SourceRun,
     count,
     object_of,
-    telling_line,
     text_of,
 )
 from evalscribe.sources.streams import JsonStream
