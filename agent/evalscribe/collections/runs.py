@@ -23,7 +23,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_document_id, parse_address
-from evalscribe.sources.formats import SUPPORTED, open_records, run_files
+from evalscribe.sources.formats import SUPPORTED, open_records, recognise, run_files
 from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import ambiguous, is_prefix, kind_of, nearest
@@ -363,9 +363,8 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     found, reasons = [], []
     for one in there:
         try:
-            opens = partial(open_records, one, overrides, in_folder=True)
-            opens()
-            found.append(RunFile(str(one), opens, overrides.said))
+            format = recognise(one, overrides, in_folder=True).format
+            found.append(RunFile(str(one), partial(format.open, one, overrides), overrides.said))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:

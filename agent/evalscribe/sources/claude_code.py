@@ -1,6 +1,7 @@
 """Read sessions of Claude Code: a file, or a project's folder of them with its sub-agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePath, PureWindowsPath
@@ -250,12 +251,12 @@ def _text(content: object) -> str:
 
 def _session_files(folder: Path) -> list[Path]:
     """Return the sessions of a folder; only sub-agents, if it has nothing else."""
-    found = [
-        path
-        for path in sorted(folder.glob("*.jsonl"))
-        if path.is_file() and not path.is_symlink() and _recognise_line(FileStart(path).line)
-    ]
+    found = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in found if not path.name.startswith(_AGENT)] or found
+
+
+def _is_session(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and _recognise_line(FileStart(path).line) is not None
 
 
 def _recognise_line(line: _Line | None) -> str | None:
@@ -274,12 +275,10 @@ def _recognise_line(line: _Line | None) -> str | None:
 
 
 def _recognise_folder(start: FolderStart) -> str | None:
-    if not any(name.endswith(".jsonl") for name in start.names):
-        return None
-    try:
-        return "it has sessions of Claude Code" if _session_files(start.path) else None
-    except EvalscribeError:
-        return None
+    lines = (start.path / name for name in sorted(start.names) if name.endswith(".jsonl"))
+    with suppress(EvalscribeError):
+        return "it has sessions of Claude Code" if any(map(_is_session, lines)) else None
+    return None
 
 
 FORMATS = (
