@@ -10,7 +10,14 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
-from evalscribe.model.tool_calls import ToolCallDifference, compare_calls, describe_difference, innermost_mismatch
+from evalscribe.model.tool_calls import (
+    ToolCallDifference,
+    compare_calls,
+    describe_difference,
+    innermost_mismatch,
+    name_call,
+)
+from evalscribe.text import pluralise
 
 ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
 """A text that looks like an id."""
@@ -51,7 +58,7 @@ def _never(
         why=quote.cut(
             f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(spoken, first)}"
         ),
-        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken)}.{_more(found)}"
+        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken, first.tool)}.{_more(found)}"
         + (f" {_silence(silent)}" if silent else ""),
         citations=(*_header(spoken, first), *_last_words(spoken)),
     )
@@ -144,12 +151,23 @@ def _unasked(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCa
 
 def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
     action = spoken.wanted[difference.expected or 0]
+    if _calls(spoken, action.tool):
+        return name_call(action, spoken.actions)
     words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
     ids = [value for name, value in words.items() if ID.fullmatch(value) or (name.endswith("id") and value.isalnum())]
     return f"`{action.tool}`" + (f" of `{ids[0]}`" if ids else "")
 
 
-def _count(spoken: Transcripts) -> str:
+def _calls(spoken: Transcripts, tool: str) -> list[AnsweredCall]:
+    """Return the calls of a tool that had an effect."""
+    return [made for made in spoken.made if made.action.tool == tool and not made.failed]
+
+
+def _count(spoken: Transcripts, tool: str) -> str:
+    if own := _calls(spoken, tool):
+        wanted = pluralise(sum(action.tool == tool for action in spoken.wanted), "call")
+        messages = ", ".join(str(made.call.turn.number) for made in own[:MOST_NAMED])
+        return f"of {wanted} of `{tool}`, the model makes {len(own)} (message {messages})"
     names = list(dict.fromkeys(f"`{action.tool}`" for action in spoken.actions))
     if not names:
         return f"the model answers {len(spoken.words)} times and calls no tool"
@@ -169,7 +187,10 @@ def _more(found: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(spoken: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    return (spoken.expected[difference.expected].header(2),) if difference.expected is not None else ()
+    """Quote the expected call; with more of its arguments if the tool was called with others."""
+    if difference.expected is None:
+        return ()
+    return (spoken.expected[difference.expected].header(5 if _calls(spoken, difference.tool) else 2),)
 
 
 def _last_words(spoken: Transcripts) -> tuple[Citation, ...]:
