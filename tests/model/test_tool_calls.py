@@ -70,7 +70,7 @@ def made(action: Action, **changed: object) -> Action:
         pytest.param(
             [CANCEL, made(CANCEL, id="C8")],
             [made(CANCEL, id="C8")._replace(failed=True), CANCEL],
-            ['`cancelBooking` with id "C8" was never called'],
+            ['`cancelBooking` with id "C8" was never called with success'],
             id="a success after a refusal",
         ),
     ],

@@ -38,7 +38,7 @@ class Action(NamedTuple):
 
 
 class ToolCallDifference(NamedTuple):
-    kind: Literal["never", "otherwise", "unasked"]
+    kind: Literal["never", "otherwise", "unexpected"]
     tool: str
     expected: int | None = None
     """Which of the expected calls."""
@@ -79,7 +79,7 @@ def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[T
     missed = (_missed(number, action, answers.get(number), made) for number, action in enumerate(expected))
     tools = [action.tool for action in expected]
     found = sorted((one for one in missed if one), key=lambda one: (tools.index(one.tool), one.kind == "never"))
-    found += _unasked(free)
+    found += _unexpected(free)
     return tuple([one for one in found if changes_state(one.tool)] or found)
 
 
@@ -139,13 +139,13 @@ def _missed(number: int, action: Action, at: int | None, made: Sequence[Action])
     return ToolCallDifference("otherwise", action.tool, number, at, tuple(differing)) if differing else None
 
 
-def _unasked(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
+def _unexpected(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
     """Calls with an effect that nobody expected; of those that a tool was called for again, the first of each tool."""
     seen: set[str] = set()
     for at, action in left.items():
         if changes_state(action.tool) and action.tool not in seen:
             seen.add(action.tool)
-            yield ToolCallDifference("unasked", action.tool, made=at)
+            yield ToolCallDifference("unexpected", action.tool, made=at)
 
 
 def _same(one: Action, other: Action) -> bool:

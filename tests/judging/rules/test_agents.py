@@ -112,7 +112,7 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
         ),
         pytest.param(
             evidence(calls(("cancel_room", {"room": "Oak12"}, "{}")), expected=[]),
-            "MODEL_FAULT", "unasked-cancel-room", False, id="a change that nobody expected",
+            "MODEL_FAULT", "unexpected-cancel-room", False, id="a change that nobody expected",
         ),
         pytest.param(
             evidence(says("It is 12."), outputs=["1,200"], step="outputs"),

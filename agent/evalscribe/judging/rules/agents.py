@@ -36,7 +36,7 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
     first = found[0]
     if first.kind == "never":
         return _never(facts, spoken, first, found)
-    return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unasked(spoken, first, found)
+    return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unexpected(spoken, first, found)
 
 
 def _never(
@@ -51,7 +51,9 @@ def _never(
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="calls-no-tool" if idle else f"never-calls-{code.kebab(first.tool)}",
+        cause="calls-no-tool"
+        if idle
+        else f"{'too-few-calls-of' if _calls(spoken, first.tool) else 'never-calls'}-{code.kebab(first.tool)}",
         confidence=0.5 if silent else 0.75,
         uncertain=bool(silent),
         error=describe_difference(first, spoken.wanted, spoken.actions),
@@ -132,19 +134,23 @@ def _else_alike(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDif
     return f"In message {made.call.turn.number} the model calls `{difference.tool}`; {others}."
 
 
-def _unasked(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+def _unexpected(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
     made = spoken.made[first.made or 0]
     agreed = _agreed(spoken, made)
     nothing = "no change was expected" if not spoken.expected else "it is not among the expected calls"
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause=f"unasked-{code.kebab(first.tool)}",
+        cause=f"unexpected-{code.kebab(first.tool)}",
         confidence=0.6,
         error=describe_difference(first, spoken.wanted, spoken.actions),
         why=quote.cut(f"calls `{first.tool}`; {nothing}"),
         reasoning=f"The model called `{first.tool}`; {nothing}.{_more(found)}"
-        + (" The user had agreed to it, so what forbids it must be in the instructions." if agreed else ""),
+        + (
+            " The user had agreed to it: if the instructions do not forbid it, the grader is too strict."
+            if agreed
+            else ""
+        ),
         citations=(made.call.header(1 + MOST_NAMED), *((agreed,) if agreed else ())),
     )
 
