@@ -19,7 +19,14 @@ from evalscribe.failures.trials import pass_at_k, pass_hat_k
 from evalscribe.ids import content_id, model_folder
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.evidence import CitationStatus
-from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation
+from evalscribe.model.finding import (
+    CrossModelFailures,
+    FollowUp,
+    Pattern,
+    Recommendation,
+    by_rules,
+    label_and_confidence,
+)
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Section, replaced
 from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.model.run import TRIAL
@@ -466,8 +473,8 @@ def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
     if entry.basis != "judged":
         parts.append("proved by replay" if entry.basis == "proved" else "reproduced by replay")
     if judge and judge.classification != entry.classification:
-        parts.append(f"judge said {judge.classification} {judge.confidence:.2f}{by}")
-    elif judge and not judge.id.startswith("rules@"):  # the rules' confidence is a constant of each rule
+        parts.append(f"judge said {label_and_confidence(judge.classification, judge.confidence, judge.id)}{by}")
+    elif judge and not by_rules(judge.id):
         parts.append(f"{judge.confidence:.2f}{by}")
     elif by:
         parts.append(by.strip())

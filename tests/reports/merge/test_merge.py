@@ -50,7 +50,7 @@ def test_a_corrected_label_beats_the_judge(report: Report) -> None:
     text = page_of(report)
     merged = rewrite(report, corrected(text, 1, "OVERLY_STRICT** (lint)**").replace("(lint)**", "(lint)"), report)
     assert merged.report.revision == 2
-    assert "### 1. a/1\n**OVERLY_STRICT** · why a/1 · tests · judge said MODEL_FAULT 0.80\n" in merged.text
+    assert "### 1. a/1\n**OVERLY_STRICT** · why a/1 · tests · judge said MODEL_FAULT\n" in merged.text
     for label in ("AMBIGUOUS_TASK", "OVERLY_STRICT", "KNOWN_GAP", "MODEL_FAULT"):
         merged = rewrite(judged(report, "a/1", label, "task"), merged.text, merged.report)
         entry = entry_of(merged.report, "a/1")
