@@ -31,7 +31,7 @@ from evalscribe.model.report import EvalRef, Report, ReportEntry, Section, repla
 from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.model.run import TRIAL
 from evalscribe.reports import inline, labels, snippets
-from evalscribe.text import dollars, mask_code, one_line, pluralise
+from evalscribe.text import contrast, dollars, mask_code, one_line, pluralise
 
 KIND = "evalscribe-report/2"
 SECTIONS: dict[str, Section] = {
@@ -415,10 +415,15 @@ def _is_shown(error: str, shown: str) -> bool:
 
 
 def _ends(error: str) -> str:
-    """Return an error without the middle of a long one: the beginning names the kind, the end what was wrong."""
+    """Return a long error without what two values have in common, else without its middle.
+
+    The beginning names the kind, the end what was wrong.
+    """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
         return error
+    if shown := contrast(error, LONGEST_ERROR):
+        return shown
     begin, end = (re.sub(pattern, "", part) for pattern, part in ((r"\s+\S*$", error[:50]), (r"^\S*\s+", error[-75:])))
     return f"{begin} … {end}"
 

@@ -257,6 +257,8 @@ LONGEST_TARGET = 300
 """Maximum characters of a target that an answer is compared with; a longer one is a criterion."""
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
+ALIKE, LONG_TARGET = 0.3, 40
+"""Similarity below which two texts are said to have little in common, if the target has more characters."""
 SHORTEST_ALMOST = 8
 SIGNS = re.compile(r"[\W_]+")
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
@@ -276,10 +278,17 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
     if answer.text.strip() == target.text and len(facts.evidence.steps) > 1:
         return None  # another check than the comparison failed
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
-        return _otherwise_written(facts, answer, target, "has the target, in another form or with more around it")
+        return _otherwise_written(facts, answer, target, _other_form(answer.text.strip(), target.text))
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):
         return _otherwise_written(
-            facts, answer, target, f"differs from the target only in signs: {_first_difference(answer, target)}"
+            facts,
+            answer,
+            target,
+            OtherForm(
+                "answer-with-other-signs",
+                f"differs from the target only in signs: {_first_difference(answer, target)}",
+                "check the target for lost signs, or ignore signs in the comparison",
+            ),
         )
     alike = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
     almost = alike >= ALMOST and len(target.text) >= SHORTEST_ALMOST
@@ -293,7 +302,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
             f"almost right: {_first_difference(answer, target)}" if almost else f"answers {_short(answer.text)}"
         ),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}. "
-        + (f"They differ from {_first_difference(answer, target)} on." if almost else "They have little in common."),
+        + (f"They differ from {_first_difference(answer, target)} on." if almost else _apart(answer, target, alike)),
         citations=(*_shown(facts, answer), target.citation),
     )
 
@@ -345,19 +354,51 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, how: str) -> RuleDecision:
+def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
+    """Say how far two texts are apart; nothing for short ones, where that is seen."""
+    ours, theirs = answer.text.strip(), target.text
+    if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
+        return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
+    return "They have little in common." if len(theirs) > LONG_TARGET and alike < ALIKE else ""
+
+
+class OtherForm(NamedTuple):
+    """How an answer has the target in another form."""
+
+    cause: str
+    how: str
+    fix: str
+
+
+def _other_form(answer: str, target: str) -> OtherForm:
+    if _fold(answer) == _fold(target):
+        how = "differs from the target only in case or white space"
+        return OtherForm("answer-in-another-case", how, "ignore case and white space in the comparison")
+    number = _number(target) is not None
+    if number and _number(answer) is not None:
+        return OtherForm(
+            "number-otherwise-written", "is the same number, written otherwise", "compare numbers by value"
+        )
+    if number and re.fullmatch(rf"{re.escape(target)} ?[^\w\s]*\w{{0,12}}", answer):
+        fix = "ignore units in the comparison, or ask for the bare number"
+        return OtherForm("answer-with-a-unit", "is the target with a unit", fix)
+    fix = "look for the target within the answer, or ask for the bare answer in the task"
+    return OtherForm("answer-with-more-around-it", "has the target with more around it", fix)
+
+
+def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, form: OtherForm) -> RuleDecision:
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
-        cause="same-answer-otherwise-written",
+        cause=form.cause,
         confidence=0.5,
         uncertain=True,
         error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
-        why=quote.cut(f"the answer {how}"),
-        reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {how}. "
-        "The target or the comparison may be wrong; look at both.",
+        why=quote.cut(f"the answer {form.how}"),
+        reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {form.how}. "
+        "Look whether it means the same.",
         citations=(*_shown(facts, answer), target.citation),
-        fix="check the target for lost signs, and whether the comparison should allow other spellings",
+        fix=form.fix,
     )
 
 

@@ -21,6 +21,7 @@ from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Failure, Verdict
 from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
 VERSION = 3
@@ -166,6 +167,8 @@ def _error(facts: Facts, decision: RuleDecision) -> str:
         return decision.error
     if facts.outcome.failures:
         return f"{facts.outcome.failures[0].name}: the log does not say why"
+    if any(document.path in (SCORES_LOG, FILTERS_LOG, CHOICES_LOG) for document in facts.evidence.of("log")):
+        return f"{facts.step} failed; the source gives no reason"  # it has no log by nature
     return f"{facts.step} failed; the log ends before the reason"
 
 

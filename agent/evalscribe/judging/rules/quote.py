@@ -12,6 +12,7 @@ from evalscribe.judging.rules import code
 from evalscribe.judging.rules.code import GapNote
 from evalscribe.judging.rules.facts import CodeLine, Facts, bodies
 from evalscribe.model.evidence import Citation, Document, FailedTest, LocatedError, Role
+from evalscribe.text import contrast
 
 LONGEST = 90
 PROGRAMS = (".py", ".sh", ".js", ".ts", ".mjs", ".rb", ".go", ".rs", ".java", ".c", ".cpp", ".pl", ".r")
@@ -23,7 +24,9 @@ FOLDED = 24
 def cut(text: str, longest: int = LONGEST) -> str:
     """Return one line of at most `longest` characters."""
     text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
+    if len(text) <= longest:
+        return text
+    return contrast(text, longest) or text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
 
 
 def is_code(document: Document) -> bool:
