@@ -164,6 +164,9 @@ def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tu
         return (short(facts, about.citation),)
     if facts.first and name in facts.first.error:
         return log(facts)
+    for test in facts.outcome.failures:
+        if any(code.says(text, name) for _, _, text in bodies(facts, test)):
+            return (short(facts, test.citation),)
     for error in facts.errors:
         document = facts.evidence.document("log", error.citation.path) if error.citation else None
         for number, text in facts.details(error.citation) if error.citation else ():
@@ -340,7 +343,10 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     if partner is None:
         return None
     lines = facts.expected_lines if own.role == "output" else facts.output_lines
-    candidates = [c for c in lines if c.document.path == partner.path][:COMPARED]
+    # What both sides have answers itself, so it is no counterpart of another line.
+    ours = facts.folded_output if own.role == "output" else facts.folded_expected
+    own_words = [c for c in lines if c.folded == line.folded or c.folded.rstrip(",") not in ours]
+    candidates = [c for c in own_words if c.document.path == partner.path][:COMPARED]
     likeness = _Likeness((_enclosing(facts, line) or _statement(facts, line)).folded)
     best, highest = None, 0.0
     for other in sorted(candidates, key=lambda c: abs(c.number - line.number)):
@@ -389,7 +395,8 @@ def _swaps(facts: Facts, line: CodeLine) -> bool:
     keys = KEY.match(line.text), KEY.match(other.text)
     if keys[0] and keys[1] and keys[0][2] == keys[1][2] == ":" and keys[0][1] != keys[1][1]:
         return _Likeness(line.text).to(other.text) >= RENAMED
-    ours, theirs = (code.names(re.sub(code.STRING, "", text)) - CONTEXT for text in (line.text, other.text))
+    texts = (re.sub(code.STRING, "", text) for text in (line.text, other.text))
+    ours, theirs = (code.names(text) - CONTEXT - STRUCTURAL_WORDS - {"of"} for text in texts)
     if ours == theirs and OPERATOR.findall(line.text) != OPERATOR.findall(other.text):
         return True
     local = frozenset(name for text in (facts.output_code, facts.expected_code) for name in LOCAL.findall(text) if name)
