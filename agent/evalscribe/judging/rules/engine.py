@@ -92,7 +92,7 @@ RULES: tuple[Rule, ...] = (
     silent_tests.lacks_what_was_to_be_chosen,
     silent_tests.no_request_is_answered,
     silent_tests.nothing_was_tested,
-    known_gaps.gap_describes_what_differs,
+    known_gaps.gap_may_describe_what_differs,
     known_gaps.gap_may_mean_what_is_missing,
     model_faults.does_not_compile,
     model_faults.behaves_otherwise,

@@ -48,7 +48,7 @@ def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
-def gap_describes_what_differs(facts: Facts) -> RuleDecision | None:
+def gap_may_describe_what_differs(facts: Facts) -> RuleDecision | None:
     """The log gives no reason, and a note speaks of what the output writes otherwise than the reference."""
     if facts.said.strip() or not _may_compare(facts) or misplaced(facts):
         return None
@@ -245,7 +245,7 @@ def _in_hint(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
 
 
 def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
-    return f"`{note.document.path}` describes `{name}`, which differs from the reference"
+    return f"`{note.document.path}` may describe `{name}`, which differs from the reference"
 
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:

@@ -93,7 +93,10 @@ ALIKE = 0.6
 """Minimum similarity of a reference line to be the counterpart of an output line."""
 RENAMED = 0.75
 """Minimum similarity of two lines with different keys for the key to be what is wrong."""
-LOCAL = re.compile(r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)")
+LOCAL = re.compile(
+    r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)"
+    r"|([A-Za-z_$][\w$]*)\)?\s*=>|\b(?:const|let|var)\s*[\[{]([^\]}=]*)[\]}]\s*="
+)
 """A name that code declares for itself."""
 CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
 OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
@@ -343,10 +346,12 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     if partner is None:
         return None
     lines = facts.expected_lines if own.role == "output" else facts.output_lines
-    # What both sides have answers itself, so it is no counterpart of another line.
+    candidates = [
+        c
+        for c in lines
+        if c.document.path == partner.path and c.text.startswith(".") == line.text.startswith(".")  # of a chain
+    ][:COMPARED]
     ours = facts.folded_output if own.role == "output" else facts.folded_expected
-    own_words = [c for c in lines if c.folded == line.folded or c.folded.rstrip(",") not in ours]
-    candidates = [c for c in own_words if c.document.path == partner.path][:COMPARED]
     likeness = _Likeness((_enclosing(facts, line) or _statement(facts, line)).folded)
     best, highest = None, 0.0
     for other in sorted(candidates, key=lambda c: abs(c.number - line.number)):
@@ -355,7 +360,10 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
             continue
         if not bonus and _of_other_keys(line, other):
             continue
-        score = max(likeness.to(_statement(facts, other).folded, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
+        whole = _statement(facts, other).folded
+        if not bonus and other.folded != line.folded and whole.rstrip(",") in ours:
+            continue  # what both sides have answers itself
+        score = max(likeness.to(whole, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
         if score > highest:  # of equals the nearest, which comes first
             best, highest = other, score
     return best if highest >= ALIKE else None
@@ -399,7 +407,8 @@ def _swaps(facts: Facts, line: CodeLine) -> bool:
     ours, theirs = (code.names(text) - CONTEXT - STRUCTURAL_WORDS - {"of"} for text in texts)
     if ours == theirs and OPERATOR.findall(line.text) != OPERATOR.findall(other.text):
         return True
-    local = frozenset(name for text in (facts.output_code, facts.expected_code) for name in LOCAL.findall(text) if name)
+    found = (groups for text in (facts.output_code, facts.expected_code) for groups in LOCAL.findall(text))
+    local = code.names(" ".join(name for groups in found for name in groups))
     return bool((ours ^ theirs) - local)
 
 
@@ -473,7 +482,7 @@ def served(facts: Facts) -> tuple[Citation, ...]:
 def _strangeness(facts: Facts, line: CodeLine) -> float:
     """Return a score for names that the reference lacks; names that occur nowhere else count more."""
     text = re.sub(code.STRING, "", line.text)
-    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
+    reached = frozenset(re.findall(r"(?<!\.)\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
     return 2.0 * len(code.names(text) & facts.foreign - code.BUILT_IN) + len(reached - code.BUILT_IN)
 
 
