@@ -24,7 +24,7 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
-VERSION = 3
+VERSION = 4
 """Raise by hand when any failure may get a different verdict: label, cause, confidence, error, quotation, or the
 meaning of an explanation.
 
