@@ -295,9 +295,8 @@ def outside_service_failed(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=quote.whole_or(why, f"an outside service answered {found[1]}"),
-        reasoning=f"{quote.sentence(why)} The reference asks the same service. It may pass when the run is repeated.",
-        citations=(*quote.log(facts), *quote.both(facts, shared[0])),
-        by_error_text=True,
+        reasoning=f"{quote.sentence(why)} The reference asks the same service.",
+        citations=(*quote.log(facts), *quote.both(facts, shared[0])[:1]),
     )
 
 

@@ -222,7 +222,7 @@ def _other_rules(facts: Facts, about: LocatedError | None) -> str:
 
 def _also_in_reference(facts: Facts, about: LocatedError | None) -> str:
     shared = doubts.reference_has_it(facts, about) if about and about.places else None
-    return f" {shared}" if shared else ""
+    return " The reference has the same line." if shared else ""
 
 
 def _in_error(facts: Facts, name: str, note: GapNote) -> str:
@@ -245,7 +245,7 @@ def _in_hint(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
 
 
 def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
-    return f"`{note.document.path}` may describe `{name}`, which differs from the reference"
+    return f"`{note.document.path}` may describe `{name}`"
 
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:

@@ -27,13 +27,13 @@ def does_not_parse(facts: Facts) -> RuleDecision | None:
     line = next((one for one in lines if one), None)
     if line is None or any(_stray_bracket(facts, document) for document in facts.original.of("expected")):
         return None
-    why = f"has a syntax error: a bracket at {line.document.path}:{line.number} closes nothing"
+    why = f"syntax error: a bracket at {line.document.path}:{line.number} closes nothing"
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
         cause="syntax-error",
         confidence=0.7,
-        why=quote.whole_or(why, f"has a syntax error at {code.basename(line.document.path)}:{line.number}"),
+        why=quote.whole_or(why, f"syntax error at {code.basename(line.document.path)}:{line.number}"),
         reasoning=quote.sentence(why),
         citations=(*quote.pairs(facts, [line]), *quote.log(facts)),
     )
@@ -312,9 +312,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
         confidence=0.5 if guess else 0.65,
         uncertain=guess,
         why=why,
-        reasoning=f"{quote.sentence(difference)} Reference, task and grader never mention it."
-        if difference
-        else quote.sentence(uses),
+        reasoning=quote.sentence(difference or uses),
         citations=(*quote.pairs(facts, [line]), *quote.log(facts)),
     )
 
@@ -381,11 +379,10 @@ def _where_to_look(facts: Facts, suspects: tuple[Citation, ...]) -> str:
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))
     own = Counter(line.document.path for line in facts.introduced)
-    silent = f"The log of `{facts.step}` has no error."
     if not own:
-        return silent
+        return f"The log of `{facts.step}` has no error."
     path, lines = own.most_common(1)[0]
-    return f"{silent} No line stands out: `{path}` differs in {pluralise(lines, 'line')}."
+    return f"No line stands out: `{path}` differs in {pluralise(lines, 'line')}."
 
 
 def _subject(error: evidence.LocatedError) -> str:
