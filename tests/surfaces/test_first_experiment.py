@@ -171,7 +171,12 @@ def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: P
         page = workspace.run("experiments", "runs", "export", "broken", "-f", form).out
         assert "Traceback" in page
         assert form == "junit" or told in page
-    assert "(broken.py:4)" in workspace.run("analyze", "broken", "--judge", "rules", "--full").out
+    screen = workspace.run("analyze", "broken").out
+    assert "no eval was judged: the target raised NameError: name 'as_number' is not defined (broken.py:4)" in screen
+    assert "**10 component faults**" in screen
+    assert "0 passed, 0 failed, 10 error" in screen
+    assert "Fix the target first" in screen
+    assert "would take" not in screen, "a model sees no more than the exception"
     evidence = workspace.run("explain", "broken", failures[0]["item_key"], "--judge", "rules").out
     assert "target.log" in evidence
 

@@ -187,7 +187,7 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
             f"`component` {text}: write a function as python:package.module:function",
             fields=("component",),
         )
-    given = {"provider": "component", "model": name, **shared}
+    given = {"model": name, **shared}
     return Component.model_validate(
         {**given, "name": name, "kind": kind, "address": address, "headers": headers if kind == "http" else {}}
     )
