@@ -181,6 +181,21 @@ def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: P
     assert "target.log" in evidence
 
 
+def test_code_that_cannot_be_imported_is_a_run_that_failed(workspace: Workspace, folder: Path) -> None:
+    workspace.run(*RUN, code=2)
+    (folder / "agent.py").write_text("def answer(x)\n    return x\n")
+    told = "python:agent:answer could not be imported: SyntaxError: expected ':' (agent.py:1)"
+    ran = workspace.run(*RUN, "--name", "syntax", code=3)
+    assert f"state      failed ({told}" in ran.out
+    assert "What changed" not in ran.err
+    junit = workspace.run("experiments", "runs", "export", "syntax", "--format", "junit").out
+    assert 'tests="11" failures="0" errors="1" skipped="10"' in junit
+    assert f'<error message="{told}' in junit
+    (folder / "agent.py").write_text(AGENT)
+    again = workspace.run(*RUN, "--config", '{"min_pass_rate": "base", "baseline": "previous"}')
+    assert "at least 90.0 % required (base: previous (" in again.out
+
+
 def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None:
     repository(folder)
     git(folder, "add", "agent.py", "items.jsonl")

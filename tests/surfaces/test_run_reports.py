@@ -199,7 +199,7 @@ def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Sto
     assert [row["item_key"] for row in rows] == ["b", "=SUM(1)", "e\ne"]
     first = workspace.run("experiments", "runs", "failures", "pr-1", "--limit", "1")
     assert first.out.count("FAILED") == 1
-    assert "(1 try not passed, and more than --limit shows)" in first.err
+    assert "(1 trial not passed, and more than --limit shows)" in first.err
     assert "(3 tries not passed)" in workspace.run("experiments", "runs", "failures", "pr-1").err
 
 
@@ -487,6 +487,8 @@ def test_a_step_in_github_actions_has_a_summary(
     text = page.read_text()
     assert text.startswith("before\n## ❌ quality: pr-1")
     assert "<details><summary>failed: <code>b</code></summary>" in text
+    workspace.run("experiments", "runs", "wait", "pr-1", "--no-fail-on-gate", GITHUB_STEP_SUMMARY=str(page))
+    assert "\n## quality: pr-1" in page.read_text(), "a gate that nobody set fails no step"
 
 
 def test_the_summary_of_a_step_stays_below_its_limit(

@@ -292,7 +292,7 @@ def failures(
         more = ", and more than --limit shows" if next(rows, None) else ""
     once = flaky and found.repetitions == 1
     why = "; every item was tried once, so none can be flaky" if once else ""
-    aside(f"({pluralise(number, 'try')} not passed{more}{why})")
+    aside(f"({pluralise(number, 'trial')} not passed{more}{why})")
     return 0
 
 

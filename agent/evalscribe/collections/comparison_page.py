@@ -316,9 +316,9 @@ def _listed(names: Sequence[str]) -> str:
 def within_page(found: WithinRunComparison) -> str:
     lines = [_title_within(found), "", _answer_within(found)]
     if found.behaviours:
-        lines += ["", "## What failed tries do differently", *_behaviours_within(found)]
+        lines += ["", "## What failed trials do differently", *_behaviours_within(found)]
     if found.pairs:
-        lines += ["", "## Failed tries", *regressed(found.pairs, trials=True)]
+        lines += ["", "## Failed trials", *regressed(found.pairs, trials=True)]
     if found.without:
         lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, found.without))}."]
     if found.notes:
