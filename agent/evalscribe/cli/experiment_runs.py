@@ -149,8 +149,6 @@ def print_run_result(
             return code
         if form != "table":
             output.print_json(within(report) if within else report, indent=None if form == "jsonl" else 2)
-        if clauses and form == "table" and run.state == "completed":
-            line = f"run {report.summary.label}"  # the gate follows
         for said in (line, *error_lines(report.summary)):
             output.say(said) if form == "table" else output.aside(said)
         for clause in gate_lines(report.gate) if clauses and form == "table" else ():

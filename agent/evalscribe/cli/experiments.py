@@ -220,7 +220,9 @@ def compare(
     base: Annotated[
         str,
         typer.Argument(
-            metavar="BASE", help="The run to compare with: id, first characters of the id, or name.", show_default=False
+            metavar="BASE",
+            help="The run to compare with: id or its beginning, name, or previous.",
+            show_default=False,
         ),
     ],
     candidate: Annotated[

@@ -428,7 +428,7 @@ def decide_outcome(
     """
     if coverage < LEAST_COVERAGE:
         return ComparisonOutcome("inconclusive", _uncovered(coverage))
-    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}), over {pluralise(found.tasks, 'item')}"
+    moved = f"{percent(rates[0])} to {percent(rates[1])} ({_difference(found)}) over {pluralise(found.tasks, 'item')}"
     if found.significant:
         better = found.difference > 0
         verdict: RunVerdict = "improved" if better else "regressed"
@@ -450,7 +450,7 @@ def decide_outcome(
 def _difference(found: Paired) -> str:
     low, high = (end * 100 for end in found.interval)
     chance = format_p_value(found.test.p_value, exact=found.test.exact)
-    return f"{found.difference * 100:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, {chance}"
+    return f"{found.difference * 100:+.1f} points, 95 %: {low:+.1f} to {high:+.1f}, {chance}"
 
 
 def _uncovered(coverage: float) -> str:
