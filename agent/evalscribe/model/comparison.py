@@ -77,7 +77,7 @@ class EvalPair(Frozen):
     def causes(self) -> tuple[str | None, str | None]:
         """Of the first failure of each side."""
         before, after = self.first_failures
-        return before and before.cause, after and after.cause
+        return before.cause if before else None, after.cause if after else None
 
     @property
     def cause_changed(self) -> bool:
