@@ -241,7 +241,7 @@ class EvidenceTools:
     def _list(self) -> Iterator[str]:
         documents = self._evidence.documents
         for document in documents[:MOST_DOCUMENTS]:
-            yield f"{document.role} {quote_json(document.path)} {document.line_count} lines"
+            yield f"{document.role} {quote_json(document.path)} {len(document.lines)} lines"
         if len(documents) > MOST_DOCUMENTS:
             yield f"and {len(documents) - MOST_DOCUMENTS} more"
 

@@ -74,8 +74,9 @@ def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[T
     )
     answers: dict[int, int] = {}
     for _, number, at in candidates:
-        if number not in answers and free.pop(-at, None):
+        if number not in answers and -at in free:
             answers[number] = -at
+            del free[-at]
     missed = (_missed(number, action, answers.get(number), made) for number, action in enumerate(expected))
     tools = [action.tool for action in expected]
     found = sorted((one for one in missed if one), key=lambda one: (tools.index(one.tool), one.kind == "never"))
