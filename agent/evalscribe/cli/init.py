@@ -107,7 +107,9 @@ def _all(command: str, folder: Path, *, claude: bool, cursor: bool, vscode: bool
     prompts = Prompts()
     yield from _for_people(prompts)
     agents = f"Before you use evalscribe, read {_beside('AGENTS.md')}."
-    yield StarterFile(name="AGENTS.md", text=prompts.render("workspace/AGENTS.md.j2", command=quote(command)), needed=agents)
+    yield StarterFile(
+        name="AGENTS.md", text=prompts.render("workspace/AGENTS.md.j2", command=quote(command)), needed=agents
+    )
     if claude:
         yield from _for_claude(command, folder)
     if cursor:

@@ -32,7 +32,7 @@ from evalscribe.settings import Options
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Number = Annotated[int, typer.Argument(metavar="N", help="Number of the finding in the report.")]
+Finding = Annotated[str, typer.Argument(metavar="N", help="The finding: its number in the report, or its eval.")]
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
 Kind = Annotated[
     str | None,
@@ -44,7 +44,13 @@ Kind = Annotated[
 ]
 Note = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Your reason, for the `Reviewer:` line of the finding.", show_default=False),
+    typer.Option(
+        "--note",
+        "--reason",
+        metavar="TEXT",
+        help="Your reason, for the `Reviewer:` line of the finding.",
+        show_default=False,
+    ),
 ]
 Ref = Annotated[
     str | None,
@@ -55,7 +61,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL file to write.
 
 def label(
     report: Name,
-    n: Number,
+    n: Finding,
     label: Label,
     kind: Kind = None,
     note: Note = None,
@@ -74,13 +80,17 @@ def label(
         print_json(done)
         return 0
     change = f"{done.before} → {done.after}" if done.before != done.after else done.after
-    output.say(f"Finding {n}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
+    output.say(f"Finding {done.number}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
     if done.said is not None:
         output.say(f"Reviewer: {done.said}")
     if not done.changed:
         output.hint("The report already says so. To add your own comment, repeat the command with --note TEXT.")
-    where = quote(relpath(done.path))
-    output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label.")
+    output.hint(
+        "The label is in force. The counts and recommendations of the page follow when its run is analysed again."
+    )
+    if done.in_git:
+        where = quote(relpath(done.path))
+        output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label for judges.")
     return 0
 
 

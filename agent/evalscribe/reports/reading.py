@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from evalscribe.errors import DataError, NotFoundError, UsageError
+from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.model.analysis import REPORT_KIND, Analysis, FindingSummary, analysis_from_report
@@ -21,6 +21,8 @@ from evalscribe.reports.freeform.blocks import split_blocks
 from evalscribe.reports.freeform.read import iso_date, read_freeform
 from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.page_edits import PageEdits, normalised, parse_page, read_edits
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
 from evalscribe.text import join_first
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
@@ -216,19 +218,31 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report by a path, a name below the reports folder, or its run: an id, its beginning, an address, or the
-    name that the run of an experiment has.
+    """Find a report by a path, a name below the reports folder, or its run: an id, its beginning, an address, the
+    name that the run of an experiment has, or the file or folder of the run.
 
     Raises `NotFoundError` if none or more than one matches.
     """
     try:
         path = Path(name)
+        if name and (run_id := _run_in(path)):
+            return find_stored_report(workspace, run_id)
         if path.is_file():
             return _file(path.resolve(), path.name)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
     return find_stored_report(workspace, name)
+
+
+def _run_in(path: Path) -> str | None:
+    """Return the id of the only run in a file or folder; None for a page, and for anything else."""
+    if is_report(path.name) or not path.exists():
+        return None
+    with suppress(EvalscribeError):
+        runs = {one.id for one in open_records(path, RunOverrides()).read() if isinstance(one, Run)}
+        return runs.pop() if len(runs) == 1 else None
+    return None
 
 
 def _file(path: Path, name: str) -> ReportFile:
@@ -252,6 +266,7 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
     if not files:
         names = [file.name for file in there]
         near = get_close_matches(name, [*names, *(one.rpartition("/")[2] for one in names)], n=3, cutoff=0.6)
+        near = near or [one for one in names if name in one][:MOST_NAMED]
         known = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` shows what there is"
         raise NotFoundError(f"report {name[:80]!r} not found; {known}")
     return files[0]
