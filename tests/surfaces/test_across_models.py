@@ -51,7 +51,7 @@ def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
         workspace.run("analyze", real_data / "convex-runs" / name, "--judge", "rules", "--date", date)
     named = alike(workspace)
     said = workspace.run("recurring", "--across-models").err
-    assert "Note: 14 more evals failed for several models, with logs that end before the reason: not compared: " in said
+    assert "12 more evals of experiment no_guidelines failed for several models, with logs that end before the" in said
     assert {eval: [one["model"] for one in row["seen"]] for eval, row in named.items()} == {
         "006-clients/000-use_query": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
         "006-clients/001-use_mutation": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],

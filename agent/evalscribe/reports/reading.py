@@ -21,8 +21,6 @@ from evalscribe.reports.freeform.blocks import split_blocks
 from evalscribe.reports.freeform.read import iso_date, read_freeform
 from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.page_edits import PageEdits, normalised, parse_page, read_edits
-from evalscribe.sources.address import RunOverrides
-from evalscribe.sources.formats import open_records
 from evalscribe.text import join_first
 from evalscribe.text import name as printed
 from evalscribe.workspace import Workspace
@@ -239,7 +237,13 @@ def _run_in(path: Path) -> str | None:
     """Return the id of the only run in a file or folder; None for a page, and for anything else."""
     if is_report(path.name) or not path.exists():
         return None
+    from evalscribe.sources.address import RunOverrides  # the readers of all formats; `reports list` needs none
+    from evalscribe.sources.formats import open_records
+    from evalscribe.sources.snapshot import held_run
+
     with suppress(EvalscribeError):
+        if path.is_dir() and (held := held_run(path)):
+            return held
         runs = {one.id for one in open_records(path, RunOverrides()).read() if isinstance(one, Run)}
         return runs.pop() if len(runs) == 1 else None
     return None

@@ -311,7 +311,10 @@ def _unmatched(failures: Sequence[CompactFailure], told: Set[str], least: int) -
     for compared, why in ((True, "in different ways"), (False, "with logs that end before the reason: not compared")):
         if names := sorted(eval for eval, known in several.items() if (known >= least) == compared):
             evals = pluralise(len(names), "more eval")
-            yield f"{evals} failed for several models, {why}: {join_first(names, MOST_NAMED)}"
+            yield (
+                f"{evals} of experiment {failures[0].experiment} failed for several models, {why}: "
+                f"{join_first(names, MOST_NAMED)}"
+            )
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
