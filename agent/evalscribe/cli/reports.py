@@ -19,7 +19,7 @@ from evalscribe.workspace import Workspace
 
 Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="List only reports of this model.")]
 Name = Annotated[
-    str, typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, first characters, name, file).")
+    str, typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its first characters, or name).")
 ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from evalscribe.errors import DataError, EvalscribeError, NotFoundError, UsageError
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.model.analysis import REPORT_KIND, Analysis, FindingSummary, analysis_from_report
@@ -216,37 +216,19 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report by a path, a name below the reports folder, or its run: an id, its beginning, an address, the
-    name that the run of an experiment has, or the file or folder of the run.
+    """Find a report by a path, a name below the reports folder, or its run: an id, its beginning, an address, or the
+    name that the run of an experiment has.
 
     Raises `NotFoundError` if none or more than one matches.
     """
     try:
         path = Path(name)
-        if name and (run_id := _run_in(path)):
-            return find_stored_report(workspace, run_id)
         if path.is_file():
             return _file(path.resolve(), path.name)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
     return find_stored_report(workspace, name)
-
-
-def _run_in(path: Path) -> str | None:
-    """Return the id of the only run in a file or folder; None for a page, and for anything else."""
-    if is_report(path.name) or not path.exists():
-        return None
-    from evalscribe.sources.address import RunOverrides  # the readers of all formats; `reports list` needs none
-    from evalscribe.sources.formats import open_records
-    from evalscribe.sources.snapshot import held_run
-
-    with suppress(EvalscribeError):
-        if path.is_dir() and (held := held_run(path)):
-            return held
-        runs = {one.id for one in open_records(path, RunOverrides()).read() if isinstance(one, Run)}
-        return runs.pop() if len(runs) == 1 else None
-    return None
 
 
 def _file(path: Path, name: str) -> ReportFile:
