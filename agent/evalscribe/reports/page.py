@@ -527,8 +527,8 @@ def _across(across: CrossModelFailures | None) -> Iterator[str]:
     if across is None:
         return
     if across.failing > 1:
-        also = f": {_models(across.alike, across.more)}" if across.alike else ""
-        yield f"Fails in the same way for {across.failing} of {across.models} models{also}."
+        also = f", also {_models(across.alike, across.more)}" if across.alike else ""
+        yield f"Fails the same way for {across.failing} of {across.models} models{also}."
     if across.earlier:
         earlier = _models(across.earlier, across.more_earlier)
         yield f"Failed in the same way in an earlier version of the eval: {earlier}."
