@@ -433,7 +433,7 @@ def _task(one: SourceEval) -> int:
     return hash((one.category, one.name))
 
 
-MAX_SESSION_CHARACTERS = 64 * 1024 * 1024
+MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
 """Maximum characters of one conversation of a line-based format, which a record holds whole."""
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of the beginning, and of the end, of a text file that becomes a document."""
