@@ -67,8 +67,8 @@ def test_each_trial_keeps_its_own_verdict(workspace: Workspace, jobs: Path) -> N
     page = workspace.report.read_text()
     part = page.partition("### 2. ")[2].partition("\n### ")[0]
     assert part.startswith("`region-revenue`, trials 1, 2 of 3\n**MODEL_FAULT** · ")
-    first, second = re.findall(r"^- #\d: .*$", part, re.MULTILINE)
-    assert first.startswith("- #1: "), part
+    first, second = re.findall(r"^- Trial \d: .*$", part, re.MULTILINE)
+    assert first.startswith("- Trial 1: "), part
     assert "1219.59" in first
     assert "999.99" not in first
     assert "999.99" in second

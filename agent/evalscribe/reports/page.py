@@ -484,7 +484,8 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
         lines[line, differ and at == 0] += labels.trials(one)
     for (line, first), numbers in lines.items():
         if line != ":" or (first and quoted):
-            yield f"- {', '.join(f'#{number}' for number in numbers)}{line}"
+            # Not `#1`, which a forge takes for an issue.
+            yield f"- {'Trial' if len(numbers) == 1 else 'Trials'} {inline.ranges(numbers)}{line}"
         if first:
             yield from quoted
     if not differ:

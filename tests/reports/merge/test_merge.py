@@ -33,8 +33,8 @@ def test_trials_that_a_person_labelled_differently_stay_apart(make: MakeReport, 
     merged = rewrite(make(join_entries([first, second, third])), text, written)
     said = [(one.paths, one.classification, [part.reasoning for part in one.each]) for one in merged.report.entries]
     assert said == [
-        (("a/t#1", "a/t#2"), "MODEL_FAULT", ["Reasoning about a/t#1.", "Reasoning about a/t#2."]),
-        (("a/t#3",), "KNOWN_GAP", ["Reasoning about a/t#3."]),
+        (("a/t#1", "a/t#2"), "MODEL_FAULT", ["Reasoning about `a/t#1`.", "Reasoning about `a/t#2`."]),
+        (("a/t#3",), "KNOWN_GAP", ["Reasoning about `a/t#3`."]),
     ]
     assert merged.report.entries[0].reviewer == ("noted",)
 
