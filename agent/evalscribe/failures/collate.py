@@ -23,7 +23,7 @@ from evalscribe.model.finding import (
     TrialCount,
     Verdict,
 )
-from evalscribe.model.run import Run
+from evalscribe.model.run import TARGET, Run
 from evalscribe.text import join_first, pluralise, prose
 
 MIN_SHARED = 2
@@ -263,7 +263,8 @@ def make_recommendations(
 ) -> tuple[Recommendation, ...]:
     """Return proposals first, numbered over all groups; then unnumbered notes on the model and on what needs no
     action. Each finding is in one of them, or in none if nothing is to be said of it."""
-    each, notes = _each(findings), tuple(_model_notes(findings))
+    each, broken = _each(findings), tuple(_broken_target(findings))
+    notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
     proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(each, follow_ups), 1)]
     named = frozenset(path for one in (*proposals, *notes) for path in one.evals)
     return (*proposals, *notes, *_no_action(each, named))
@@ -402,6 +403,18 @@ def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
         return f"{text}{times}"
     cause = cause_in_words(hit[0].judged.cause) if hit[0].judged else ""
     return f"{cause}{times}, for example: {text}"
+
+
+def _broken_target(findings: Sequence[Finding]) -> Iterable[Recommendation]:
+    """Recommend to fix the target first if it broke itself."""
+    hit = [finding for finding in findings if _broke_itself(finding)]
+    if hit:
+        text = "Fix the target first: it gave no answer, so nothing was scored"
+        yield Recommendation(group="model", text=text, evals=_paths(hit))
+
+
+def _broke_itself(finding: Finding) -> bool:
+    return bool(finding.step == TARGET and finding.judged and finding.judged.cause_kind == "model")
 
 
 def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
