@@ -31,7 +31,7 @@ def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
     ran = workspace.run("experiments", "run", "held-out", "--name", "once", "--wait", code=2)
     assert "pass rate 1/2 = 50.0 %" in ran.out
     assert "Started run" in ran.err
-    assert ": 2 tries" in ran.err
+    assert ": 2 trials" in ran.err
     shown = workspace.run("experiments", "runs", "show", "once").out
     assert "questions@1:test" in shown
     assert "2 items" in shown

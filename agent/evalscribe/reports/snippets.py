@@ -89,6 +89,8 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
 def _joined(text: str) -> str:
     """Return the lines as one if all but the last end inside brackets, none has a comment, and it is short."""
     lines = [line.strip() for line in text.split("\n")]
+    if len(lines) == 1:
+        return lines[0]
     bare = [_STRING.sub("", line) for line in lines]
     depths = list(accumulate(len(re.findall(r"[(\[{]", line)) - len(re.findall(r"[)\]}]", line)) for line in bare))
     whole = _INSIDE.sub("", " ".join(lines))
