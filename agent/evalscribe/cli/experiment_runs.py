@@ -215,6 +215,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    map: options.Map = None,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
@@ -292,7 +293,7 @@ def run(
     """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    spec = _spec(experiment, target, data, scorer or (), config)
+    spec = _spec(experiment, target, data, scorer or (), config, map or ())
     if spec is not None and experiment_version_id is not None:
         raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
     if target is not None and deployment_id is not None:
@@ -340,10 +341,15 @@ def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
 
 
 def _spec(
-    experiment: str | None, target: str | None, data: str | None, scorers: Sequence[str], config: str | None
+    experiment: str | None,
+    target: str | None,
+    data: str | None,
+    scorers: Sequence[str],
+    config: str | None,
+    map: Sequence[str],
 ) -> ExperimentSpec | None:
     """Return the experiment that a file or options describe; None if an existing one is named."""
-    given: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers)}
+    given: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers), "map": tuple(map)}
     if experiment is not None and is_spec_file(experiment):
         return read_spec(Path(experiment)).model_copy(update={key: one for key, one in given.items() if one})
     if not any(given.values()):

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.collections.importing import FileImport, import_file
+from evalscribe.collections.importing import FileImport, import_file, recall_columns
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -107,10 +107,14 @@ async def import_run(
         EvalscribeError: The files contain no runs.
         UsageError: They contain several.
     """
+    if len(files) > 1:
+        await asyncio.to_thread(_refuse_several, files, called)
     runs: dict[str, Run] = {}
     for file in files:
         done = await import_file(archive, None, file.open(), None, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
+        if done.table:
+            watcher.say(f"{file.name}: {done.table.text}")
         if done.stopped:
             watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}
@@ -123,6 +127,16 @@ async def import_run(
         more = f"\n  and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
         raise UsageError(f"{called} contains {len(runs)} runs; choose one by its id:\n{names}{more}")
     return next(iter(runs))
+
+
+def _refuse_several(files: Sequence[RunFile], called: str) -> None:
+    """Raise `UsageError` if the files begin with several runs, before anything of them is stored."""
+    first = {file.name: next((one for one in file.open().read() if isinstance(one, Run)), None) for file in files}
+    runs = {name: run for name, run in first.items() if run}
+    if len({run.id for run in runs.values()}) > 1:
+        names = [f"\n  {name}: {run.id} ({run.provider}/{run.model}, {run.experiment})" for name, run in runs.items()]
+        more = f"\n  and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        raise UsageError(f"{called} contains several runs; choose one of its files:{''.join(names[:MOST_NAMED])}{more}")
 
 
 def _told(file: str, done: FileImport) -> str:
@@ -306,7 +320,8 @@ async def _stored(
     if is_file_of_runs(run):
         path = Path(run)
         called = path.name or str(path)
-        run_id = await import_run(workspace.store.runs, _files(path, overrides), called, watcher)
+        files = _files(workspace.store.runs, path, overrides)
+        run_id = await import_run(workspace.store.runs, files, called, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
     overrides.require_used((), f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
@@ -353,9 +368,10 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     return describe_other_id(workspace, named)
 
 
-def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
+def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
+        overrides = recall_columns(archive, path, overrides)
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # it has no files
@@ -363,8 +379,9 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     found, reasons = [], []
     for one in there:
         try:
-            format = recognise(one, overrides, in_folder=True).format
-            found.append(RunFile(str(one), partial(format.open, one, overrides), overrides.said))
+            kept = recall_columns(archive, one, overrides)
+            format = recognise(one, kept, in_folder=True).format
+            found.append(RunFile(str(one), partial(format.open, one, kept), kept.said))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:

@@ -28,6 +28,7 @@ from evalscribe.mcp.context import NOTHING_YET, SAMPLE, ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, with_progress
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
 from evalscribe.model.protocols import QueryRows
+from evalscribe.model.record import TableReading
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
 from evalscribe.remote.engine import LOCAL
@@ -54,6 +55,8 @@ class ImportedFile(Frozen):
     """Number of evals; not counted in a dry run."""
     left_out: dict[str, int]
     """Fields of the file that an eval has no place for, with counts."""
+    table: TableReading | None
+    """How the columns of a table of results were read; give `map` to read others."""
     stopped: str | None
     """Why reading stopped before the end of the file; earlier evals are kept."""
 
@@ -148,6 +151,7 @@ def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
                 ),
                 **one.added.model_dump(),
                 left_out=one.left_out,
+                table=one.table,
                 stopped=one.stopped,
             )
             for name, one in done.imports.items()

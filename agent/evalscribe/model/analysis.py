@@ -56,6 +56,8 @@ class AnalyzedRun(Frozen):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    unread: tuple[str, ...] | None = None
+    """Evals of its file that could not be read, with their count."""
 
 
 class JudgeOpinion(Frozen):

@@ -72,6 +72,8 @@ class RunHeader(Frozen):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    unread: tuple[prose.Prose, ...] = ()
+    """Evals of its file that could not be read."""
 
     @field_validator("status_reason")
     @classmethod

@@ -22,7 +22,7 @@ from evalscribe.errors import DataError
 from evalscribe.ids import content_id, path_part
 from evalscribe.json_data import clean_json, collect_strings, is_clean
 from evalscribe.model.evidence import Document
-from evalscribe.model.record import SCORES_LOG, TASK_VERSION, Record
+from evalscribe.model.record import SCORES_LOG, TASK_VERSION, Record, TableReading
 from evalscribe.model.run import Eval, EvalStatus, Run, RunStatus, Step
 from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
@@ -41,13 +41,17 @@ class Omissions:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
+        self._lost: set[str] = set()
 
-    def add(self, phrase: str, place: str | None = None, number: int = 1) -> None:
+    def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
+        """Count an omission; `lost` if it is a whole eval, not a part of one."""
         if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
         self._counts[phrase] += number
+        if lost:
+            self._lost.add(phrase)
         if place is not None:
             self._first.setdefault(phrase, place)
 
@@ -57,11 +61,17 @@ class Omissions:
             for phrase, number in self._counts.items()
         }
 
+    def lost(self) -> tuple[str, ...]:
+        """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        told = zip(self._counts, self.told().items(), strict=True)
+        return tuple(f"{number} x {phrase}" for key, (phrase, number) in told if key in self._lost)
+
 
 class RecordFile(ABC):
     """A file that holds runs (`Records`), read once or twice; a second pass needs counts from the whole file."""
 
     format: str
+    table: TableReading | None = None
     passes = 1
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
@@ -74,6 +84,10 @@ class RecordFile(ABC):
     @property
     def left_out(self) -> Mapping[str, int]:
         return self._left_out.told()
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        return self._left_out.lost()
 
     @property
     def progress(self) -> float:
@@ -187,10 +201,10 @@ class EvalReader(RecordFile):
             try:
                 yield self._record(one, made[one.run.key], runs[one.run.key])
             except DataError as error:
-                self._omit(f"an eval that cannot be stored: {error}", one.place)
+                self._omit(f"an eval that cannot be stored: {error}", one.place, lost=True)
 
-    def _omit(self, phrase: str, place: str | None = None, number: int = 1) -> None:
-        self._left_out.add(phrase, place, number)
+    def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
+        self._left_out.add(phrase, place, number, lost=lost)
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:

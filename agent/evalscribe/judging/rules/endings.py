@@ -163,6 +163,7 @@ def never_answers(facts: Facts) -> RuleDecision | None:
         cause="no-answer",
         confidence=0.5,
         uncertain=True,
+        error="the model says nothing and calls no tool",
         why="the model says nothing and calls no tool",
         reasoning="The transcript holds no word and no call of the model. It may have answered with nothing, or its "
         "answer was lost on the way: the transcript cannot tell which.",
