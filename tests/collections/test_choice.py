@@ -41,7 +41,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
         pytest.param(("a", "b"), "b", "a", "b", id="said beats configured"),
         pytest.param(("a",), None, None, "a", id="the only one"),
         pytest.param(("default", "a"), None, None, "a", id="the only one beside that of rubrics"),
-        pytest.param(("default",), None, None, "default", id="that of rubrics"),
+        pytest.param(("default", "a"), "default", None, "default", id="that of rubrics"),
     ],
 )
 def test_chosen(
@@ -60,6 +60,7 @@ def test_chosen(
             (), "c", NotFoundError, "there is none yet: `evalscribe import FILE` creates one", id="none at all"
         ),
         pytest.param((), None, NotFoundError, "collection yet", id="none"),
+        pytest.param(("default",), None, NotFoundError, "collection yet", id="only that of rubrics"),
         pytest.param(("a", "b"), None, UsageError, r"choose one with `collection`: a, b$", id="several"),
         pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
     ],

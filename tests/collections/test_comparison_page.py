@@ -1,10 +1,13 @@
 """Pages of comparisons: what they say, that hostile text stays text, and that edits are seen."""
 
+from dataclasses import replace
+
 from markdown_it import MarkdownIt
 
 from evalscribe.collections.compare import build_matrix, compare_sides
 from evalscribe.collections.comparison_page import as_csv, comparison_page, matrix_page, same_runs
 from evalscribe.collections.regressions import shared_behaviours
+from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.comparison import Comparison, Quote, RegressionExplanation
 from evalscribe.model.repository import is_of_another_kind
 from evalscribe.reports.documents import is_unedited
@@ -27,20 +30,20 @@ def test_the_answer_comes_first_and_says_whether_it_is_luck() -> None:
     assert "# p/m → p/new: 6 broke, 3 fixed of 40 evals" in page
     lead = "**Lower pass rate, which may be chance: 6 broke, 3 fixed** (92.5 % → 85.0 %, -7.5 points, 95 % interval"
     assert lead in page
-    assert "differ at least this much in 51 of 100 comparisons (p = 0.51); 40 evals reliably show only a" in page
+    assert "difference of at least this size in 51 of 100 comparisons (p = 0.51); 40 evals reliably show only a" in page
 
 
 def test_what_is_hardly_luck_is_called_worse() -> None:
     page = comparison_page(found(12, 1, 27))
     assert "**Worse: 12 broke, 1 fixed** (97.5 % → 70.0 %, " in page
-    assert "differ at least this much in 3 of 1,000 comparisons (p = 0.0034); 40 evals" in page
+    assert "difference of at least this size in 3 of 1,000 comparisons (p = 0.0034); 40 evals" in page
 
 
 def test_equal_rates_say_whether_the_same_evals_pass() -> None:
     assert "**Same pass rate, different evals: 3 broke, 3 fixed** (50.0 % → 50.0 %" in comparison_page(found(3, 3, 0))
     same = comparison_page(found(0, 0, 40))
     assert "**Same pass rate, no eval changed** (100.0 % → 100.0 %" in same
-    assert "Sides that are equally good" not in same
+    assert "Chance alone" not in same
 
 
 def test_different_experiments_stand_in_the_headline() -> None:
@@ -55,6 +58,49 @@ def test_nothing_to_compare_is_said() -> None:
     page = comparison_page(nothing)
     assert "**Nothing can be compared: no eval was tried and judged on both sides.**" in page
     assert "Only in the base (1): x/1" in page
+
+
+def test_what_fails_in_both_is_listed_by_its_reason() -> None:
+    outcomes = dict.fromkeys(("x/1", "x/2", "x/3"), "f") | {"x/4": "fff"}
+    said = [
+        {path: FindingSummary(eval=path, cause=cause, cause_kind="model", why=why) for path in ("x/1", "x/2")}
+        for cause, why in (("no-args", "leaves out `args`"), ("no-await", None))
+    ]
+    base, candidate = (make_run(side, outcomes, findings=said[0]) for side in ("base", "cand"))
+    page = comparison_page(compare_sides([base], [candidate]))
+    assert "\nFails in both: 4 evals.\n" in page
+    assert "- leaves out `args` (model): x/1, x/2\n- no reason known: x/3, x/4" in page
+    page = comparison_page(compare_sides([base], [replace(candidate, findings=said[1])]))
+    assert "Fails in both: 4 evals, 2 for another reason than before." in page
+    assert "- leaves out `args` (model) → no await (model): x/1, x/2" in page
+
+
+def test_evals_that_only_pass_more_often_are_not_called_fixed() -> None:
+    page = comparison_page(compare_sides([make_run("a", {"x/1": "pff"})], [make_run("b", {"x/1": "ppf"})]))
+    assert "## Fixed\n- x/1 only passes more often: passed 1 of 3, then passed 2 of 3" in page
+
+
+def test_a_run_that_no_report_explains_is_named_with_its_command() -> None:
+    base, candidate = make_run("a", {"x/1": "p"}), make_run_of_failures("cand0001", ["x/1"], 3)
+    failed = tuple(one.eval for one in candidate.graded)
+    unread = replace(candidate, run=candidate.run.model_copy(update={"failures": failed}))
+    told = "not known yet: run `evalscribe analyze cand0001`, then"
+    assert told in comparison_page(compare_sides([base], [unread]))
+    read = replace(unread, findings={"x/1": FindingSummary(eval="x/1", cause="c", cause_kind="model")})
+    assert "not known yet" not in comparison_page(compare_sides([base], [read]))
+
+
+def test_a_reference_run_is_said_to_be_none_of_a_model() -> None:
+    oracle = make_run("a", {"x/1": "p"})
+    oracle = replace(oracle, run=oracle.run.model_copy(update={"provider": "harbor", "model": "oracle"}))
+    page = comparison_page(compare_sides([oracle], [make_run("b", {"x/1": "f"})]))
+    assert "The base is no model: `oracle` gives every task its reference answer." in page
+
+
+def test_evals_that_no_source_names_and_never_completed_are_counted() -> None:
+    found = compare_sides([make_run_of_failures("a", ["x/1"], 8)], [make_run_of_failures("b", ["x/2"], 7, 1)])
+    assert (found.evals, found.incomplete) == (8, 1)
+    assert "Left out of the figures: 1 that never completed." in comparison_page(found)
 
 
 def test_hostile_text_stays_text() -> None:

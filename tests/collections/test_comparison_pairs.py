@@ -57,10 +57,10 @@ def test_what_the_harness_broke_is_no_regression() -> None:
     )
     found = compare_sides([make_run("a", dict.fromkeys(("x/1", "x/2", "x/3", "x/4", "x/5"), "p"))], [candidate])
     assert {eval: detail for eval, (_, detail) in left_out(found).items()} == {
-        "x/1": "candidate: the harness broke: 1 is wrong",
-        "x/2": "candidate: it never completed: 2 is wrong",
-        "x/3": "candidate: infrastructure, as its report says: no-endpoint",
-        "x/4": "candidate: its work was never reached: 4 is wrong",
+        "x/1": "base passed; candidate: the harness broke: 1 is wrong",
+        "x/2": "base passed; candidate: it never completed: 2 is wrong",
+        "x/3": "base passed; candidate: its report blames the infrastructure (no endpoint)",
+        "x/4": "base passed; candidate: its work was never reached: 4 is wrong",
     }
     assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
 
@@ -70,7 +70,7 @@ def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
     candidate = make_run("b", {"x/1": "e", "x/2": "p"})
     candidate = replace(candidate, graded=(GradedEval(run_id="b", eval=broke), *candidate.graded[1:]))
     found = compare_sides([make_run("a", {"x/1": "p", "x/2": "p"})], [candidate])
-    assert left_out(found)["x/1"][1] == "candidate: the target gave no answer: ValueError: no"
+    assert left_out(found)["x/1"][1] == "base passed; candidate: the target gave no answer: ValueError: no"
     assert len(found.pairs[0].candidate) == 1
 
 
@@ -160,7 +160,7 @@ def test_evals_share_what_their_report_names_else_the_error_else_the_step() -> N
     found = shared_behaviours(compare_sides([make_run("a", dict.fromkeys(outcomes, "p"))], [candidate]).pairs)
     assert [(one.name, one.evals) for one in found] == [
         ("fails in tests", ("x/4", "x/5")),
-        ("forgets-await", ("x/1", "x/2")),
+        ("forgets await", ("x/1", "x/2")),
         ("tests: boom", ("x/3",)),
     ]
 

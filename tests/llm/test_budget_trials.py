@@ -21,10 +21,12 @@ SCHEMA = {"type": "object", "properties": {"label": {"type": "string"}}, "additi
 TOOL = Tool(name="submit", description="Submit the verdict.", input_schema=SCHEMA)
 WORDS = ("return x == 1;\n", '{"a": [1, 2]}', "0f3a9c7e", "The task asks for 2. ", "überprüft ", "評価する", "🙂")
 PATIENCE = RetryPolicy(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=60)
-TIMEOUT_S = 0.5
+TIMEOUT_S = 2.0
+"""Only answers that are held take so long."""
 BILLED = ("whole",) * 10 + ("half", "reset", "late", "page", "no usage")
 """Answers that the server has worked for, heard or not."""
 FREE = (429, 529, 500, 400)
+EVERY = (*dict.fromkeys(BILLED), *FREE)
 
 
 @dataclass
@@ -33,17 +35,22 @@ class Ledger:
 
     usage: dict[int, Usage] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
+    begun: set[int] = field(default_factory=set)
+    """Trials of which a call has arrived."""
 
     def answer(self, call: Call) -> Answer:
         trial = int(call.body["system"][0]["text"].split()[1])
         chance = random.Random(trial * 100_003 + call.number)
-        if chance.random() < 0.2:
-            status = chance.choice(FREE)
+        # The first calls of the trials bring everything, however few calls a busy machine makes.
+        first = EVERY[trial % len(EVERY)] if trial not in self.begun else None
+        self.begun.add(trial)
+        if isinstance(first, int) or (first is None and chance.random() < 0.2):
+            status = first if isinstance(first, int) else chance.choice(FREE)
             self.kinds[str(status)] += 1
             return failure(status)
         bill = billed(call, chance)
         self.usage[trial] = self.usage.get(trial, Usage()) + priced(call, bill)
-        kind = chance.choice(BILLED)
+        kind = first if isinstance(first, str) else chance.choice(BILLED)
         self.kinds[kind] += 1
         return told(kind, bill)
 
@@ -191,8 +198,7 @@ async def test_the_budget_holds_in_random_trials() -> None:
         refused += spent.calls < len(trial.requests)
     print(f"\n{TRIALS} trials, {len(server.calls)} calls, {dict(ledger.kinds)}, up to {server.peak} at once")
     assert refused > TRIALS / 4, "the budget binds in many of them"
-    # How many of each arrive before a trial gives up depends on how busy the machine is; that each arrives does not.
-    assert all(ledger.kinds[str(kind)] for kind in (*BILLED, *FREE)), "everything that can happen does"
+    assert all(ledger.kinds[str(kind)] for kind in EVERY), "everything that can happen does"
     assert server.peak > 1
 
 

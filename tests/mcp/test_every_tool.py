@@ -231,7 +231,7 @@ def test_without_the_word_nothing_is_run_recorded_or_made(session: Session) -> N
     plan = session.said("run_experiment")
     assert (plan["started"], plan["run_id"], plan["tries"], plan["asks_models"]) == (False, None, 9, [])
     assert "start=true and budget_usd" in session.said("run_experiment asking")["message"]
-    assert "2 of 3 tries are left" in session.said("resume_experiment_run")["message"]
+    assert "2 of 3 trials are left" in session.said("resume_experiment_run")["message"]
     assert session.said("list_experiments made")["experiments"][0]["runs"] == 5
     assert session.said("create_deployment")["components"] == ["agent=python:agent:answer"]
     assert not session.said("create_deployment")["written"]
@@ -260,7 +260,7 @@ def test_a_run_is_cancelled(session: Session) -> None:
         ("analyze too dear", "budget of 5"),
         ("analyze nobody named", "set `judge`"),
         ("analyze no key", "ANTHROPIC_API_KEY"),
-        ("analyze file", "import_file first"),
+        ("analyze file", "Supported formats"),
         ("analyze outside", "outside the workspace"),
         ("judge outside", "outside the workspace"),
         ("judge file outside", "outside the workspace"),
@@ -272,7 +272,7 @@ def test_a_run_is_cancelled(session: Session) -> None:
         ("get_eval unknown", "list_evals"),
         ("get_results unknown", "why/v1"),
         ("get_everything", "Unknown tool"),
-        ("run_experiment unpaid", "openai/gpt-5-mini in 3 tries: set budget_usd"),
+        ("run_experiment unpaid", "openai/gpt-5-mini in 3 trials: set budget_usd"),
         ("run_experiment too dear", "budget of 5"),
         ("run_experiment wrong config", "`config`: unknown key 'nope'"),
         ("run_experiment no build", "deployment 'dep-9' not found; available: built"),

@@ -15,7 +15,7 @@ from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.server import as_readable, id_of, tools
 from support.fork_server import fork_server
 
-PATIENCE_S = 300
+PATIENCE_S = 1200
 """Seconds after which a server that does not answer fails the test."""
 DEEP = 5_000
 HOSTILE = {

@@ -57,6 +57,13 @@ def test_what_changed_since_the_report_before() -> None:
     assert "No earlier report" in told(report(entry("a/1")))
 
 
+def test_labels_that_a_person_changed_are_named() -> None:
+    changed = entry("a/2", classification="KNOWN_GAP", reviewer=("we know",))
+    agreed = entry("a/3", reviewer=("yes",))
+    assert "**Changed by a person**\n- 2: KNOWN_GAP, not MODEL_FAULT\n\n" in told(report(entry("a/1"), changed, agreed))
+    assert "Changed by a person" not in told(report(entry("a/1"), agreed))
+
+
 def test_what_needs_a_person_first() -> None:
     odd = Snippet(role="output", path="x.py", first=1, text="x", status="unverified")
     unsure = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.4)

@@ -188,7 +188,7 @@ async def refusals(call: Caller) -> None:
     await call("analyze too dear", run="sample", judge="anthropic/claude-opus-5-5", budget_usd=6)
     await call("analyze nobody named", run="sample", budget_usd=1)
     await call("analyze no key", run="sample", judge="anthropic/claude-opus-5-5", budget_usd=1)
-    await call("analyze file", run="hostile.jsonl")
+    await call("analyze file", run="evalscribe.toml")
     await call("analyze outside", run="..")
     await call("judge outside", rubric="../rubric.yaml", subjects=["room-desk-c1"])
     await call("judge file outside", rubric="failure", subjects=["link.json"])

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 300
+PATIENCE_S = 1200
 """Seconds that a test waits for an event or a process; generous, as it only guards against hanging."""
 POLL_S = 0.01
 

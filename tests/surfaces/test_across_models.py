@@ -50,6 +50,8 @@ def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
     for name, date in DATES.items():
         workspace.run("analyze", real_data / "convex-runs" / name, "--judge", "rules", "--date", date)
     named = alike(workspace)
+    said = workspace.run("recurring", "--across-models").err
+    assert "12 more evals of experiment no_guidelines failed for several models, with logs that end before the" in said
     assert {eval: [one["model"] for one in row["seen"]] for eval, row in named.items()} == {
         "006-clients/000-use_query": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
         "006-clients/001-use_mutation": ["anthropic/claude-haiku-4-5", "openai/gpt-5.2-codex"],
@@ -57,7 +59,7 @@ def test_the_six_real_runs(workspace: Workspace, real_data: Path) -> None:
     assert {(row["failing"], row["models"], row["experiment"]) for row in named.values()} == {(2, 2, "no_guidelines")}
     assert all(one["label"] and one["by_person"] for row in named.values() for one in row["seen"])
     pages = {path.name[:8]: path.read_text() for path in workspace.reports if "kind: evalscribe" in path.read_text()}
-    line = "Fails in the same way for 2 of 2 models: anthropic/claude-haiku-4-5.\n"
+    line = "Fails the same way for 2 of 2 models, also anthropic/claude-haiku-4-5.\n"
     assert pages["jn76nmvg"].count(line) == 2
     assert "- **Fails alike for several models** (17, 18): The evals may be at fault.\n" in pages["jn76nmvg"]
     assert {name: followed(page) for name, page in pages.items()} == FOLLOWED

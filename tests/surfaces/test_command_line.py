@@ -11,6 +11,7 @@ import pytest
 from typer.main import get_command
 
 from evalscribe.cli.commands import app
+from evalscribe.model.experiment import ExperimentConfig
 from support.command import InProcessCommand, Workspace
 
 COMMANDS = get_command(app)
@@ -195,6 +196,12 @@ def test_help_fits_a_screen_and_shows_no_python(name: tuple[str, ...], monkeypat
     for param in ALL[name].params:
         is_flag = getattr(param, "is_flag", False)
         assert param.hidden or is_flag or param.metavar, f"{param.name} would be called after its type"
+
+
+def test_help_of_a_run_names_every_key_of_its_config() -> None:
+    _, _, told = help_page(("experiments", "run")).partition("Keys of --config:")
+    keys = told.partition(".")[0].replace(",", " ").split()
+    assert sorted(keys) == sorted(ExperimentConfig.model_fields)
 
 
 CAPITAL_AND_STOP = re.compile(r"[A-Z`A-Z1-9].*[.…]$", re.S)

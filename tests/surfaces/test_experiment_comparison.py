@@ -32,7 +32,7 @@ def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(
     assert lines[0].startswith("Regressed: the pass rate fell from 100.0 % to 57.9 % (-42.1 points, 95 %: ")
     assert lines[1] == "! 1 item gave no answer in the candidate but did in the base: q19."
     assert lines[4].split() == ["base", "base", "quality", "20", "0", "0", "0", "0", "100.0", "%", "100.0", "%"]
-    assert "19 of 20 items judged in both (95.0 % of the tries)" in lines
+    assert "19 of 20 items judged in both (95.0 % of the trials)" in lines
     scorers = lines.index("scorers (p corrected for 2)")
     assert lines[scorers + 1] == "  exact_match: 100.0 % to 57.9 %, p 0.016; 8 fell, 0 rose of 19 items"
     assert lines[scorers + 2].startswith("  json_valid (not required): 100.0 % to 100.0 %, p 1;")
@@ -56,7 +56,7 @@ def test_a_claim_about_too_little_exits_3(inside: InProcessCommand, made: Stored
     """Otherwise a candidate that breaks would pass."""
     made.run("p" * 20, name="base")
     made.run("p" * 15 + "e" * 5, name="candidate")
-    assert "only 75.0 % of the tries" in compare(inside, "--assert", code=3)
+    assert "only 75.0 % of the trials" in compare(inside, "--assert", code=3)
     made.run("p" * 19, name="candidate", state="cancelled")
     compare(inside, "--assert", code=3)
 
@@ -77,7 +77,7 @@ def test_repetitions_tell_flaky_items_and_k_tries(inside: InProcessCommand, made
     made.run(dict.fromkeys(KEYS, "ppp"), name="base")
     made.run(dict.fromkeys(KEYS, "ppp") | {"q03": "pfp"}, name="candidate")
     lines = compare(inside).splitlines()
-    assert lines[0].startswith("Inconclusive: too few changed results to tell; 1 item got worse")
+    assert lines[0].startswith("Inconclusive: 1 item got worse and none better")
     assert "  q03: passed 3 of 3, now 2 of 3" in lines
     assert "  k = 3      100.0 % to 100.0 %   100.0 % to 95.0 %" in lines
     assert "A/A: flip rate 1.7 % is this experiment's noise floor." in lines

@@ -200,9 +200,29 @@ def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: P
         page = workspace.run("experiments", "runs", "export", "broken", "-f", form).out
         assert "Traceback" in page
         assert form == "junit" or told in page
-    assert "(broken.py:4)" in workspace.run("analyze", "broken", "--judge", "rules", "--full").out
+    screen = workspace.run("analyze", "broken").out
+    assert "no eval was judged: the target raised NameError: name 'as_number' is not defined (broken.py:4)" in screen
+    assert "**10 component faults**" in screen
+    assert "0 passed, 0 failed, 10 error" in screen
+    assert "Fix the target first" in screen
+    assert "would take" not in screen, "a model sees no more than the exception"
     evidence = workspace.run("explain", "broken", failures[0]["item_key"], "--judge", "rules").out
     assert "target.log" in evidence
+
+
+def test_code_that_cannot_be_imported_is_a_run_that_failed(workspace: Workspace, folder: Path) -> None:
+    workspace.run(*RUN, code=2)
+    (folder / "agent.py").write_text("def answer(x)\n    return x\n")
+    told = "python:agent:answer could not be imported: SyntaxError: expected ':' (agent.py:1)"
+    ran = workspace.run(*RUN, "--name", "syntax", code=3)
+    assert f"state      failed ({told}" in ran.out
+    assert "What changed" not in ran.err
+    junit = workspace.run("experiments", "runs", "export", "syntax", "--format", "junit").out
+    assert 'tests="11" failures="0" errors="1" skipped="10"' in junit
+    assert f'<error message="{told}' in junit
+    (folder / "agent.py").write_text(AGENT)
+    again = workspace.run(*RUN, "--config", '{"min_pass_rate": "base", "baseline": "previous"}')
+    assert "at least 90.0 % required (base: previous (" in again.out
 
 
 def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None:

@@ -39,6 +39,19 @@ def test_a_job_is_analysed_and_summed_up_for_a_pull_request(workspace: Workspace
     assert "tests/test.sh" in explained
 
 
+def test_a_trial_is_explained_by_every_name_of_it(workspace: Workspace, harbor: Path) -> None:
+    job = harbor / "jobs" / "model"
+    next_steps = workspace.run("analyze", job, "--judge", "rules").out
+    assert "`evalscribe reports show c70ffda2 --format agent-run-analysis`" in next_steps
+    task = workspace.run("explain", job, "count-errors", "--judge", "rules")
+    assert task.out.startswith("count-errors#1: ")
+    assert "these failed, too: count-errors#2, count-errors#3" in task.err
+    trial = workspace.run("explain", job, "region-revenue__MjYMQpT", "--judge", "rules", "--transcript").out
+    assert trial.startswith("region-revenue#3: ")
+    assert '\n    31      command: "sleep 60; cat summary.csv"\n' in trial.rpartition("\ntranscript\n")[2]
+    assert "dice-script#1 passed" in workspace.run("explain", job, "dice-script#1", "--judge", "rules", code=66).err
+
+
 def test_another_version_of_a_task_is_another_eval(workspace: Workspace, harbor: Path) -> None:
     jobs = Path(shutil.copytree(harbor / "jobs", workspace.folder / "jobs"))
     later = Path(shutil.copytree(jobs / "model", jobs / "later"))

@@ -76,8 +76,14 @@ def test_a_run_that_is_imported_is_not_called_unknown_where_it_cannot_be_fetched
 
 def test_a_file_of_several_runs_names_them(workspace: Workspace) -> None:
     ended = workspace.run("analyze", checkpoints_file(), "--judge", "rules", code=64)
-    assert "contains 2 runs; choose one by its id:\n  room-desk-c1 (" in ended.err
+    assert (
+        "contains 2 runs. `evalscribe import FILE` stores them; then choose one by its id:\n  room-desk-" in ended.err
+    )
     assert "  room-desk-c2 (" in ended.err
+    assert 'No file or run "room-desk-c2"' in workspace.run("analyze", "room-desk-c2", code=66).err, (
+        "nothing was stored"
+    )
+    workspace.run("import", checkpoints_file())
     assert "room-desk-c2" in workspace.run("analyze", "room-desk-c2", "--judge", "rules").out
 
 
@@ -89,7 +95,8 @@ def test_a_folder_of_files_is_analysed_like_a_file(workspace: Workspace) -> None
     assert ": 12 of 36 evals failed" in workspace.run("analyze", folder, "--judge", "rules").out
     (folder / "all.jsonl").write_bytes(checkpoints_file().read_bytes())
     said = workspace.run("analyze", folder, "--judge", "rules", code=64).err
-    assert "logs contains 2 runs; choose one by its id:" in said
+    assert "logs contains several runs; choose one of its files:\n  " in said
+    assert "all.jsonl: room-desk-c1 (" in said
     for file in folder.glob("*.jsonl"):
         file.unlink()
     said = workspace.run("analyze", folder, "--judge", "rules", code=66).err

@@ -26,8 +26,7 @@ ROOT = Path(__file__).parents[2]
 EVERY = ("--claude", "--cursor", "--vscode")
 PLAIN = {"evalscribe.toml", ".env.example", ".gitignore", "AGENTS.md"}
 PROGRAM = str(Path(sys.executable).parent / "evalscribe")
-SERVER = {"command": PROGRAM, "args": ["mcp"]}
-FOLDER = ["mcp", "--folder", "${workspaceFolder}"]
+EDITORS = "${workspaceFolder}"
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -53,26 +52,32 @@ def test_without_an_editor_only_what_all_need(workspace: Workspace) -> None:
 def test_each_editor_gets_its_own_files(written: dict[str, str]) -> None:
     skills = {f".claude/skills/{path}" for path in files(shipped_folder("skills"))}
     assert ".claude/skills/triage-collection/scripts/triage.py" in skills
-    editors = {"CLAUDE.md", ".mcp.json", ".cursor/mcp.json", ".cursor/rules/evalscribe.md", ".vscode/mcp.json"}
+    editors = {"CLAUDE.md", ".mcp.json", ".cursor/mcp.json", ".cursor/rules/evalscribe.mdc", ".vscode/mcp.json"}
     assert set(written) == PLAIN | editors | {name for name in skills if "__pycache__" not in name}
     for name in set(written) & skills:
         assert written[name] == (shipped_folder("skills") / name.removeprefix(".claude/skills/")).read_text()
     assert written["CLAUDE.md"] == "@AGENTS.md\n"
 
 
-def test_the_configuration_of_mcp_is_what_the_page_says(written: dict[str, str]) -> None:
+def server(folder: str) -> dict[str, object]:
+    return {"command": PROGRAM, "args": ["mcp", "--folder", folder]}
+
+
+def test_the_configuration_of_mcp_is_what_the_page_says(workspace: Workspace, written: dict[str, str]) -> None:
+    own = str(workspace.folder)
     page = (ROOT / "agent/docs/mcp.md").read_text().replace("/path/to/evalscribe", PROGRAM)
+    page = page.replace("/path/to/workspace", own)
     shown = [json.loads(token.content) for token in MarkdownIt().parse(page) if token.info == "json"]
     made = [json.loads(written[name]) for name in (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")]
     assert made == shown
-    assert made[0] == {"mcpServers": {"evalscribe": SERVER}}
-    assert made[1] == {"mcpServers": {"evalscribe": {**SERVER, "args": FOLDER}}}
-    assert made[2] == {"servers": {"evalscribe": {"type": "stdio", **SERVER, "args": FOLDER}}}
+    assert made[0] == {"mcpServers": {"evalscribe": server(own)}}
+    assert made[1] == {"mcpServers": {"evalscribe": server(EDITORS)}}
+    assert made[2] == {"servers": {"evalscribe": {"type": "stdio", **server(EDITORS)}}}
 
 
 def test_the_command_for_editors_starts_without_a_path(written: dict[str, str]) -> None:
-    server = json.loads(written[".mcp.json"])["mcpServers"]["evalscribe"]
-    done = subprocess.run([server["command"], *server["args"], "--help"], env={"PATH": ""}, capture_output=True)
+    made = json.loads(written[".mcp.json"])["mcpServers"]["evalscribe"]
+    done = subprocess.run([made["command"], *made["args"], "--help"], env={"PATH": ""}, capture_output=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -86,10 +91,19 @@ def test_the_next_command_can_be_pasted(workspace: Workspace, monkeypatch: pytes
     monkeypatch.setattr(sys, "executable", str(programs / "python"))
     monkeypatch.setenv("PATH", "")
     said = workspace.run("init", "--claude").out
-    (server,) = json.loads((workspace.folder / ".mcp.json").read_text())["mcpServers"].values()
-    assert server["command"] == str(programs / "evalscribe")
+    program = str(programs / "evalscribe")
+    (made,) = json.loads((workspace.folder / ".mcp.json").read_text())["mcpServers"].values()
+    assert made["command"] == program
+    assert f"it is `{shlex.quote(program)}`" in (workspace.folder / "AGENTS.md").read_text()
+    assert "does not find `evalscribe` by its name" in said
     *_, last = said.splitlines()
-    assert shlex.split(last) == ["Next:", server["command"], "import", "sample"]
+    assert shlex.split(last) == ["Next:", program, "import", "sample"]
+
+
+def test_the_next_command_names_a_file_of_runs(workspace: Workspace) -> None:
+    (workspace.folder / "package.json").write_text('{"name": "suite"}')
+    (workspace.folder / "results.csv").write_text("input,output,passed\n1+1,3,0\n")
+    assert workspace.run("init").out.endswith("evalscribe import results.csv\n")
 
 
 def test_every_setting_is_in_evalscribe_toml_with_its_true_default(written: dict[str, str]) -> None:
@@ -111,7 +125,7 @@ def test_the_names_of_the_environment_are_known_and_empty(written: dict[str, str
 
 
 def test_cursor_is_told_when_the_rule_applies(written: dict[str, str]) -> None:
-    _, front, body = written[".cursor/rules/evalscribe.md"].split("---\n", 2)
+    _, front, body = written[".cursor/rules/evalscribe.mdc"].split("---\n", 2)
     meta = yaml.safe_load(front)
     assert set(meta) == {"description", "globs", "alwaysApply"}
     assert meta["alwaysApply"] is False
@@ -158,11 +172,13 @@ def test_what_is_there_stays_and_what_it_lacks_is_printed(workspace: Workspace) 
     assert [name for name in theirs if f"  {name}" not in kept] == []
     assert "\n      .env\n" in kept
     snippets = [json.loads(text) for text in re.findall(r"mcp\.json   add to it:\n((?: {6}.*\n)+)", kept)]
-    assert snippets[0] == {"mcpServers": {"evalscribe": SERVER}}
+    assert snippets[0] == {"mcpServers": {"evalscribe": server(str(workspace.folder))}}
     assert list(snippets[1]) == ["servers"]
     assert len(snippets) == 2, "one of them has a server of this name"
     assert "read AGENTS.evalscribe.md" in kept
-    assert (workspace.folder / "AGENTS.evalscribe.md").read_text() == Prompts().source("workspace/AGENTS.md.j2")
+    assert (workspace.folder / "AGENTS.evalscribe.md").read_text() == Prompts().render(
+        "workspace/AGENTS.md.j2", command=PROGRAM
+    )
 
 
 def test_instructions_that_name_evalscribe_need_none_beside(workspace: Workspace) -> None:

@@ -83,11 +83,13 @@ def test_an_ambiguous_name_is_not_guessed(workspace: Workspace) -> None:
     for listed, category in zip(summary["failedEvals"], "abb", strict=True):
         listed |= {"evalPath": f"{category}/same", "category": category, "name": "same"}
     (folder / "failed_evals.json").write_text(json.dumps(summary))
-    for name, paths in (("same", ["a/same", "b/same#1", "b/same#2"]), ("b/same", ["b/same#1", "b/same#2"])):
-        ended = workspace.run("explain", folder, name, "--judge", "rules", code=64)
-        assert all(path in ended.err for path in paths)
+    ended = workspace.run("explain", folder, "same", "--judge", "rules", code=64)
+    assert all(path in ended.err for path in ("a/same", "b/same#1", "b/same#2"))
     assert workspace.run("explain", folder, "a/same", "--judge", "rules").out.startswith("a/same: ")
     assert workspace.run("explain", folder, "b/same#2", "--judge", "rules").out.startswith("b/same#2: ")
+    trials = workspace.run("explain", folder, "b/same", "--judge", "rules")
+    assert trials.out.startswith("b/same#1: ")
+    assert "This is b/same#1; these failed, too: b/same#2\n" in trials.err
 
 
 @pytest.fixture
@@ -136,11 +138,20 @@ def test_what_an_earlier_report_says_is_remembered(workspace: Workspace, library
     assert document["changed"] is False
 
 
+def test_the_sample_is_left_out_beside_other_models(workspace: Workspace) -> None:
+    workspace.run("analyze", "sample", "--judge", "rules")
+    assert "example/sample-model-1" in workspace.run("recurring").out
+    run_snapshots.write(workspace.folder / "run", 2)
+    workspace.run("analyze", "run", "--judge", "rules", "--provider", "acme", "--model", "m-1")
+    assert workspace.run("recurring").out == "2 evals failed in one run of their model only; --all lists them\n"
+    assert "example/sample-model-1" in workspace.run("recurring", "example/sample-model-1").out
+
+
 def test_recurring(workspace: Workspace, library: Path) -> None:
     out = workspace.run("recurring", "example/sample-model-2").out
     assert "001-data_modeling/001-task_1: 2 times, 2026-10-01 to 2026-11-02" in out
     assert "002-queries/002-task_2" not in out
-    assert "evals failed in one run only; --all lists them" in out
+    assert "evals failed in one run of their model only; --all lists them" in out
     whole = workspace.run("recurring", "example/sample-model-2", "--all").out
     assert "002-queries/002-task_2: once, 2026-11-02" in whole
     assert "Reworded the task" in out

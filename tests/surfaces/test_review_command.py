@@ -1,10 +1,12 @@
 """`evalscribe review label`, as a reviewer uses it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from support.command import Workspace
+from support.repository_states import git
 
 
 @pytest.fixture
@@ -16,12 +18,11 @@ def analyzed(workspace: Workspace, made: Path) -> Workspace:
 def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> None:
     report = analyzed.report
     said = analyzed.run("review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know").out
-    head, line, following = said.splitlines()
+    head, line, following = said.splitlines()  # outside git there is nothing to commit
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
-    assert following.startswith(f"Next: commit {report.relative_to(analyzed.folder)}; ")
-    assert "evalscribe review sync" in following
+    assert following.startswith("The label is in force. ")
     text = report.read_text()
     assert "\n**KNOWN_GAP** (harness) · " in text
     again = analyzed.run("review", "label", report, "1", "KNOWN_GAP", "--kind", "harness", "--note", "we know").out
@@ -31,6 +32,23 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     again = report.read_text()
     assert "\nReviewer: we know\n" in again
     assert "\n**KNOWN_GAP** (harness) · " in again
+
+
+def test_a_label_by_the_run_and_the_name_of_the_eval(analyzed: Workspace, made: Path) -> None:
+    eval = json.loads(analyzed.report.with_suffix(".json").read_text())["findings"][0]["eval"]
+    words = (made, eval.rpartition("/")[2], "KNOWN_GAP", "--reason", "we know")
+    said = analyzed.run("review", "label", *words).out
+    assert said.startswith("Finding 1, ")
+    assert "\nReviewer: we know\n" in said
+
+
+def test_in_git_the_label_is_to_be_committed(analyzed: Workspace) -> None:
+    git(analyzed.folder, "init", "-q")
+    git(analyzed.folder, "config", "user.name", "Ada")
+    git(analyzed.folder, "config", "user.email", "ada@x.example")
+    *_, following = analyzed.run("review", "label", analyzed.report, "1", "KNOWN_GAP").out.splitlines()
+    assert following.startswith(f"Next: commit {analyzed.report.relative_to(analyzed.folder)}; ")
+    assert "evalscribe review sync" in following
 
 
 def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
@@ -53,7 +71,7 @@ def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
         (("99", "MODEL_FAULT"), 65, "no finding 99"),
         (("1", "MODEL_FALUT"), 64, "is not a label"),
         (("1", "KNOWN_GAP", "--kind", "hamster"), 64, "is not a kind of cause"),
-        (("one", "KNOWN_GAP"), 64, "valid integer"),
+        (("one", "KNOWN_GAP"), 66, "no finding about 'one'"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_written(

@@ -172,7 +172,7 @@ def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: S
     out = workspace.run("experiments", "runs", "summary", "pr-1").out
     for line in (
         "pass rate  3/10 = 30.0 %",
-        "tries      3 passed, 1 failed, 1 error, 1 unscored, 4 not run",
+        "trials     3 passed, 1 failed, 1 error, 1 unscored, 4 not run",
         "failed     4 items of 5; 1 flaky: b",
         "pass@2",
         "exact_match: 3/4 = 75.0 %",
@@ -199,8 +199,8 @@ def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Sto
     assert [row["item_key"] for row in rows] == ["b", "=SUM(1)", "e\ne"]
     first = workspace.run("experiments", "runs", "failures", "pr-1", "--limit", "1")
     assert first.out.count("FAILED") == 1
-    assert "(1 try not passed, and more than --limit shows)" in first.err
-    assert "(3 tries not passed)" in workspace.run("experiments", "runs", "failures", "pr-1").err
+    assert "(1 trial not passed, and more than --limit shows)" in first.err
+    assert "(3 trials not passed)" in workspace.run("experiments", "runs", "failures", "pr-1").err
 
 
 def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: StoredExperiment) -> None:
@@ -487,6 +487,8 @@ def test_a_step_in_github_actions_has_a_summary(
     text = page.read_text()
     assert text.startswith("before\n## ❌ quality: pr-1")
     assert "<details><summary>failed: <code>b</code></summary>" in text
+    workspace.run("experiments", "runs", "wait", "pr-1", "--no-fail-on-gate", GITHUB_STEP_SUMMARY=str(page))
+    assert "\n## quality: pr-1" in page.read_text(), "a gate that nobody set fails no step"
 
 
 def test_the_summary_of_a_step_stays_below_its_limit(

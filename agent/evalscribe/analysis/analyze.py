@@ -105,7 +105,7 @@ async def analyze(
 
 
 class RunAnalysis:
-    """The analysis of one run in stages, each computed once. Implements `graph.analysis.Stages`."""
+    """The analysis of one run in stages, each computed once. Implements `graph.AnalysisStages`."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class RunAnalysis:
         """
         if self._collated is None:
             queue = await self.prepare()
-            await queue.work()  # a thread that is resumed here was judged elsewhere: the store has its verdicts
+            await queue.work()  # an analysis that is resumed here was judged elsewhere: the store has its verdicts
             self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
         return self._collated.findings
 

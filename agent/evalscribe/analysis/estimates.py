@@ -18,7 +18,7 @@ from evalscribe.model.cascade import STAGES, CascadeSaving, Stage
 from evalscribe.model.finding import Failure, FailureGroup, Finding
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.report import Report
-from evalscribe.model.run import Run
+from evalscribe.model.run import TARGET, Run
 from evalscribe.reports.outline import cascade_saving, saved_by_cascade
 
 
@@ -168,11 +168,14 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
     return cascade_saving(tuple(findings), estimates, cascade.alone.id)
 
 
-def analysis_advice(prepared: PreparedRun, unsure: Iterable[Finding]) -> AnalysisAdvice | None:
-    """Estimate the default model's cost for these findings; None if a model judged, or without findings."""
+def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
+    """Estimate the default model's cost for these findings; None if a model judged, or without findings.
+
+    Also None if the target broke in all of them: a model sees no more than the exception, which the rules quote.
+    """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
-    if prepared.analyst.models or not groups:
+    if prepared.analyst.models or all(finding.step == TARGET for finding in unsure):
         return None
     model = estimating_judge()
     return AnalysisAdvice(judge=model.id, estimate=sum(map(model.estimate, _cases(prepared, groups)), Estimate()))

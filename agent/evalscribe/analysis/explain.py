@@ -16,7 +16,7 @@ from evalscribe.analysis.prepare import (
     with_context,
 )
 from evalscribe.collections.runs import find_failure
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, NotFoundError
 from evalscribe.failures.collate import collate
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.ids import Frozen
@@ -27,6 +27,7 @@ from evalscribe.model.finding import Failure, Finding
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.outline import analysis_document, compose_report
 from evalscribe.reports.reading import read_report
+from evalscribe.text import join_first
 from evalscribe.text import name as printed
 from evalscribe.text import path as printed_path
 from evalscribe.workspace import Workspace
@@ -50,25 +51,34 @@ async def explain(
     *,
     rubric: str | None = None,
     cascade: bool = False,
+    provider: str | None = None,
+    model: str | None = None,
 ) -> ExplainedFailure:
     """Explain one failed eval.
 
     Args:
         workspace: Workspace for verdicts; needs `async with`.
         run: As for `analyze`.
-        eval: The eval's id, its path, or its bare name where no other failure has it.
+        eval: The eval's id, its path, the source's name of the trial, or a bare name where no other failure has it; of
+            several trials of one task the first that failed.
         watcher: Receives progress.
         rubric: As for `analyze`.
         cascade: As for `analyze`.
+        provider: As for `analyze`.
+        model: As for `analyze`.
 
     Raises:
         NotFoundError: No failed eval of the run has this name.
         UsageError: Several have it.
         ConsentError: A model would be called, and the user does not consent.
     """
-    async with open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade) as (analyst, source):
+    opened = open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model)
+    async with opened as (analyst, source):
         whole = await source.run()
-        failure = find_failure(whole, eval)
+        failure = await asyncio.to_thread(_failure_named, workspace, whole, eval)
+        others = [one.path for one in whole.failures if one.task == failure.task and one != failure]
+        if others and eval in (failure.task, failure.name):
+            watcher.say(f"This is {failure.path}; these failed, too: {join_first(others, 5)}")
         only = whole.model_copy(update={"failures": (failure,)})
         watcher.started(whole)
         past = await asyncio.to_thread(past_reports, workspace, only)
@@ -92,6 +102,23 @@ async def explain(
         analysis=document.model_copy(update={"revision": None, "findings": _in_force(document.findings, reviewed)}),
         reviewed=reviewed,
     )
+
+
+def _failure_named(workspace: Workspace, run: Run, name: str) -> Eval:
+    """Find the failed eval by name. Raises `NotFoundError`, which tells a passed eval from an unknown one."""
+    trials = [one for one in run.failures if name in (one.task, one.name)]
+    if len({one.task for one in trials}) == 1:
+        return trials[0]
+    try:
+        return find_failure(run, name)
+    except NotFoundError as error:
+        for record in workspace.store.runs.records(run.id):
+            if name not in (record.eval.id, record.eval.path, record.metadata.get("trial_name")):
+                continue
+            if record.eval.status == "passed":
+                raise NotFoundError(f"{record.eval.path} passed, so there is no failure to explain") from None
+            return find_failure(run, record.eval.id)
+        raise error
 
 
 def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | None:

@@ -90,9 +90,9 @@ class WorkerInput(TypedDict):
 
 
 class AnalysisStages(Protocol):
-    """The work behind the nodes: `app.analysis` has the real stages, tests script theirs.
+    """The work behind the nodes: `RunAnalysis` has the real stages, tests script theirs.
 
-    Each stage is computed once per process, whoever asks first: a thread that is resumed in another process starts in
+    Each stage is computed once per process, whoever asks first. An analysis resumed in another process starts in
     the middle of the graph, without the stages before.
     """
 

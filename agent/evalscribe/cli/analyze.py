@@ -1,6 +1,8 @@
 """`evalscribe analyze RUN` and `evalscribe explain RUN [EVAL]`."""
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from shlex import join
 from typing import Annotated
 
@@ -18,12 +20,17 @@ from evalscribe.cli.reports import agent_run_analysis
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.runs import eval_named
 from evalscribe.errors import DataError, UsageError
+from evalscribe.ids import run_id_prefix
 from evalscribe.interrupts import run_until_signal
+from evalscribe.model.finding import Failure
 from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.reports.page import first_screen
 from evalscribe.settings import RULES, Options, Settings
 from evalscribe.settings.config import COMMAND_LINE
-from evalscribe.text import pluralise
+from evalscribe.sources.formats import recognise_folder
+from evalscribe.sources.harbor import NAME as HARBOR
+from evalscribe.text import pluralise, printable
+from evalscribe.workspace import Workspace
 
 
 def analyze(
@@ -101,7 +108,8 @@ def analyze(
                     page(agent_run_analysis(workspace, outcome.analysis))
                 else:
                     explain = _explain_command(outcome, run, workspace.settings, rubric=rubric, cascade=cascade)
-                    print_analysis(outcome, explain, as_json=as_json, quiet=quiet, full=full)
+                    more = _more_commands(outcome, run, workspace, reports)
+                    print_analysis(outcome, explain, more, as_json=as_json, quiet=quiet, full=full)
         return outcome
 
     outcome = run_until_signal(main())
@@ -155,15 +163,34 @@ def _explain_command(
     return join(words)  # a name may contain shell syntax
 
 
+def _more_commands(
+    outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, workspace: Workspace, reports: Path | None
+) -> tuple[str, ...]:
+    """Return what else can be done with a report: correct a label, then the rest. `run` is RUN as given by the user."""
+    if not isinstance(outcome, AnalysisResult):
+        return ()
+    folder = ["--reports", str(reports)] if reports else []
+    report = run_id_prefix(outcome.run.id)
+    more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
+    found = recognise_folder(Path(run)) if Path(run).is_dir() else None
+    if found and found.format.name == HARBOR:
+        write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
+        more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
+    if workspace.reports.in_repository:
+        more.append(f"Pull request with the report: `{join(['evalscribe', 'publish', report, *folder])}`")
+    return tuple(more)
+
+
 def print_analysis(
     outcome: AnalysisResult | AnalysisPlan | NothingFailed,
     explain: str,
+    more: Sequence[str],
     *,
     as_json: bool,
     quiet: bool,
     full: bool = False,
 ) -> None:
-    """Print an analysis, with the command to `explain` it. Notes go to standard error if programs read the output."""
+    """Print an analysis, with the commands to go on. Notes go to standard error if programs read the output."""
     if isinstance(outcome, AnalysisPlan):
         print_json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
@@ -174,10 +201,10 @@ def print_analysis(
         print_notes(outcome.notes)
         print_json(outcome.analysis) if as_json else say(outcome.path)
     else:
-        _analyzed(outcome, explain, full=full)
+        _analyzed(outcome, explain, more, full=full)
 
 
-def _analyzed(done: AnalysisResult, explain: str, *, full: bool) -> None:
+def _analyzed(done: AnalysisResult, explain: str, more: Sequence[str], *, full: bool) -> None:
     """Print the first screen or the whole report, its location, and the next steps."""
     page(done.text if full else first_screen(done.text))
     say()
@@ -189,11 +216,14 @@ def _analyzed(done: AnalysisResult, explain: str, *, full: bool) -> None:
         say(f"Print all {pluralise(len(done.report.entries), 'finding')} with --full.")
     if done.analysis.usage and done.analysis.usage.stages:
         say(f"Spent: {usage_line(done.analysis.usage.stages)}")
-    say(_how_to_go_on(done, explain))
+    label, *others = more
+    for line in others:
+        say(line)
+    say(_how_to_go_on(done, f"`{explain}`, or {label}"))
 
 
-def _how_to_go_on(done: AnalysisResult, explain: str) -> str:
-    line = f"Go on: `{explain}`, or correct a label in the report and run this again"
+def _how_to_go_on(done: AnalysisResult, commands: str) -> str:
+    line = f"Go on: {commands}"
     if done.unclassified:
         line += f"; {len(done.unclassified)} could not be judged: run this again"
     if done.advice:
@@ -230,13 +260,18 @@ def explain(
     env_file: options.EnvFile = None,
     via: options.Via = "http",
     convex_dir: options.ConvexDir = None,
+    provider: options.Provider = None,
+    model: options.Model = None,
     map: options.Map = None,
     threshold: options.Threshold = None,
     tasks: options.Tasks = None,
     reference_run: options.ReferenceRun = None,
+    transcript: Annotated[
+        bool, typer.Option("--transcript", help="Also print every message and call, with the lines that are cited.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Explain one failed eval in full, with every quotation. Writes nothing."""
+    """Explain one failed eval in full, with every quotation. Writes no report."""
     name = eval or eval_named(run)
     if name is None:
         raise UsageError("which eval? `evalscribe explain RUN category/name`, or an eval's URL")
@@ -244,8 +279,15 @@ def explain(
 
     async def main() -> None:
         async with paying_workspace(given) as (workspace, display):
-            explained = await explain_failure(workspace, run, name, display, rubric=rubric, cascade=cascade)
+            explained = await explain_failure(
+                workspace, run, name, display, rubric=rubric, cascade=cascade, provider=provider, model=model
+            )
         print_explanation(explained, as_json=as_json)
+        if transcript and not as_json and isinstance(explained.case, Failure):
+            for document in explained.case.evidence.of("transcript"):
+                say(f"\n{document.path}")
+                for number, line in enumerate(document.lines, 1):
+                    say(f"{number:>6}  {printable(line.expandtabs(4))}")
 
     run_until_signal(main())
     return 0

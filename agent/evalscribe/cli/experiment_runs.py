@@ -17,7 +17,7 @@ from evalscribe.cli.experiments import RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
 from evalscribe.cli.terminal import RunDisplay, paying_user
-from evalscribe.errors import InterruptError, TerminatedError, UnavailableError, UsageError
+from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.experiments.control import (
     cancel_run,
     changed_build,
@@ -30,7 +30,14 @@ from evalscribe.experiments.control import (
 )
 from evalscribe.experiments.control import start_run as start_worker
 from evalscribe.experiments.gate import headline
-from evalscribe.experiments.lookup import experiment_named, require_ended, run_named, run_of_experiment, version_of_run
+from evalscribe.experiments.lookup import (
+    baseline_named,
+    experiment_named,
+    require_ended,
+    run_named,
+    run_of_experiment,
+    version_of_run,
+)
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
 from evalscribe.experiments.results import failed_trials, models_asked, report_run
 from evalscribe.experiments.run_export import markdown_lines
@@ -39,7 +46,7 @@ from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.experiment import ExperimentRun, ExperimentVersion, Gate, RunReport
+from evalscribe.model.experiment import PREVIOUS, ExperimentRun, ExperimentVersion, Gate, RunReport, RunSummary
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
@@ -131,12 +138,13 @@ def print_run_result(
     report = report_run(workspace, run)
     code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
     if run.terminal:
-        append_step_summary(workspace, run, report)
+        ungated = report.gate and not (report.gate.stated or report.gate.reason or fail_on_gate)
+        append_step_summary(workspace, run, report.model_copy(update={"gate": None}) if ungated else report)
     with suppress(BrokenPipeError):
         if details and form == "table" and run.terminal:
             for said in result_lines(report, failed_trials(workspace, run)):
                 output.say(said)
-            for said in _next_commands(workspace, report):
+            for said in _next_commands(workspace, run, report.summary):
                 output.aside(said)
             return code
         if form != "table":
@@ -150,18 +158,16 @@ def print_run_result(
     return code
 
 
-def _next_commands(workspace: Workspace, report: RunReport) -> Iterator[str]:
-    """Yield the commands that explain the failures of a run, and compare it with the one before."""
-    found = report.summary
+def _next_commands(workspace: Workspace, run: ExperimentRun, found: RunSummary) -> Iterator[str]:
+    """Yield the commands that explain the failures of a run, and compare it with its baseline or the one before."""
     failed = found.counts.failed + found.counts.error + found.counts.unscored
     if failed:
-        yield f"All failures:  evalscribe experiments runs failures {found.run_id}"
-        yield f"Why they fail: evalscribe analyze {found.run_id}"
-    runs = workspace.store.experiment_runs.runs(found.experiment_id)
-    before = [one for one in runs if one.state == "completed" and one.dataset_version_id == found.dataset_version_id]
-    earlier = [one for one in before if one.id != found.run_id and one.created_at <= found.created_at]
-    if earlier:
-        yield f"What changed:  evalscribe experiments runs compare {earlier[-1].id} {found.run_id}"
+        yield f"All failures:  evalscribe experiments runs failures {run.id}"
+        yield f"Why they fail: evalscribe analyze {run.id}"
+    with suppress(EvalscribeError):  # without a run to compare with
+        base = baseline_named(workspace, version_of_run(workspace, run).config.base or PREVIOUS, run)
+        if base.id != run.id and run.state == base.state == "completed":
+            yield f"What changed:  evalscribe experiments runs compare {base.id} {run.id}"
 
 
 def await_end(
@@ -256,7 +262,7 @@ def run(
             min=1,
             max=100,
             metavar="N",
-            help="Trials per item. Default: as configured, or 1.",
+            help="Trials per item. Default: configured, or 1.",
             show_default=False,
         ),
     ] = None,
@@ -266,7 +272,7 @@ def run(
             min=1,
             max=256,
             metavar="N",
-            help="Trials at a time. Default: as configured, or 4.",
+            help="Trials at a time. Default: configured, or 4.",
             show_default=False,
         ),
     ] = None,
@@ -290,6 +296,10 @@ def run(
     items.jsonl --scorer exact_match`, or a file with these. What exists is used again.
 
     While it waits: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
+
+    Keys of --config: passed_threshold, min_pass_rate, max_failed_items, min_pass_rate_lower_bound,
+    no_new_failures_vs, max_regressions, baseline, max_error_rate, min_scored_fraction, min_balanced_accuracy,
+    min_kappa, repetitions, concurrency, timeout_s, split.
     """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
@@ -319,7 +329,7 @@ def run(
         output.print_notes([*launch_notes(plan, started), *_own_prompts(workspace, started)])
         start_run(workspace, started)
         named = f"{started.name} ({started.id})" if started.name else started.id
-        told = f"Started run {named}: {pluralise(started.tries, 'try')}"
+        told = f"Started run {named}: {pluralise(started.tries, 'trial')}"
         return print_started(
             workspace,
             started,
@@ -427,7 +437,7 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
         tried = sum(workspace.store.experiment_runs.tally(done.id).values())
     if not done.terminal:
         raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not hear; it was asked to stop.")
-    told = f"Run {done.id} is {done.state}; {tried:,} of {pluralise(done.tries, 'try')} were done."
+    told = f"Run {done.id} is {done.state}; {tried:,} of {pluralise(done.tries, 'trial')} were done."
     print_document(done, lambda: (told,), form)
     return 0
 
@@ -456,7 +466,7 @@ def resume(
             )
         done = sum(workspace.store.experiment_runs.tally(again.id).values())
         start_run(workspace, again)
-        told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'try')} are done"
+        told = f"Run {again.id} goes on: {done:,} of {pluralise(again.tries, 'trial')} are done"
         return print_started(
             workspace, again, told, wait=wait, timeout_s=timeout_s, fail_on_gate=fail_on_gate, form=form
         )
@@ -497,7 +507,7 @@ def rescore(
         )
         done = run_until_signal(job)
     told = (
-        f"Scored {pluralise(done.tries, 'stored try')} of run {done.run.id} again: "
+        f"Scored {pluralise(done.tries, 'stored trial')} of run {done.run.id} again: "
         f"{pluralise(done.scores, 'new score')}, {pluralise(done.changed, 'verdict')} changed.",
         f"`evalscribe experiments runs gate {done.run.id}` tells its gate.",
     )

@@ -220,7 +220,9 @@ def compare(
     base: Annotated[
         str,
         typer.Argument(
-            metavar="BASE", help="The run to compare with: id, first characters of the id, or name.", show_default=False
+            metavar="BASE",
+            help="The run to compare with: id or its beginning, name, or previous.",
+            show_default=False,
         ),
     ],
     candidate: Annotated[
@@ -292,7 +294,7 @@ def failures(
         more = ", and more than --limit shows" if next(rows, None) else ""
     once = flaky and found.repetitions == 1
     why = "; every item was tried once, so none can be flaky" if once else ""
-    aside(f"({pluralise(number, 'try')} not passed{more}{why})")
+    aside(f"({pluralise(number, 'trial')} not passed{more}{why})")
     return 0
 
 

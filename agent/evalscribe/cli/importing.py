@@ -1,7 +1,7 @@
 """`evalscribe import PATH…` and `evalscribe fetch RUN -o DIR`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -31,15 +31,24 @@ MOST_RUNS = 20
 MOST_LEFT = 12
 
 
-def print_imports(done: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False) -> int:
-    """Print the result; return the exit code, which reports a file that was not read to its end."""
+def print_imports(
+    done: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False, analysed: Collection[str] = ()
+) -> int:
+    """Print the result; return the exit code, which reports a file that was not read to its end.
+
+    `analysed`: ids of runs that have a report.
+    """
     if as_json:
         output.print_json(done)
     for line in () if as_json else _lines(done, dry_run=dry_run, explain=explain):
         output.say(line)
     if not (as_json or dry_run):
         runs = [run for one in done.imports.values() for run in one.runs]
-        output.hint(f"Next: evalscribe analyze {quote(runs[0].id) if runs else 'RUN'}")
+        following = next((run.id for run in runs if run.id not in analysed), None)
+        explore = (
+            f"explore 'what do the failures have in common?' --collection {quote(done.collection.id)} --judge rules"
+        )
+        output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
     for name, one in done.imports.items():
         if one.stopped:
             output.say(f"evalscribe: {one.stopped}\nWhat stands before it is kept.", file=sys.stderr)
@@ -172,7 +181,9 @@ def import_runs(
                 experiment=experiment,
                 dry_run=dry_run,
             )
-        return print_imports(done, as_json=as_json, dry_run=dry_run, explain=explain)
+            runs = [] if dry_run else [run.id for one in done.imports.values() for run in one.runs]
+            analysed = [run for run in runs if workspace.store.analyses.get_report(run)]
+        return print_imports(done, as_json=as_json, dry_run=dry_run, explain=explain, analysed=analysed)
 
     return run_until_signal(main())
 

@@ -5,7 +5,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import Annotated, Literal
@@ -14,15 +16,21 @@ import typer
 
 from evalscribe.cli import options
 from evalscribe.cli.output import hint, print_json, say
+from evalscribe.collections.runs import PACKED, SAMPLE
+from evalscribe.errors import EvalscribeError
 from evalscribe.git.report_folder import NewFiles
 from evalscribe.ids import Frozen
 from evalscribe.prompts.templates import Prompts, shipped_folder
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import recognise
 
 SERVER = "evalscribe"
 """Name of the MCP server in editors."""
 OWN_NAME = "evalscribe"
 WORKSPACE = "${workspaceFolder}"
-"""Workspace variable of Cursor and VS Code. Claude Code starts servers in the workspace."""
+"""Workspace variable of Cursor and VS Code; Claude Code has none, and gets the path."""
+MOST_ENTRIES = 200
+"""Maximum entries of the workspace that are looked at for runs."""
 
 
 class StarterFile(Frozen):
@@ -69,7 +77,7 @@ def write_starter_files(
     """
     files = NewFiles(folder)
     command = _command()
-    wanted = list(_all(command, claude=claude, cursor=cursor, vscode=vscode))
+    wanted = list(_all(command, files.root, claude=claude, cursor=cursor, vscode=vscode))
     files.check(file.name for file in wanted)
     placed = tuple(placed for file in wanted for placed in _place(files, file))
     return InitResult(folder=files.root, command=command, files=placed)
@@ -95,15 +103,17 @@ def _place(files: NewFiles, file: StarterFile) -> Iterator[PlacedFile]:
             yield from _place(files, file.model_copy(update={"name": _beside(file.name), "needed": ""}))
 
 
-def _all(command: str, *, claude: bool, cursor: bool, vscode: bool) -> Iterator[StarterFile]:
+def _all(command: str, folder: Path, *, claude: bool, cursor: bool, vscode: bool) -> Iterator[StarterFile]:
     prompts = Prompts()
     yield from _for_people(prompts)
     agents = f"Before you use evalscribe, read {_beside('AGENTS.md')}."
-    yield StarterFile(name="AGENTS.md", text=prompts.render("workspace/AGENTS.md.j2"), needed=agents)
+    yield StarterFile(
+        name="AGENTS.md", text=prompts.render("workspace/AGENTS.md.j2", command=quote(command)), needed=agents
+    )
     if claude:
-        yield from _for_claude(command)
+        yield from _for_claude(command, folder)
     if cursor:
-        yield StarterFile(name=".cursor/rules/evalscribe.md", text=prompts.render("workspace/cursor_rule.md.j2"))
+        yield StarterFile(name=".cursor/rules/evalscribe.mdc", text=prompts.render("workspace/cursor_rule.mdc.j2"))
         yield _servers(".cursor/mcp.json", "mcpServers", _server(command, WORKSPACE))
     if vscode:
         yield _servers(".vscode/mcp.json", "servers", {"type": "stdio", **_server(command, WORKSPACE)})
@@ -116,9 +126,9 @@ def _for_people(prompts: Prompts) -> Iterator[StarterFile]:
     yield StarterFile(name=".gitignore", text=ignored, needed=ignored.strip(), told_by=".env")
 
 
-def _for_claude(command: str) -> Iterator[StarterFile]:
+def _for_claude(command: str, folder: Path) -> Iterator[StarterFile]:
     yield StarterFile(name="CLAUDE.md", text="@AGENTS.md\n", needed="@AGENTS.md", told_by="AGENTS.md")
-    yield _servers(".mcp.json", "mcpServers", _server(command))
+    yield _servers(".mcp.json", "mcpServers", _server(command, str(folder)))
     for name, text in sorted(_skills().items()):
         yield StarterFile(name=f".claude/skills/{name}", text=text)
 
@@ -130,13 +140,9 @@ def _skills() -> Mapping[str, str]:
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in found}
 
 
-def _server(command: str, workspace: str | None = None) -> dict[str, object]:
-    """Return the server's configuration; `workspace` is the editor's variable, None if servers start in the
-    workspace.
-    """
-    if workspace is None:
-        return {"command": command, "args": ["mcp"]}
-    return {"command": command, "args": ["mcp", "--folder", workspace]}
+def _server(command: str, folder: str) -> dict[str, object]:
+    """Return the server's configuration. `folder` is the workspace, or the editor's variable for it."""
+    return {"command": command, "args": ["mcp", "--folder", folder]}
 
 
 def _servers(name: str, key: str, server: Mapping[str, object]) -> StarterFile:
@@ -192,10 +198,23 @@ def _show_next(done: "InitResult", *, for_editors: bool) -> None:
     if for_editors:
         say(f"Editors start `{quote(done.command)} mcp`. Open the folder in a window of its own.")
         if find_spec("mcp") is None:
-            say("The server needs one more package: pip install 'evalscribe[mcp]'")
+            say("The server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'")
     else:
         say("For coding agents also: --claude, --cursor, --vscode.")
     say("Keys go into .env, made from .env.example; rules need none.")
-    go = "" if done.folder == Path.cwd() else f"cd {quote(str(done.folder))} && "
     name = OWN_NAME if shutil.which(OWN_NAME) else quote(done.command)
-    hint(f"Next: {go}{name} import sample")
+    if name != OWN_NAME:
+        say("This shell does not find `evalscribe` by its name: AGENTS.md tells agents the path.")
+    go = "" if done.folder == Path.cwd() else f"cd {quote(str(done.folder))} && "
+    hint(f"Next: {go}{name} import {quote(_runs_in(done.folder) or SAMPLE)}")
+
+
+def _runs_in(folder: Path) -> str | None:
+    """Return the first entry of a folder that contains runs; None if there is none."""
+    for path in sorted(islice(folder.iterdir(), MOST_ENTRIES)):
+        if path.name.startswith(".") or not (path.is_dir() or path.name.endswith(PACKED)):
+            continue
+        with suppress(EvalscribeError):
+            recognise(path, RunOverrides())
+            return path.name
+    return None

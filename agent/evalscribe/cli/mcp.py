@@ -12,6 +12,7 @@ from evalscribe.cli.output import aside
 from evalscribe.errors import NotFoundError
 from evalscribe.mcp import serve
 from evalscribe.mcp.context import ServerWorkspace
+from evalscribe.settings import workspace_root
 
 
 def mcp(
@@ -27,6 +28,7 @@ def mcp(
             os.chdir(folder)
         except OSError as error:
             raise NotFoundError(f"--folder {folder} is not a folder to work in: {error.strerror}") from None
+    os.chdir(workspace_root(Path.cwd()))  # agents give paths relative to the folder that they work on
     if sys.stdin.isatty():
         aside(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.")
     serve(ServerWorkspace(collection))

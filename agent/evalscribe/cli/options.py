@@ -18,7 +18,7 @@ SOURCE = "Source of the run"
 """Panel of the options that say where a run is fetched from."""
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run: id, first characters of an id, name, file, folder or URL; or `sample`."),
+    typer.Argument(metavar="RUN", help="A run: id or its beginning, name, file, folder, URL, or `sample`."),
 ]
 Judge = Annotated[
     str | None,

@@ -1,6 +1,6 @@
 """Parse command lines: the options that every command has, and one layout for all help pages."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
@@ -12,8 +12,10 @@ from evalscribe.cli import logs
 from evalscribe.errors import UsageError
 
 JSON = "json"
-OLD_NAMES = frozenset(("--artifact-format", "--out-file"))
-"""Names of options that still work and are left out of the help."""
+OTHER_NAMES = frozenset(("--artifact-format", "--out-file", "--reason"))
+"""Names of options that work, too, and are left out of the help."""
+FORMS = {"agent-run-analysis": "the write-up for a task's pull request"}
+"""What a format is whose name does not say it."""
 OUTPUT = "Output"
 """Panel of the options that every command has."""
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no notes.", rich_help_panel=OUTPUT)]
@@ -79,12 +81,17 @@ def set_output(*, quiet: bool, verbose: bool) -> None:
         logs.log_to_stderr()
 
 
-def _format_option(forms: Iterable[str]) -> Any:
+def _format_option(forms: Sequence[str]) -> Any:
     named = "|".join(("text", *forms))
+    about = "".join(f"; {form}: {FORMS[form]}" for form in forms if form in FORMS)
     return Annotated[
         str | None,
         typer.Option(
-            "--format", metavar=named, help="Output format. Default: text.", show_default=False, rich_help_panel=OUTPUT
+            "--format",
+            metavar=named,
+            help=f"{'' if about else 'Output format. '}Default: text{about}.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ]
 
@@ -165,7 +172,7 @@ def _label(param: Any) -> str:
     """Format an option's names and the kind of its value: `-o, --output FILE`."""
     if _is_argument(param):
         return str(param.metavar or param.name.upper())
-    names = sorted((name for name in param.opts if name not in OLD_NAMES), key=lambda name: name.startswith("--"))
+    names = sorted((name for name in param.opts if name not in OTHER_NAMES), key=lambda name: name.startswith("--"))
     both = ", ".join(names)
     if param.is_flag:
         return "/".join((both, *param.secondary_opts))

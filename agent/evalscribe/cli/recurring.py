@@ -1,5 +1,6 @@
 """`evalscribe recurring [PROVIDER/MODEL…]`."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
@@ -75,17 +76,21 @@ def print_recurring(found: RecurringEvals, *, every: bool, as_json: bool) -> Non
         return
     outages = [row for row in found.rows if row.is_outage and not every]
     repeated = [row for row in found.rows if row not in outages and (every or row.times > 1)]
-    _show(_paragraphs(repeated, outages, len(found.rows)), found.notes, NONE_AT_ALL)
+    _show(_paragraphs(repeated, outages, found.rows), found.notes, NONE_AT_ALL)
 
 
-def _paragraphs(rows: Sequence[RecurringRow], outages: Sequence[RecurringRow], total: int) -> Iterator[str]:
+def _paragraphs(
+    rows: Sequence[RecurringRow], outages: Sequence[RecurringRow], every: Sequence[RecurringRow]
+) -> Iterator[str]:
     for row in rows:
         yield from _row(row)
     if outages:
         names = join_first(list(dict.fromkeys(row.eval for row in outages)), MOST_OUTAGES)
         yield f"Outages: {pluralise(len(outages), 'eval')} failed for reasons outside model and task ({names})"
-    if once := total - len(rows) - len(outages):
-        yield f"{pluralise(once, 'eval')} failed in one run only; --all lists them"
+    if once := [row for row in every if row not in rows and row not in outages]:
+        shared = sum(models > 1 for models in Counter(row.eval for row in once).values())
+        also = f". {shared} of them failed for several models; --across-models compares these" if shared else ""
+        yield f"{pluralise(len(once), 'eval')} failed in one run of their model only; --all lists them{also}"
 
 
 def print_shared_failures(found: SharedFailures, least: int, *, as_json: bool) -> None:

@@ -10,10 +10,11 @@ import typer
 
 from evalscribe.cli import options, output
 from evalscribe.cli.output import hint, print_json, say
-from evalscribe.cli.reports import Name
-from evalscribe.errors import UsageError
+from evalscribe.errors import EvalscribeError, UsageError
 from evalscribe.judging.result_text import NONE, render_confusion, render_interval, render_judges, render_share
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, CauseKind, Classification
+from evalscribe.model.repository import is_report
+from evalscribe.model.run import Run
 from evalscribe.reports.corrections import correct_label
 from evalscribe.reports.review import (
     AgreementStats,
@@ -29,10 +30,16 @@ from evalscribe.reports.review import (
 )
 from evalscribe.reports.review import sync_labels as use_case
 from evalscribe.settings import Options
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import open_records
+from evalscribe.sources.snapshot import held_run
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Number = Annotated[int, typer.Argument(metavar="N", help="Number of the finding in the report.")]
+Report = Annotated[
+    str, typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its beginning, name or file).")
+]
+Finding = Annotated[str, typer.Argument(metavar="N", help="The finding: its number in the report, or its eval.")]
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
 Kind = Annotated[
     str | None,
@@ -44,7 +51,13 @@ Kind = Annotated[
 ]
 Note = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Your reason, for the `Reviewer:` line of the finding.", show_default=False),
+    typer.Option(
+        "--note",
+        "--reason",
+        metavar="TEXT",
+        help="Your reason, for the `Reviewer:` line of the finding.",
+        show_default=False,
+    ),
 ]
 Ref = Annotated[
     str | None,
@@ -54,8 +67,8 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL file to write.
 
 
 def label(
-    report: Name,
-    n: Number,
+    report: Report,
+    n: Finding,
     label: Label,
     kind: Kind = None,
     note: Note = None,
@@ -69,19 +82,38 @@ def label(
     word = _one_of(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = cast(CauseKind | None, _one_of(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
     with _opened(reports) as workspace:
-        done = correct_label(workspace, report, n, cast(Classification, word), kind=cause, note=note)
+        done = correct_label(
+            workspace, _run_in(Path(report)) or report, n, cast(Classification, word), kind=cause, note=note
+        )
     if as_json:
         print_json(done)
         return 0
     change = f"{done.before} → {done.after}" if done.before != done.after else done.after
-    output.say(f"Finding {n}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
+    output.say(f"Finding {done.number}, {done.subject}: {change}{'' if done.changed else ' (unchanged)'}")
     if done.said is not None:
         output.say(f"Reviewer: {done.said}")
     if not done.changed:
         output.hint("The report already says so. To add your own comment, repeat the command with --note TEXT.")
-    where = quote(relpath(done.path))
-    output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label.")
+    output.hint(
+        "The label is in force. The counts and recommendations of the page follow when its run is analysed again."
+    )
+    if done.in_git:
+        where = quote(relpath(done.path))
+        output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label for judges.")
     return 0
+
+
+def _run_in(path: Path) -> str | None:
+    """Return the id of the only run in a file or folder; None for a page, and for anything else."""
+    try:
+        if is_report(path.name) or not path.name or not path.exists():
+            return None
+        if path.is_dir() and (held := held_run(path)):
+            return held
+        runs = {one.id for one in open_records(path, RunOverrides()).read() if isinstance(one, Run)}
+    except (EvalscribeError, OSError, ValueError):
+        return None
+    return runs.pop() if len(runs) == 1 else None
 
 
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from evalscribe.cli import options, output
 from evalscribe.cli.parsing import OUTPUT
-from evalscribe.cli.tables import write_table
+from evalscribe.cli.tables import WHOLE, write_table
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.query import (
     MOST_ROWS,
@@ -97,8 +97,11 @@ def print_rows(answer: QueryResult, form: str) -> None:
     if form == "csv":
         _write_csv(answer)
     else:
-        write_table([list(map(_line, row)) for row in (answer.columns, *answer.rows)])
-        output.aside(f"({_count(len(answer.rows))})")
+        rows = [list(map(_line, row)) for row in (answer.columns, *answer.rows)]
+        write_table(rows)
+        is_cut = any(len(cell) > WHOLE for row in rows for cell in row)
+        cut = "; long cells are cut, --format csv prints them whole" if is_cut else ""
+        output.aside(f"({_count(len(answer.rows))}{cut})")
     if answer.truncated:
         shown = _count(len(answer.rows))
         these = "this" if len(answer.rows) == 1 else "these"

@@ -242,10 +242,15 @@ class Bar:
         self.end()
 
 
+FEW = 10
+"""Number of verdicts below which each would be a line of its own."""
+
+
 class Display(Bar):
     """Progress of an analysis on standard error; `quiet` prints nothing.
 
-    A bar in a terminal, above it a line for each verdict. Elsewhere a line for every ten per cent.
+    A bar in a terminal, above it a line for each verdict. Elsewhere a line for every ten per cent; if rules judge a
+    few, only the last one.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -287,7 +292,8 @@ class Display(Bar):
             self._console.print(self._line(event))
         self._known += event.cached
         tenths = 10 * event.n // event.total
-        if not self._console.is_terminal and tenths > self._tenths:
+        shown = event.n == event.total or event.total > FEW or money
+        if not self._console.is_terminal and tenths > self._tenths and shown:
             known = f" ({self._known} known)" if self._known else ""
             elapsed = timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))
             cost = f", {money}" if money else ""

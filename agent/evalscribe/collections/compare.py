@@ -29,6 +29,8 @@ from evalscribe.model.comparison import (
 from evalscribe.model.finding import NOT_THE_MODEL
 from evalscribe.model.record import GradedEval
 from evalscribe.model.run import TARGET, Eval, Run
+from evalscribe.sources.harbor import NAME as HARBOR
+from evalscribe.sources.harbor import REFERENCE_AGENTS
 from evalscribe.statistics.significance import (
     Paired,
     Task,
@@ -145,7 +147,9 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
     if eval.status == "incomplete":
         return f"it never completed{f': {error}' if error else ''}"
     if finding and finding.cause_kind in NOT_THE_MODEL:
-        return f"{finding.cause_kind}, as its report says{f': {finding.cause}' if finding.cause else ''}"
+        note = finding.reviewer and finding.reviewer.note  # a person's reason beats the judge's
+        why = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
+        return f"its report blames the {finding.cause_kind}{f' ({why})' if why else ''}"
     if finding is None and eval.id in played.unreached:
         return f"its work was never reached{f': {error}' if error else ''}"
     return Trial(
@@ -158,6 +162,7 @@ def _trial(played: RunEvals, one: GradedEval) -> Trial | str:
         error=error or None,
         cause=finding and finding.cause,
         cause_kind=finding and finding.cause_kind,
+        why=finding and finding.why,
         signature=played.signatures.get(eval.id),
     )
 
@@ -266,7 +271,8 @@ def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
     """Compare `base` with `candidate`; each has at least one run."""
     both = [*base, *candidate]
     pairs, apart = _matched(trials_by_eval(base, both), trials_by_eval(candidate, both))
-    unnamed = unnamed_evals(both, len(named_evals(both)))
+    names = len(named_evals(both))
+    unnamed = unnamed_evals(both, names)
     return Comparison(
         base=build_side(base, candidate, [pair.base for pair in pairs], unnamed),
         candidate=build_side(candidate, base, [pair.candidate for pair in pairs], unnamed),
@@ -274,6 +280,7 @@ def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
         pairs=pairs,
         unnamed=unnamed,
         apart=apart,
+        incomplete=max(played.run.total for played in both) - names - unnamed if unnamed else 0,
         passes=pass_rate_difference(pairs, unnamed),
         by_eval=per_eval_p_value(pairs),
         scores=score_differences(pairs),
@@ -309,9 +316,15 @@ def _differs(before: EvalTrials, after: EvalTrials) -> str:
 
 
 def _not_judged(before: EvalTrials, after: EvalTrials) -> Iterator[str]:
+    """Say why a side does not count, and what the other one did."""
     for name, side in (("base", before), ("candidate", after)):
+        passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
             yield f"{name}: {side.unjudged[0]}"
+        elif passed in (0, len(side.judged)):
+            yield f"{name} {'passed' if passed else 'failed'}"
+        else:
+            yield f"{name} passed {passed} of {len(side.judged)}"
 
 
 def _pair(path: str, before: EvalTrials, after: EvalTrials) -> EvalPair:
@@ -349,6 +362,9 @@ def build_side(
         model=run.model,
         experiments=tuple(dict.fromkeys(played.run.experiment for played in side)),
         runs=tuple(played.run.id for played in side),
+        unexplained=tuple(
+            run_id_prefix(played.run.id) for played in side if played.run.failures and not played.findings
+        ),
         passed=sum(trial.passed for tries in trials for trial in tries) + unnamed * len(side),
         trials=sum(map(len, trials)) + unnamed * len(side),
         rate=mean_pass_rate(trials, unnamed) if trials or unnamed else None,
@@ -369,6 +385,9 @@ def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[s
         told = " and ".join(", ".join(names) for names in experiments)
         yield f"The experiments differ ({told}): the change may come from the experiment rather than the model."
     for name, side in (("base", base), ("candidate", candidate)):
+        run = side[0].run
+        if run.provider == HARBOR and (kind := REFERENCE_AGENTS.get(run.model)):
+            yield f"The {name} is no model: `{run.model}` gives every task its {kind}."
         partly = [played.run for played in side if not played.names_all]
         if partly:
             never = sum(run.incomplete for run in partly)

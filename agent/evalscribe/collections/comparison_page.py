@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
+from evalscribe.collections.regressions import IN_REPORT
 from evalscribe.ids import model_folder
 from evalscribe.model.comparison import (
     Behaviour,
@@ -20,7 +21,8 @@ from evalscribe.model.comparison import (
     WithinRunComparison,
 )
 from evalscribe.reports import documents, inline
-from evalscribe.text import one_line, pluralise, prose
+from evalscribe.reports.page import inline_words
+from evalscribe.text import join_first, one_line, pluralise, prose
 
 COMPARISON_KIND = "evalscribe-compare/1"
 
@@ -120,7 +122,7 @@ def _chance(found: Comparison) -> Iterator[str]:
         shown = f"{evals} reliably show only a difference of {passes.detectable * 100:.0f} points or more"
     if found.of("regressed") or found.of("fixed"):
         chance = f"{times(passes.p)} comparisons ({p_value(passes.p)})"
-        yield f"Sides that are equally good differ at least this much {chance}; {shown}."
+        yield f"Chance alone makes a difference of at least this size {chance}; {shown}."
     else:
         yield f"{shown[0].upper()}{shown[1:]}."
     if not passes.significant and found.by_eval is not None and found.by_eval <= SURELY:
@@ -173,8 +175,10 @@ def passed(side: Sequence[Trial]) -> str:
 
 
 def cause(trial: Trial) -> str:
+    """Return the reason of a failure as its report has it, and whose fault it was."""
     kind = f" ({trial.cause_kind})" if trial.cause_kind else ""
-    return f"{inline.name(trial.cause)}{kind}" if trial.cause else ""
+    why = prose(trial.why) if trial.why else inline_words(one_line(trial.cause or ""))
+    return f"{why}{kind}" if why else ""
 
 
 def _failure(failed: Trial) -> Iterator[str]:
@@ -183,7 +187,7 @@ def _failure(failed: Trial) -> Iterator[str]:
     if step or error:
         yield f"- Fails{step}{error}"
     if failed.cause:
-        yield f"- Cause: {cause(failed)}"
+        yield f"- Why: {cause(failed)}"
 
 
 def _quote(quote: Quote, side: str) -> str:
@@ -195,7 +199,7 @@ def _quote(quote: Quote, side: str) -> str:
 
 TITLES = {
     "changed": "Task or grader changed in between",
-    "not-judged": "Never judged: no regression, whatever happened",
+    "not-judged": "Not counted: one side says nothing about the model",
     "only-base": "Only in the base",
     "only-candidate": "Only in the candidate",
 }
@@ -210,8 +214,8 @@ def comparison_page(found: Comparison) -> str:
         _section("Changes by category", _categories(found)),
         _section("Scores", _scores(found)),
         _section("Regressed", regressed(found.of("regressed"))),
-        _section("Fixed", _names([pair.eval for pair in found.of("fixed")])),
-        _section("Fails for another reason", _causes(found)),
+        _section("Fixed", _fixed(found.of("fixed"))),
+        _section("Fails in both", _causes(found)),
         _section("Left out", _apart(found.apart)),
         _section("Limits", (f"- {prose(note)}" for note in found.notes)),
     )
@@ -226,12 +230,23 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
 
 def _foremost(found: Comparison) -> Iterator[str]:
     known = [one for one in found.behaviours if one.known]
-    told = [f"{inline.name(one_line(one.name))} ({len(one.evals)})" for one in known[:FOREMOST]]
+    told = [f"{_behaviour(one)} ({len(one.evals)})" for one in known[:FOREMOST]]
     if told:
         more = len(known) - len(told)
         yield f"Behind what got worse: {', '.join(told)}{f' and {more} more' if more > 0 else ''}."
-    if found.apart:
-        yield f"Left out of the figures: {len(found.apart)}, listed below."
+    left_out = [f"{len(found.apart)}, listed below"] if found.apart else []
+    left_out += [f"{found.incomplete} that never completed"] if found.incomplete else []
+    if left_out:
+        yield f"Left out of the figures: {' and '.join(left_out)}."
+    both = found.of("both-failed")
+    if both:
+        other = sum(pair.cause_changed for pair in both)
+        moved = f", {other} for another reason than before" if other else ""
+        yield f"Fails in both: {pluralise(len(both), 'eval')}{moved}."
+    unexplained = [side for side in (found.base, found.candidate) if side.unexplained]
+    if unexplained:
+        runs = [inline.code(one_line(f"evalscribe analyze {run}")) for side in unexplained for run in side.unexplained]
+        yield f"Why evals fail is not known yet: run {join_first(runs, FOREMOST)}, then compare again."
 
 
 def _sides(found: Comparison) -> Iterator[str]:
@@ -252,7 +267,11 @@ def _runs(side: ComparisonSide) -> str:
 def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
     for one in behaviours:
         text = f", {prose(one.text)}" if one.text else ""
-        yield f"- {inline.name(one_line(one.name))}{text} ({len(one.evals)}): {_listed(one.evals)}"
+        yield f"- {_behaviour(one)}{text} ({len(one.evals)}): {_listed(one.evals)}"
+
+
+def _behaviour(one: Behaviour) -> str:
+    return prose(one.name) if one.text.startswith(IN_REPORT) else inline.name(one_line(one.name))
 
 
 def _categories(found: Comparison) -> Iterator[str]:
@@ -268,15 +287,15 @@ def _categories(found: Comparison) -> Iterator[str]:
     surely = [one for one in found.categories if one.p <= 0.05]
     for one in surely:
         name = inline.name(one_line(one.category) or "none")
-        yield f"\n{name} alone differs beyond luck ({times(one.p)}, all categories considered)."
+        yield f"\n{name} alone differs more than chance explains ({times(one.p)}, all categories considered)."
     if not surely:
-        yield "\nNo category alone differs beyond luck, all of them considered."
+        yield "\nNo category alone differs more than chance explains."
 
 
 def _scores(found: Comparison) -> Iterator[str]:
     if not found.scores:
         return
-    yield from ("| Score | Base | Candidate | Difference | 95 % interval | By luck |", "|---|--:|--:|--:|---|---|")
+    yield from ("| Score | Base | Candidate | Difference | 95 % interval | By chance |", "|---|--:|--:|--:|---|---|")
     for one in found.scores:
         figures = (f"{one.base:.3f}", f"{one.candidate:.3f}", f"{one.found.difference:+.3f}")
         interval = f"{one.found.low:+.3f} to {one.found.high:+.3f}"
@@ -285,10 +304,14 @@ def _scores(found: Comparison) -> Iterator[str]:
 
 
 def _causes(found: Comparison) -> Iterator[str]:
-    for pair in found.pairs:
-        if pair.cause_changed:
-            before, after = (inline.name(one_line(cause or "")) for cause in pair.causes)
-            yield f"- {inline.printed_path(one_line(pair.eval))}: {before} → {after}"
+    """Group the evals that fail in both by their reason; those whose reason differs come last."""
+    alike: dict[str, list[str]] = {}
+    for pair in found.of("both-failed"):
+        before, after = (cause(failed) if failed else "" for failed in pair.first_failures)
+        reasons = f"{before} → {after}" if pair.cause_changed else after or before or "no reason known"
+        alike.setdefault(reasons, []).append(pair.eval)
+    for reasons, names in sorted(alike.items(), key=lambda one: " → " in one[0]):
+        yield f"- {reasons}: {_listed(names)}"
 
 
 def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
@@ -303,9 +326,15 @@ def _apart(apart: Sequence[ExcludedEval]) -> Iterator[str]:
                 yield f"  - {prose(detail)}: {_listed([one.eval for one in of if one.detail == detail])}"
 
 
-def _names(names: Sequence[str]) -> Iterator[str]:
-    if names:
-        yield _listed(names)
+def _fixed(pairs: Sequence[EvalPair]) -> Iterator[str]:
+    """Name the evals that got better, and of several trials how many passed."""
+    whole = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
+    if whole:
+        yield _listed([pair.eval for pair in whole])
+    for pair in pairs:
+        if pair not in whole:
+            name = inline.printed_path(one_line(pair.eval))
+            yield f"- {name} only passes more often: {passed(pair.base)}, then {passed(pair.candidate)}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -316,9 +345,9 @@ def _listed(names: Sequence[str]) -> str:
 def within_page(found: WithinRunComparison) -> str:
     lines = [_title_within(found), "", _answer_within(found)]
     if found.behaviours:
-        lines += ["", "## What failed tries do differently", *_behaviours_within(found)]
+        lines += ["", "## What failed trials do differently", *_behaviours_within(found)]
     if found.pairs:
-        lines += ["", "## Failed tries", *regressed(found.pairs, trials=True)]
+        lines += ["", "## Failed trials", *regressed(found.pairs, trials=True)]
     if found.without:
         lines += ["", "## Never passed", f"Nothing to compare with: {inline.paths(map(one_line, found.without))}."]
     if found.notes:

@@ -32,6 +32,7 @@ from evalscribe.ids import Frozen, choose_folder, content_id, model_key, run_id_
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.comparison import Behaviour, Comparison, EvalPair, Matrix, WithinRunComparison
 from evalscribe.model.evidence import FailureFingerprint
+from evalscribe.model.experiment import parse_bound
 from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import evidence_of
 from evalscribe.model.run import Run
@@ -222,9 +223,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "==": operator.eq,
 }
-_CONDITION = re.compile(
-    r"\s*(pass_rate|regressed|fixed)\s*(>=|<=|==|>|<)\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII
-)
+_CONDITION = re.compile(r"\s*(pass_rate|regressed|fixed)\s*(>=|<=|==|>|<)(.*)", re.ASCII)
 _SLACK = 1e-9
 """Rates are sums of fractions: 0.7 - 0.02 is not exactly 0.68."""
 
@@ -234,14 +233,14 @@ def parse_condition(text: str) -> ComparisonCondition:
     if text in (NO_REGRESSIONS, NOT_WORSE):
         return ComparisonCondition(text, text)
     match = _CONDITION.fullmatch(text)
-    if match is None or not (match[3] or match[4]) or (match[3] and match[1] != "pass_rate"):
+    bound = match and parse_bound(match[3])
+    if match is None or bound is None or (bound.from_base and match[1] != "pass_rate"):
         raise UsageError(
             f"`assert` {text!r} is not a condition: give {NO_REGRESSIONS}, {NOT_WORSE}, pass_rate>=base-0.02, "
             "pass_rate>=0.8 or regressed<=2",
             fields=("assert",),
         )
-    number = float((match[4] or "0").replace(" ", "")) / (100 if match[5] else 1)
-    return ComparisonCondition(text, match[1], match[2], number, bool(match[3]))
+    return ComparisonCondition(text, match[1], match[2], *bound)
 
 
 def broken_conditions(found: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:

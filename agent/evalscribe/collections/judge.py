@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 from pydantic import Field
@@ -176,9 +176,10 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
     try:
         return workspace.store.collections.rubric(own.id, *parse_rubric_name(name))
     except EvalscribeError as error:
-        with suppress(NotFoundError):
+        try:
             return builder.rubric(name)
-        raise error from None
+        except NotFoundError as shared:
+            raise error if workspace.store.collections.rubrics(own.id) else shared from None
 
 
 def concurrency(workspace: Workspace) -> int:

@@ -30,7 +30,7 @@ class CollectionName(NamedTuple):
     made: str
 
 
-OPTION = CollectionName("collection", "`evalscribe import FILE` creates one")
+OPTION = CollectionName("collection", "`evalscribe import FILE` creates one; analyze alone does not")
 ARGUMENT = CollectionName("collection_id", "Client.import_file creates one")
 
 
@@ -53,10 +53,9 @@ def choose_collection(workspace: Workspace, named: str | None, naming: Collectio
         NotFoundError: The collection does not exist.
         UsageError: The choice is ambiguous.
     """
-    there = workspace.store.collections.collections()
+    own = own_collections(workspace)
     if wanted := named or workspace.settings.collection.value:
-        return _found(there, wanted, naming)
-    own = [collection for collection in there if collection.id != DEFAULT_COLLECTION] or list(there)
+        return _found(workspace, own, wanted, naming)
     if len(own) == 1:
         return own[0]
     if not own:
@@ -64,6 +63,12 @@ def choose_collection(workspace: Workspace, named: str | None, naming: Collectio
     raise UsageError(
         f"there are several collections; choose one with `{naming.field}`: {_told(own)}", fields=(naming.field,)
     )
+
+
+def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
+    """Return the collections, without that of the shared rubrics unless it has runs."""
+    there = workspace.store.collections.collections()
+    return tuple(one for one in there if one.id != DEFAULT_COLLECTION or workspace.store.runs.runs(one.id))
 
 
 def plan_collection(
@@ -82,7 +87,9 @@ def _any_of(there: Iterable[Collection], wanted: str) -> Collection | None:
     return next((one for one in sorted(there, key=lambda one: one.id != wanted) if wanted in (one.id, one.name)), None)
 
 
-def _found(there: tuple[Collection, ...], wanted: str, naming: CollectionName) -> Collection:
+def _found(workspace: Workspace, there: tuple[Collection, ...], wanted: str, naming: CollectionName) -> Collection:
+    if wanted == DEFAULT_COLLECTION:
+        there = workspace.store.collections.collections()
     id = (
         wanted if (found := _any_of(there, wanted)) else find_by_prefix("collection", wanted, (one.id for one in there))
     )

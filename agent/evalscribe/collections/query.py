@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, computed_field
 
+from evalscribe.collections.runs import stored_run
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.requests import RequestPrompt
@@ -306,13 +307,14 @@ def list_evals(
 def eval_text(archive: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
     """Render an eval as shown to a judge, between delimiters.
 
-    The eval is named by id, or by `run id/eval id` if it was analysed. Raises `NotFoundError`.
+    The eval is named by id, or by `run id/name` if its run was analysed. Raises `NotFoundError`.
     """
     record = archive.record(eval_id, collection.id if collection else None)
     if record is not None:
         ref = AgentRunRef(id=eval_id)
         return RequestPrompt.of([ref], {ref: record}).subject
-    run_id, _, name = eval_id.partition("/")
+    named, _, name = eval_id.partition("/")
+    run_id = (stored_run(store, named) if name else None) or named
     run = store.get_run(run_id) if name else None
     for eval in run.failures if run else ():
         if name in (eval.id, eval.path):

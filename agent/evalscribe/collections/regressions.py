@@ -154,6 +154,7 @@ def _quote(side: str, call: _Call) -> Quote:
 
 UNKNOWN = "no reason recorded"
 SAME_ERROR = "the same error"
+IN_REPORT = "as its report says"
 
 
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
@@ -169,7 +170,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
         Behaviour(
-            name=_as_recorded(name, of[0]) if text == SAME_ERROR else name,
+            name=_shown(name, text, of),
             text=text,
             evals=tuple(pair.eval for pair in of),
             by=by,
@@ -177,6 +178,16 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
         )
         for (name, text, by), of in ranked
     )
+
+
+def _shown(name: str, text: str, of: Sequence[EvalPair]) -> str:
+    """Return the name of a group: of a cause the reason that its members share, else the cause in words."""
+    if text == SAME_ERROR:
+        return _as_recorded(name, of[0])
+    if not text.startswith(IN_REPORT):
+        return name
+    why, *others = {_failed(pair).why for pair in of}
+    return name.replace("-", " ") if others or why is None else why
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
@@ -199,7 +210,7 @@ def _shared(pair: EvalPair) -> tuple[str, str, str]:
     if failed.cause:
         return (
             failed.cause,
-            f"the cause in its report{f' ({failed.cause_kind})' if failed.cause_kind else ''}",
+            f"{IN_REPORT}{f' ({failed.cause_kind})' if failed.cause_kind else ''}",
             DIVERGENCE_RULES,
         )
     if pair.why:

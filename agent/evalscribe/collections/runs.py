@@ -1,7 +1,8 @@
 """Find the run that a user names: stored, in a file, in a snapshot folder or in a deployment."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,15 +11,21 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.collections.importing import FileImport, import_file, recall_columns
+from evalscribe.collections.importing import (
+    MOST_CHARACTERS,
+    FileImport,
+    characters,
+    import_file,
+    recall_columns,
+)
 from evalscribe.collections.other_ids import describe_other_id
-from evalscribe.errors import AccessError, DataError, NotFoundError, UsageError
+from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import AnalyzedRun, analyzed_run
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import Record, Records
+from evalscribe.model.record import Record, Records, TableReading
 from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
@@ -26,7 +33,7 @@ from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_doc
 from evalscribe.sources.formats import SUPPORTED, open_records, recognise, run_files
 from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
-from evalscribe.store.lookup import ambiguous, is_prefix, kind_of, nearest
+from evalscribe.store.lookup import SHORTEST_PREFIX, ambiguous, is_prefix, kind_of, nearest
 from evalscribe.text import join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -79,6 +86,8 @@ def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
     files = [path.name for path in islice(workspace.folder.iterdir(), MOST_FILES) if path.suffix in PACKED]
     near = get_close_matches(name, [*files, *known], n=3, cutoff=0.6)
     told = f"Nearest: {', '.join(near)}." if near else f"Stored runs: {join_first(known, MOST_NAMED)}." if known else ""
+    if not is_prefix(name) and any(one.startswith(name) for one in known):
+        told = f"The first characters of an id must be at least {SHORTEST_PREFIX}. {told}"
     hint = "`evalscribe import FILE` stores runs; `sample` is a run that comes with evalscribe."
     return NotFoundError(f'No file or run "{name[:80]}". {told or hint}')
 
@@ -105,13 +114,13 @@ async def import_run(
 
     Raises:
         EvalscribeError: The files contain no runs.
-        UsageError: They contain several.
+        UsageError: They contain several. Nothing is stored, if that shows within `MOST_CHARACTERS`.
     """
-    if len(files) > 1:
-        await asyncio.to_thread(_refuse_several, files, called)
+    opened = [(file, _ReadAhead(file.open())) for file in files]
+    await asyncio.to_thread(_refuse_several, opened, called)
     runs: dict[str, Run] = {}
-    for file in files:
-        done = await import_file(archive, None, file.open(), None, watcher.imported, said=file.said)
+    for file, records in opened:
+        done = await import_file(archive, None, records, None, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
         if done.table:
             watcher.say(f"{file.name}: {done.table.text}")
@@ -121,22 +130,84 @@ async def import_run(
     if not runs:
         raise DataError(f"{called} contains no runs")
     if len(runs) > 1:
-        names = "\n".join(
-            f"  {run.id} ({run.provider}/{run.model}, {run.experiment})" for run in list(runs.values())[:MOST_NAMED]
-        )
-        more = f"\n  and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
-        raise UsageError(f"{called} contains {len(runs)} runs; choose one by its id:\n{names}{more}")
+        raise _several_runs(called, list(runs.values()))
     return next(iter(runs))
 
 
-def _refuse_several(files: Sequence[RunFile], called: str) -> None:
-    """Raise `UsageError` if the files begin with several runs, before anything of them is stored."""
-    first = {file.name: next((one for one in file.open().read() if isinstance(one, Run)), None) for file in files}
-    runs = {name: run for name, run in first.items() if run}
-    if len({run.id for run in runs.values()}) > 1:
-        names = [f"\n  {name}: {run.id} ({run.provider}/{run.model}, {run.experiment})" for name, run in runs.items()]
-        more = f"\n  and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        raise UsageError(f"{called} contains several runs; choose one of its files:{''.join(names[:MOST_NAMED])}{more}")
+def _refuse_several(opened: "Sequence[tuple[RunFile, _ReadAhead]]", called: str) -> None:
+    """Raise `UsageError` if the files contain several runs, before anything of them is stored."""
+    room, found = MOST_CHARACTERS, list[tuple[str, Run]]()
+    for file, records in opened:
+        runs, room = records.look(room)
+        found += [(file.name, run) for run in runs]
+    if len({run.id for _, run in found}) < 2:
+        return
+    if len(opened) == 1:
+        raise _several_runs(called, [run for _, run in found])
+    names = [f"{name}: {_named(run)}" for name, run in found]
+    raise UsageError(f"{called} contains several runs; choose one of its files:{_listed(names)}")
+
+
+def _several_runs(called: str, runs: Sequence[Run]) -> UsageError:
+    stores = "`evalscribe import FILE` stores them; then choose one by its id"
+    return UsageError(f"{called} contains {len(runs)} runs. {stores}:{_listed(list(map(_named, runs)))}")
+
+
+def _named(run: Run) -> str:
+    return f"{run.id} ({run.provider}/{run.model}, {run.experiment})"
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = f"\n  and {len(lines) - MOST_NAMED} more" if len(lines) > MOST_NAMED else ""
+    return "".join(f"\n  {line}" for line in lines[:MOST_NAMED]) + more
+
+
+class _ReadAhead:
+    """Records of which the first are read ahead, so that a refusal comes before anything is stored."""
+
+    def __init__(self, records: Records) -> None:
+        self.format = records.format
+        self._records = records
+        self._reading = records.read()
+        self._ahead = deque[Run | Record]()
+        self._stopped: EvalscribeError | None = None
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        return self._records.left_out
+
+    @property
+    def lost(self) -> Sequence[str]:
+        return self._records.lost
+
+    @property
+    def table(self) -> TableReading | None:
+        return self._records.table
+
+    @property
+    def progress(self) -> float:
+        return self._records.progress
+
+    def look(self, room: int) -> tuple[list[Run], int]:
+        """Read up to `room` characters; return the runs in them and the room that is left."""
+        runs = []
+        try:
+            while room > 0 and (one := next(self._reading, None)) is not None:
+                self._ahead.append(one)
+                if isinstance(one, Run):
+                    runs.append(one)
+                else:
+                    room -= characters(one)
+        except EvalscribeError as error:
+            self._stopped = error  # what is before it is kept
+        return runs, room
+
+    def read(self) -> Iterator[Run | Record]:
+        while self._ahead:
+            yield self._ahead.popleft()
+        if self._stopped:
+            raise self._stopped
+        yield from self._reading
 
 
 def _told(file: str, done: FileImport) -> str:
@@ -193,10 +264,12 @@ def parse_run_address(run: str) -> RunAddress:
 def is_file_of_runs(run: str) -> bool:
     """Return whether this is a file outside a snapshot, or a folder of such files."""
     path = Path(run)
+    if run == SAMPLE or not run.strip():
+        return False
     try:
         if path.is_dir():
-            return run != SAMPLE and not (path / SUMMARY).exists()
-        return run != SAMPLE and path.is_file() and path.name != SUMMARY
+            return not (path / SUMMARY).exists()
+        return path.is_file() and path.name != SUMMARY
     except (OSError, ValueError):
         return False
 

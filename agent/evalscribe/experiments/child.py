@@ -192,8 +192,10 @@ def _failed(error: BaseException, folder: Path) -> str:
     while place and place.tb_frame.f_code.co_filename.startswith(OURS):
         place = place.tb_next
     lines = traceback.format_exception(type(error), error, place)
-    told = {"error": _reason(error), "traceback": "".join(lines)[-LONGEST:], "place": _place(error, folder)}
-    return json.dumps(told)
+    own = _place(error, folder)
+    # The text of a syntax error ends with its place, which is told apart.
+    reason = f"{type(error).__name__}: {error.msg}" if own and isinstance(error, SyntaxError) else _reason(error)
+    return json.dumps({"error": reason, "traceback": "".join(lines)[-LONGEST:], "place": own})
 
 
 def _place(error: BaseException, folder: Path) -> str:

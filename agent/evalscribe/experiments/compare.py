@@ -7,7 +7,14 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from evalscribe.errors import UsageError
-from evalscribe.experiments.lookup import experiment_of, items_of, require_ended, run_named, version_of_run
+from evalscribe.experiments.lookup import (
+    baseline_named,
+    experiment_of,
+    items_of,
+    require_ended,
+    run_named,
+    version_of_run,
+)
 from evalscribe.experiments.run_text import short_value
 from evalscribe.experiments.trials import trial_verdict
 from evalscribe.model.comparison import (
@@ -432,12 +439,10 @@ def decide_outcome(
     if found.detectable is None:
         few = f"{units} ({len(found.clusters)})" if len(found.clusters) > 1 else "items"
         return ComparisonOutcome(
-            "inconclusive", f"Inconclusive: too few {few} to tell a change from chance; pass rate {moved}."
+            "inconclusive", f"Inconclusive: too few {few} to tell a change from chance. Pass rate {moved}."
         )
     if flips := _one_way(found):
-        return ComparisonOutcome(
-            "inconclusive", f"Inconclusive: too few changed results to tell; {_flipped(found, flips, units)}; {moved}."
-        )
+        return ComparisonOutcome("inconclusive", f"Inconclusive: {_flipped(found, flips, units)}. Pass rate {moved}.")
     seen = f"a change of {format_points(found.detectable)} would have been detected in 8 of 10 such comparisons"
     return ComparisonOutcome("no-detectable-change", f"No detectable change: pass rate {moved}; {seen}.")
 
@@ -452,7 +457,7 @@ def _uncovered(coverage: float) -> str:
     if not coverage:
         return "Inconclusive: no item has a verdict in both runs."
     needed = f"at least {percent(LEAST_COVERAGE)} are needed"
-    return f"Inconclusive: only {percent(coverage)} of the tries have a verdict in both runs, {needed}."
+    return f"Inconclusive: only {percent(coverage)} of the trials have a verdict in both runs, {needed}."
 
 
 def _one_way(found: Paired) -> int | None:
@@ -466,7 +471,8 @@ def _one_way(found: Paired) -> int | None:
 def _flipped(found: Paired, flips: int, units: str) -> str:
     one = units.removesuffix("s") if units == "items" else "cluster"
     way = "better" if found.difference > 0 else "worse"
-    return f"{flips:,} {one if flips == 1 else units} got {way}; fewer than 6 in one direction can always be chance"
+    other = "worse" if way == "better" else "better"
+    return f"{flips:,} {one if flips == 1 else units} got {way} and none {other}; fewer than 6 may always be chance"
 
 
 def comparison_warnings(
@@ -674,13 +680,14 @@ OUTPUT_LENGTH = 120
 
 
 def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
-    """Compare two runs by id or name.
+    """Compare two runs by id or name; `base` may be `previous`.
 
     Raises:
         UsageError: A run has not ended, or both are the same run.
         NotFoundError: A run does not exist.
     """
-    runs = [run_named(workspace, named) for named in (base, candidate)]
+    later = run_named(workspace, candidate)
+    runs = [baseline_named(workspace, base, later), later]
     for run in runs:
         require_ended(run, "runs can be compared once they have ended")
     if runs[0].id == runs[1].id:

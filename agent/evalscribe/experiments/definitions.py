@@ -158,7 +158,10 @@ def _checked(given: Mapping[str, object]) -> ExperimentConfig:
         return ExperimentConfig.model_validate(given, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"`config`: {'.'.join(map(str, first['loc']))}: {first['msg']}", fields=("config",)) from None
+        raise UsageError(
+            f"`config`: {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}",
+            fields=("config",),
+        ) from None
 
 
 OPTIONS = {

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from evalscribe.errors import DataError, UsageError
 from evalscribe.experiments.http_target import HttpTarget, header_values
-from evalscribe.experiments.python_host import PythonHost, PythonTarget, describe
+from evalscribe.experiments.python_host import BrokenCodeError, PythonHost, PythonTarget, describe
 from evalscribe.experiments.targets import CommandTarget, find_program, split_command
 from evalscribe.git.repository import source_state
 from evalscribe.ids import Frozen
@@ -65,6 +65,7 @@ async def create_deployment(
     name: str = "",
     smoke: bool = False,
     smoke_input: JsonValue = None,
+    broken: bool = False,
 ) -> CreatedDeployment:
     """Check each component and record the build.
 
@@ -75,13 +76,19 @@ async def create_deployment(
         name: Name of the build; empty for none.
         smoke: Whether each component is called once, with `smoke_input`.
         smoke_input: Any JSON value.
+        broken: Whether to record a build whose own code raises when it is imported, so that its runs report that.
 
     Raises:
         UsageError: A component cannot be used, or the name cannot be one.
         DataError: A component fails at the smoke input.
     """
     folder = _checked(components, folder, name)
-    seen = tuple([await _seen(component, folder, smoke_input, smoke=smoke) for component in components])
+    try:
+        seen = tuple([await _seen(component, folder, smoke_input, smoke=smoke) for component in components])
+    except BrokenCodeError:
+        if not broken:
+            raise
+        seen = ()
     deployment = _build(workspace, name, components, folder)
     new = workspace.store.experiments.deployment(deployment.id) is None
     if new:
@@ -187,7 +194,7 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
             f"`component` {text}: write a function as python:package.module:function",
             fields=("component",),
         )
-    given = {"provider": "component", "model": name, **shared}
+    given = {"model": name, **shared}
     return Component.model_validate(
         {**given, "name": name, "kind": kind, "address": address, "headers": headers if kind == "http" else {}}
     )

@@ -5,6 +5,7 @@ from math import ceil
 
 from evalscribe.ids import Frozen
 from evalscribe.model.experiment import (
+    PREVIOUS,
     Clause,
     ClauseName,
     ClauseVerdict,
@@ -12,6 +13,7 @@ from evalscribe.model.experiment import (
     GateConfig,
     PassRate,
     RunSummary,
+    parse_bound,
     percent,
 )
 from evalscribe.statistics.intervals import passing_range, wilson_interval
@@ -27,6 +29,7 @@ class Baseline(Frozen):
     run_id: str | None = None
     new_failures: tuple[str, ...] = ()
     """Keys of items that passed in the baseline and fail now."""
+    pass_rate: float | None = None
     why_not: str | None = None
     """Reason that the two cannot be compared."""
 
@@ -37,9 +40,28 @@ def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> I
         found = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not loaded"))
         yield _no_new_failures(config.no_new_failures_vs, found)
     if config.max_regressions is not None:
-        named = config.baseline or config.no_new_failures_vs
-        missing = Baseline(why_not="no baseline is named: set `baseline` in the experiment's config")
-        yield _regressions(named, baselines.get(named or "", missing), config.max_regressions)
+        yield _regressions(config.base, baselines.get(config.base or "", MISSING), config.max_regressions)
+
+
+MISSING = Baseline(why_not="no baseline is named: set `baseline` in the experiment's config")
+
+
+def _from_base(text: str, summary: RunSummary, named: str | None, found: Baseline) -> Clause:
+    """Decide `min_pass_rate` where it is relative to the baseline's."""
+    bound = parse_bound(text)
+    if found.why_not is not None or found.pass_rate is None or bound is None:
+        said = f"the pass rate {text} cannot be determined: {found.why_not or 'nothing was tried'}"
+        return Clause(name="min_pass_rate", threshold=text, verdict="inconclusive", said=said)
+    threshold = round(found.pass_rate + bound.number, 9)
+    clause = _pass_rate("min_pass_rate", summary, threshold)
+    required = f"at least {percent(threshold)} required ({one_line(text)}: {_run(named, found)} has "
+    said = f"pass rate {summary.pass_rate.said}, {required}{percent(found.pass_rate)})"
+    return clause.model_copy(update={"said": said})
+
+
+def _run(named: str | None, found: Baseline) -> str:
+    """Return the name of a baseline; of the previous run, which is another one each time, also its id."""
+    return f"{PREVIOUS} ({found.run_id})" if named == PREVIOUS and found.run_id else one_line(named or "")
 
 
 def _no_new_failures(named: str, found: Baseline) -> Clause:
@@ -51,7 +73,7 @@ def _no_new_failures(named: str, found: Baseline) -> Clause:
         threshold=found.run_id or named,
         observed=float(len(found.new_failures)),
         verdict="failed" if found.new_failures else "passed",
-        said=f"{_told(found)} against {one_line(named)}, none allowed{_keys(found)}",
+        said=f"{_told(found)} against {_run(named, found)}, none allowed{_keys(found)}",
         items=found.new_failures,
     )
 
@@ -66,7 +88,7 @@ def _regressions(named: str | None, found: Baseline, most: int) -> Clause:
         threshold=float(most),
         observed=float(number),
         verdict="passed" if number <= most else "failed",
-        said=f"{_told(found)} against {one_line(named or '')}, at most {most:,} allowed{_keys(found)}",
+        said=f"{_told(found)} against {_run(named, found)}, at most {most:,} allowed{_keys(found)}",
         items=found.new_failures,
     )
 
@@ -106,20 +128,16 @@ def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, bas
 
 
 def headline(gate: Gate) -> str:
-    """Return a one-line result with the first clause that did not pass.
+    """Return a one-line result with the clauses that did not pass.
 
     Example: `gate failed: pass rate 18/20 = 90.0 % (…), at least 95 % needed`.
     """
     if gate.reason is not None:
         return f"gate not passed: {gate.reason}"
-    worst = [clause for clause in gate.clauses if clause.verdict != "passed"]
+    worst = [clause.said for clause in gate.clauses if clause.verdict != "passed"]
     if not worst:
-        return f"gate passed: {gate.clauses[0].said}{_others(len(gate.clauses) - 1)}"
-    return f"gate failed: {worst[0].said}{_others(len(worst) - 1)}"
-
-
-def _others(number: int) -> str:
-    return f"; and {pluralise(number, 'other clause')}" if number else ""
+        return f"gate passed: {'; '.join(clause.said for clause in gate.clauses)}"
+    return f"gate failed: {'; '.join(worst)}"
 
 
 def _ended(summary: RunSummary) -> str:
@@ -131,7 +149,11 @@ def _clauses(config: GateConfig, summary: RunSummary, baselines: Mapping[str, Ba
     if config.passed_threshold is not None:
         yield _pass_rate("passed_threshold", summary, config.passed_threshold)
     if config.min_pass_rate is not None:
-        yield _pass_rate("min_pass_rate", summary, config.min_pass_rate)
+        if isinstance(config.min_pass_rate, str):
+            found = baselines.get(config.base or "", MISSING)
+            yield _from_base(config.min_pass_rate, summary, config.base, found)
+        else:
+            yield _pass_rate("min_pass_rate", summary, config.min_pass_rate)
     if config.max_failed_items is not None:
         yield _failed_items(summary, config.max_failed_items)
     if config.min_pass_rate_lower_bound is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import NotFoundError, UsageError
 from evalscribe.model.dataset import DatasetVersion, Item
-from evalscribe.model.experiment import Experiment, ExperimentRun, ExperimentVersion, ItemTrial
+from evalscribe.model.experiment import PREVIOUS, Experiment, ExperimentRun, ExperimentVersion, ItemTrial
 from evalscribe.model.score import Score, ScoreQuery
 from evalscribe.store.lookup import LATEST, find_by_prefix, find_stored, find_version, nearest, version_not_found
 from evalscribe.text import join_first
@@ -56,6 +56,27 @@ def run_named(workspace: Workspace, named: str) -> ExperimentRun:
         else "nothing has run yet: start a run with `evalscribe experiments run EXPERIMENT`"
     )
     raise NotFoundError(f"run {named[:80]!r} not found; {known}")
+
+
+def baseline_named(workspace: Workspace, named: str, run: ExperimentRun) -> ExperimentRun:
+    """Find the run that `run` is compared with: as in `run_named`, or by the word `previous`."""
+    if named != PREVIOUS:
+        return run_named(workspace, named)
+    if (found := previous_run(workspace, run)) is None:
+        raise NotFoundError(f"run {run.name or run.id} has no previous run on the same items that scored anything")
+    return found
+
+
+def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | None:
+    """Return the latest earlier run of the experiment over the same items that completed and scored anything."""
+    store = workspace.store.experiment_runs
+    runs = store.runs(run.experiment_id)
+    earlier = runs[: next(number for number, one in enumerate(runs) if one.id == run.id)]
+    for one in reversed(earlier):
+        same_items = one.state == "completed" and one.dataset_version_id == run.dataset_version_id
+        if same_items and {"passed", "failed"} & store.tally(one.id).keys():
+            return one
+    return None
 
 
 def run_of_experiment(workspace: Workspace, named: Sequence[str]) -> ExperimentRun:

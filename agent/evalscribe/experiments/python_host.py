@@ -35,6 +35,10 @@ class ChildDied(Exception):
     """The process ended during a call. The message says how."""
 
 
+class BrokenCodeError(UsageError):
+    """The user's own code raised while it was imported."""
+
+
 class ChildProcess:
     """Child process that answers many calls at a time. Created by `started`."""
 
@@ -323,6 +327,11 @@ class PythonHost:
                 said = await child.load(address, kind)
         except TimeoutError:
             raise self._unusable(address, f"was not imported within {IMPORT_S:g} s", "") from None
+        if said.get("place"):
+            raise BrokenCodeError(
+                f"python:{address} could not be imported: {redact(said['error'])} ({said['place']}).\n"
+                f"It was imported from {self._folder} with {sys.executable}."
+            )
         if "error" in said:
             raise self._unusable(address, said["error"], said.get("traceback") or said["log"])
         return said

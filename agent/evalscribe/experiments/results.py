@@ -12,6 +12,7 @@ from evalscribe.experiments.compare import new_failures
 from evalscribe.experiments.gate import Baseline, decide_gate
 from evalscribe.experiments.lookup import (
     PlannedTrial,
+    baseline_named,
     experiment_of,
     has_no_worker,
     items_of,
@@ -22,6 +23,7 @@ from evalscribe.experiments.lookup import (
 from evalscribe.experiments.summary import DatasetPlace, label_pair, summarise_labels, summarise_run
 from evalscribe.ids import Frozen, canonical_json, content_id
 from evalscribe.model.experiment import (
+    PREVIOUS,
     Experiment,
     ExperimentRun,
     ExperimentVersion,
@@ -287,37 +289,33 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
 def _rests_on(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
     """Return the content id of what the gate depends on: the state and scores of the run and its baselines."""
     others = {}
-    for name in sorted(_named(version)):
+    for name in sorted(version.config.compared):
         with suppress(EvalscribeError):  # A missing baseline affects the gate as well.
-            base = run_named(workspace, name)
+            base = baseline_named(workspace, name, run)
             others[name] = [base.id, base.revision, base.state]
     return content_id([VERSION, run.revision, others])
 
 
 def baselines(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> Mapping[str, Baseline]:
     """Return the baselines that the version's gate names."""
-    return {name: _baseline(workspace, run, version, name) for name in _named(version)}
-
-
-def _named(version: ExperimentVersion) -> frozenset[str]:
-    config = version.config
-    named = {config.no_new_failures_vs, config.baseline if config.max_regressions is not None else None}
-    return frozenset(name for name in named if name is not None)
+    return {name: _baseline(workspace, run, version, name) for name in version.config.compared}
 
 
 def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, named: str) -> Baseline:
     try:
-        base = run_named(workspace, named)
+        base = baseline_named(workspace, named, run)
         its = version_of_run(workspace, base)
         why_not = _why_not(run, base) or _other_split(version, its) or _other_ruler(version, its)
     except NotFoundError:  # The error lists recent runs, which change; the reason in a gate must not.
-        return Baseline(why_not=f"run {named!r} not found")
+        return Baseline(why_not="there is none" if named == PREVIOUS else f"run {named!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(error.text(flag).split()))
     if why_not is not None:
         return Baseline(run_id=base.id, why_not=why_not)
     keys = new_failures(workspace.store.experiment_runs.items(base.id), workspace.store.experiment_runs.items(run.id))
-    return Baseline(run_id=base.id, new_failures=keys)
+    relative = isinstance(version.config.min_pass_rate, str)
+    rate = run_summary(workspace, base, scored=False).pass_rate.value if relative else None
+    return Baseline(run_id=base.id, new_failures=keys, pass_rate=rate)
 
 
 def _why_not(run: ExperimentRun, base: ExperimentRun) -> str | None:

@@ -16,6 +16,7 @@ from evalscribe.errors import UsageError
 from evalscribe.experiments.run_text import (
     counts_line,
     detail_lines,
+    different_failures,
     error_lines,
     explains_failure,
     item_lines,
@@ -25,7 +26,7 @@ from evalscribe.experiments.run_text import (
     text_of,
     word,
 )
-from evalscribe.model.experiment import RULE, Clause, RunReport, RunSummary, ScorerSummary, TrialDetail
+from evalscribe.model.experiment import RULE, Clause, Gate, RunReport, RunSummary, ScorerSummary, TrialDetail
 from evalscribe.model.score import Score
 from evalscribe.text import cut, one_line, pluralise, prose, visible
 
@@ -38,9 +39,9 @@ MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
 def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], room: int | None = None) -> Iterator[str]:
-    """Render the verdict, the evidence for it, and failed trials in folded sections.
+    """Render the verdict, the evidence for it, and failed trials in folded sections, one for each error of the target.
 
-    What does not fit is counted, with a note on where to find it.
+    The rest is counted, with a note on where to find it.
 
     Args:
         room: Maximum bytes of UTF-8, including line ends.
@@ -50,16 +51,15 @@ def markdown_lines(report: RunReport, tries: Iterable[TrialDetail], room: int | 
         spent += _size(line)
         yield line
     shown = 0
-    for one in tries:
-        if one.verdict == "passed":
-            continue
+    for one in different_failures(one for one in tries if one.verdict not in ("passed", "missing")):
         block = "\n".join(_failure(report.summary, one))
         spent += _size(block)
         if room is not None and spent + _size(_rest(report.summary, shown)) > room:
-            yield _rest(report.summary, shown)
-            return
+            break
         shown += 1
         yield block
+    if rest := _rest(report.summary, shown):
+        yield rest
 
 
 def _size(line: str) -> int:
@@ -67,15 +67,15 @@ def _size(line: str) -> int:
 
 
 def _rest(found: RunSummary, shown: int) -> str:
-    """Render the number of trials that did not pass and are not shown."""
+    """Render the number of trials that did not pass and are not shown; empty if all are."""
     number = found.counts.failed + found.counts.error + found.counts.unscored - shown
     export = f"evalscribe experiments runs export {found.run_id} --format html -o run.html"
-    return f"\n{number:,} more did not pass; all are in `{export}`."
+    return f"\n{number:,} more did not pass; all are in `{export}`." if number else ""
 
 
 def _head(report: RunReport) -> Iterator[str]:
     found = report.summary
-    yield f"## {_gate_mark(report)} {prose(found.experiment)}: {prose(found.name or found.run_id)}"
+    yield f"## {_gate_mark(report)}{prose(found.experiment)}: {prose(found.name or found.run_id)}"
     yield ""
     yield f"**Pass rate {found.pass_rate.said}**; {counts_line(found.counts)}. {RULE.capitalize()}."
     yield ""
@@ -93,9 +93,10 @@ def _head(report: RunReport) -> Iterator[str]:
 
 
 def _gate_mark(report: RunReport) -> str:
+    """Return the mark of a run's gate, with a space; empty if it has none."""
     if report.gate is None:
-        return "⏳"
-    return MARKS["passed" if report.gate.passed else "failed"]
+        return "" if report.summary.ended_at else "⏳ "
+    return f"{MARKS['passed' if report.gate.passed else 'failed']} "
 
 
 def _gate(report: RunReport) -> Iterator[str]:
@@ -106,13 +107,14 @@ def _gate(report: RunReport) -> Iterator[str]:
         yield ""
     yield "| Gate | | |"
     yield "|---|---|---|"
-    yield from (_clause(clause) for clause in report.gate.clauses)
+    yield from (_clause(clause, report.gate) for clause in report.gate.clauses)
     yield ""
 
 
-def _clause(clause: Clause) -> str:
+def _clause(clause: Clause, gate: Gate) -> str:
     said = f"{clause.said}; {clause.luck}" if clause.luck else clause.said
-    return f"| {clause.name} | {MARKS[clause.verdict]} {clause.verdict} | {_cell(said)} |"
+    name = clause.name if gate.stated else "none is set"
+    return f"| {name} | {MARKS[clause.verdict]} {clause.verdict} | {_cell(said)} |"
 
 
 def _scorers(found: RunSummary) -> Iterator[str]:
@@ -319,13 +321,14 @@ def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str
     """Render JUnit XML.
 
     A trial that a scorer failed is a failure, one without output or with a broken required scorer is an error, and one
-    that never ran is skipped.
+    that never ran is skipped. A run that failed is an error of its own.
     """
     found = report.summary
+    failed = found.state == "failed"
     counts = {
-        "tests": found.tries,
+        "tests": found.tries + failed,
         "failures": found.counts.failed,
-        "errors": found.counts.error + found.counts.unscored,
+        "errors": found.counts.error + found.counts.unscored + failed,
         "skipped": found.counts.missing,
     }
     suite = _element("testsuite", name=found.experiment, **counts, timestamp=found.started_at or found.created_at)
@@ -333,6 +336,10 @@ def junit_lines(report: RunReport, tries: Iterable[TrialDetail]) -> Iterator[str
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"
     yield _xml(suite).removesuffix("\n</testsuite>")
+    if failed:
+        case = _element("testcase", classname=found.dataset or found.dataset_version_id, name="the run itself")
+        case.append(_element("error", message=found.reason or "the run failed", type="run"))
+        yield _xml(case)
     for one in tries:
         yield _xml(_case(found, one))
     yield "</testsuite>"

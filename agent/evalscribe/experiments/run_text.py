@@ -43,7 +43,7 @@ def summary_lines(report: RunReport) -> Iterator[str]:
     yield f"{found.experiment}, version {found.version}: run {found.label}"
     yield from origin_lines(found)
     yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
-    yield f"tries      {counts_line(found.counts)}"
+    yield f"trials     {counts_line(found.counts)}"
     yield from _errors(found)
     yield from item_lines(found)
     yield from scorer_lines(found)
@@ -51,7 +51,7 @@ def summary_lines(report: RunReport) -> Iterator[str]:
     yield from gate_lines(report.gate)
 
 
-FAILURES_SHOWN = 3
+FAILURES_SHOWN = 10
 LOG_SHOWN = 8
 """Maximum lines of a traceback below a failure."""
 
@@ -60,6 +60,8 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
     """Render the result of a run with its first failures, for people who wait for it."""
     found = report.summary
     yield f"{found.experiment}, version {found.version}, on {found.dataset}: run {found.label}"
+    if found.state != "completed":
+        yield _state(found)
     yield f"pass rate  {found.pass_rate.said}{_of_scored(found)}"
     yield f"trials     {counts_line(found.counts)}"
     yield from _errors(found)
@@ -71,7 +73,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
         yield f"gate       {'passed' if report.gate.passed else 'failed'}{stated}"
         for clause in report.gate.clauses:
             yield f"  {clause.verdict:<12} {clause.said}"
-    shown = tuple(islice(_different(failed), FAILURES_SHOWN))
+    shown = tuple(islice(different_failures(failed), FAILURES_SHOWN))
     for one in shown:
         yield ""
         yield from failure_lines(one, repeated=found.repetitions > 1)
@@ -82,7 +84,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
         yield f"and {more:,} more that did not pass"
 
 
-def _different(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
+def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
     """Leave out trials without an answer whose reason was shown before."""
     reasons = set()
     for one in failed:
@@ -94,11 +96,15 @@ def _different(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
 
 def origin_lines(found: RunSummary) -> Iterator[str]:
     """Render what ran, on which dataset, and when."""
-    yield f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
+    yield _state(found)
     yield f"target     {target_line(found)}"
     yield f"dataset    {found.dataset} ({found.dataset_version_id}), {pluralise(found.items, 'item')}{_repeated(found)}"
     yield f"version    {found.experiment_version_id}"
     yield f"times      {_times(found)}"
+
+
+def _state(found: RunSummary) -> str:
+    return f"state      {found.state}{f' ({one_line(found.reason)})' if found.reason else ''}"
 
 
 def target_line(found: RunSummary) -> str:
@@ -244,7 +250,7 @@ def _some_k(found: RunSummary) -> Iterator[PassAtK]:
 
 
 def _at_k(found: RunSummary, one: PassAtK) -> str:
-    over = "" if one.items == found.items else f"   (of {pluralise(one.items, 'item')} with so many tries)"
+    over = "" if one.items == found.items else f"   (of {pluralise(one.items, 'item')} with so many trials)"
     return f"{f'pass@{one.k}':<10} {percent(one.pass_at)}   pass^{one.k} {percent(one.pass_hat)}{over}"
 
 
@@ -322,7 +328,7 @@ def _rates(found: RunComparison) -> Iterator[str]:
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     judged = (
-        f"{found.judged:,} of {pluralise(found.items, 'item')} judged in both ({percent(found.coverage)} of the tries)"
+        f"{found.judged:,} of {pluralise(found.items, 'item')} judged in both ({percent(found.coverage)} of the trials)"
     )
     yield judged + (f", {pluralise(found.clusters, 'independent observation')}" if found.clusters else "")
 
@@ -385,7 +391,7 @@ def _several(found: Sequence[PassAtKPair]) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield "of k tries one passes (pass@k) all pass (pass^k)"
+    yield "of k trials one passes (pass@k) all pass (pass^k)"
     for one in found:
         any, every = (f"{percent(base)} to {percent(candidate)}" for base, candidate in (one.any, one.every))
         yield f"  k = {one.k:<6} {any:<20} {every}"

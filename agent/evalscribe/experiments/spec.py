@@ -125,7 +125,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     """Create what is missing: dataset, version, build, scorers, experiment. What exists already is used.
 
     Changed data makes a version of the dataset, another definition a version of the experiment. Nothing is stored if
-    the data or the target cannot be used.
+    the data or the target cannot be used; only of a target whose own code is broken, the run says so.
 
     Raises:
         UsageError: Something is missing or wrong.
@@ -144,7 +144,9 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
     items = tuple(_read(Path(spec.data), parse_columns(spec.map, ITEM_NAMES))) if spec.data else ()
     created: list[str] = []
-    build = await create_deployment(workspace, (component,), folder=source, name=component.name) if component else None
+    build = None
+    if component:
+        build = await create_deployment(workspace, (component,), folder=source, name=component.name, broken=True)
     if build and build.new:
         created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")
     published = publish_file(workspace.store.datasets, _stem(spec.data), items, workspace.now()) if spec.data else None
@@ -166,9 +168,17 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     if published and published.new:
         created.append(f"dataset {dataset_line(workspace, version)}: {pluralise(published.version.items, 'item')}")
     if version.id not in {one.id for one in versions}:
-        names = ", ".join(binding.spec.name for binding in version.bindings)
-        created.append(f"experiment {there.name}, version {version.number}: scored by {names}")
+        created.append(f"experiment {there.name}, version {version.number}: {_what_is_new(before, wanted)}")
     return EnsuredExperiment(there, version, build.deployment.id if build else None, tuple(created))
+
+
+def _what_is_new(before: NewExperiment | None, now: NewExperiment) -> str:
+    """Return what a version has that the one before had not; of the first version its scorers."""
+    if before is None:
+        return f"scored by {', '.join(binding.spec.name for binding in now.bindings)}"
+    words = {"target": "target", "dataset_version_id": "data", "bindings": "scorers", "config": "config"}
+    other = [word for field, word in words.items() if getattr(before, field) != getattr(now, field)]
+    return f"other {' and '.join(other)}"
 
 
 def _require(spec: ExperimentSpec) -> None:
@@ -268,7 +278,7 @@ def _read(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
     items = list(file.read())
     if file.bad:
         more = [f"and {file.bad - len(file.problems):,} more"] if file.bad > len(file.problems) else []
-        raise DataError("\n".join([*file.problems, *more, "Nothing was created."]))
+        raise DataError("\n".join([*file.problems, *more, "No run was created."]))
     if not items:
         raise DataError(f"{path} contains no items")
     return items

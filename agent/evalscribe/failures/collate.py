@@ -25,7 +25,7 @@ from evalscribe.model.finding import (
     Verdict,
 )
 from evalscribe.model.record import NO_OUTPUT
-from evalscribe.model.run import Run
+from evalscribe.model.run import TARGET, Run
 from evalscribe.text import join_first, pluralise, prose
 
 MIN_SHARED = 2
@@ -247,7 +247,7 @@ def make_recommendations(
     action."""
     proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings, follow_ups), 1)]
     named = frozenset(path for proposal in proposals for path in proposal.evals)
-    return (*proposals, *_model_notes(findings), *_no_action(findings, named))
+    return (*proposals, *_broken_target(findings), *_model_notes(findings), *_no_action(findings, named))
 
 
 def proposes(verdict: Verdict) -> bool:
@@ -385,6 +385,18 @@ def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
     return f"{cause}{times}, for example: {text}"
 
 
+def _broken_target(findings: Sequence[Finding]) -> Iterable[Recommendation]:
+    """Recommend to fix the target first if it broke itself."""
+    hit = [finding for finding in findings if _broke_itself(finding)]
+    if hit:
+        text = "Fix the target first: it gave no answer, so nothing was scored"
+        yield Recommendation(group="model", text=text, evals=_paths(hit))
+
+
+def _broke_itself(finding: Finding) -> bool:
+    return bool(finding.step == TARGET and finding.judged and finding.judged.cause_kind == "model")
+
+
 def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
     """Yield why nothing is proposed for the other findings: outages last but one, undecided labels last.
 
@@ -393,7 +405,7 @@ def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[R
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
-        reason = _why_nothing(finding.judged)
+        reason = None if _broke_itself(finding) else _why_nothing(finding.judged)
         if reason is not None and not (reason == UNSURE and named.intersection(finding.paths)):
             (reasons if reason in reasons else late).setdefault(reason, []).extend(finding.paths)
     ordered = {**reasons, **dict(sorted(late.items(), key=lambda one: one[0] == UNSURE))}

@@ -188,6 +188,15 @@ class ReportsFolder:
         if reason:
             raise UsageError(f"nothing can be committed to {self.root}: {reason}")
 
+    @property
+    def in_repository(self) -> bool:
+        """Whether reports can be committed."""
+        try:
+            self.require_repository()
+        except UsageError:
+            return False
+        return True
+
     def write_report(self, name: str, page: str, data: str) -> Path:
         """Write a page and its data, and, with the first report, the folder's own files; return the page's path.
 

@@ -139,7 +139,11 @@ class LoadedRulesJudge:
             return _one(failure, self.rubric, loaded, "rules")
         output = _output(self._rules.decide(case_of(loaded.evidence)), self.rubric)
         if problems := validate_answer(output, self.rubric.output_schema):
-            raise UsageError(f"the rules cannot answer by {self.rubric.id}@{self.rubric.version}: {problems[0]}")
+            raise UsageError(
+                f"the rules cannot answer by {self.rubric.id}@{self.rubric.version} ({problems[0]}); they answer only "
+                "what `failure` asks: name a model in `judge`",
+                fields=("judge",),
+            )
         result = self._result(loaded.subject, output)
         if self._results is not None:
             self._results.put_result(result.id, result)

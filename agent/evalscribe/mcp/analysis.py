@@ -112,8 +112,7 @@ class AnalysisTools:
     ) -> AnalysisAnswer:
         """Find out why evals of a run failed, and whose fault it was: the model's, the grader's, the task's, or the
         harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget it
-        returns the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice. Import a file of
-        runs with import_file first.
+        returns the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice.
         """
         asked = judge_options(judge, budget_usd, max_tokens, self.place.settings())
         name = self.place.run(run)
@@ -196,7 +195,10 @@ def _done(done: AnalysisResult, told: ProgressReporter, report: str | None) -> A
     findings = [FindingLine(**{name: getattr(one, name) for name in FindingLine.model_fields}) for one in said.findings]
     kept = _bounded(findings)
     state = f"The report is {done.state}." if report else "No report was written: call with write_report for one."
-    unsure = f" Uncertain: {len(done.uncertain)}." if done.uncertain else ""
+    unsure = f" Uncertain: {len(done.uncertain)}" if done.uncertain else ""
+    if done.advice:
+        unsure += f", for which {done.advice.judge} would take {done.advice.estimate.summary}"
+    unsure += "." if unsure else ""
     return AnalysisAnswer(
         outcome="analysed",
         message=f"{pluralise(len(findings), 'failed eval')}.{unsure} {state} explain has the details of each.",

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
 from evalscribe.collections.import_all import CollectionImport, import_all
-from evalscribe.collections.lookup import choose_collection
+from evalscribe.collections.lookup import choose_collection, find_run, own_collections
 from evalscribe.collections.query import (
     EvalFilter,
     document_tables,
@@ -22,17 +22,18 @@ from evalscribe.collections.query import (
 )
 from evalscribe.errors import UsageError
 from evalscribe.ids import Frozen
-from evalscribe.judging.rubrics import DEFAULT_COLLECTION
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import NOTHING_YET, SAMPLE, ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, with_progress
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
+from evalscribe.model.finding import Classification
 from evalscribe.model.protocols import QueryRows
-from evalscribe.model.record import TableReading
+from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
 from evalscribe.remote.engine import LOCAL
 from evalscribe.settings import Options
+from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 
@@ -49,10 +50,10 @@ class ImportedFile(Frozen):
     name: str
     format: str
     runs: tuple[ImportedRun, ...]
-    new: int
-    changed: int
-    same: int
-    """Number of evals; not counted in a dry run."""
+    new: int | None
+    changed: int | None
+    same: int | None
+    """Number of evals; null if nothing was stored, because only storing compares them."""
     left_out: dict[str, int]
     """Fields of the file that an eval has no place for, with counts."""
     table: TableReading | None
@@ -108,8 +109,8 @@ class ImportTools:
             str | None, Field(description="Run of the reference answers: an eval that they fail is suspect.")
         ] = None,
     ) -> ImportResult:
-        """Import a file of runs into a collection: CSV or JSON tables of results, tau-bench trajectories, Inspect logs,
-        JUnit XML, agent runs. Without write=true it is only read and counted. Importing twice adds nothing."""
+        """Import a file or folder of runs, of any format in docs://formats, into a collection. Without write=true it is
+        only read and counted. Importing twice adds nothing."""
         if "://" in path:
             raise UsageError("agents cannot import URLs: ask a person to run `evalscribe import URL`")
         inside = path if path == SAMPLE else self.place.inside(path)
@@ -136,11 +137,14 @@ class ImportTools:
 
 
 def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
-    stored = "Stored; ask it with list_evals, execute_sql or analyze." if written else "Nothing was stored."
+    evals = pluralise(sum(sum(one.statuses.values()) for one in done.imports.values()), "eval")
+    message = f"Nothing was stored: {evals} would be. Call again with write=true."
+    if written:
+        message = "Stored; ask it with list_evals, execute_sql or analyze."
     return ImportResult(
         collection=done.collection.id,
         written=written,
-        message=stored if written else f"{stored} Call again with write=true.",
+        message=message,
         files=tuple(
             ImportedFile(
                 name=name,
@@ -149,7 +153,7 @@ def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
                     ImportedRun(**{field: getattr(run, field) for field in ImportedRun.model_fields})
                     for run in one.runs
                 ),
-                **one.added.model_dump(),
+                **(one.added.model_dump() if written else dict.fromkeys(AddedCounts.model_fields)),
                 left_out=one.left_out,
                 table=one.table,
                 stopped=one.stopped,
@@ -185,6 +189,7 @@ class RunLine(Frozen):
     status: str
     passed: int
     failed: int
+    """Includes evals that ended in an error: their own `status` is `error`."""
     incomplete: int
     total: int
     report: str | None = None
@@ -254,8 +259,7 @@ class BrowseTools:
         if not self.place.has_store():
             return CollectionList(collections=(), next=NOTHING_YET)
         with self.place.stored() as workspace:
-            lines = (_line(one, workspace.store.runs.runs(one.id)) for one in workspace.store.collections.collections())
-            there = tuple(line for line in lines if line.runs or line.id != DEFAULT_COLLECTION)
+            there = tuple(_line(one, workspace.store.runs.runs(one.id)) for one in own_collections(workspace))
         return CollectionList(collections=there, next=None if there else NOTHING_YET)
 
     def list_runs(self, collection: tool.Collection = None, limit: tool.Limit = 50, offset: tool.Offset = 0) -> RunList:
@@ -278,7 +282,7 @@ class BrowseTools:
             str | None, Field(description="Only evals of this model: `model` or `provider/model`.")
         ] = None,
         classification: Annotated[
-            str | None, Field(description="Only evals with this label in the latest report of their run.")
+            Classification | None, Field(description="Only evals with this label in the latest report of their run.")
         ] = None,
         cause: Annotated[
             str | None, Field(description=("Only evals with this cause in the latest report of their run."))
@@ -296,10 +300,16 @@ class BrowseTools:
         """List evals (agent runs) of a collection that match all filters, with the label from their run's latest
         report. For counts and groups use execute_sql.
         """
-        wanted = EvalFilter(
-            run=run, status=status, task=task, model=model, classification=classification, cause=cause, where=where
-        )
         with self.place.collection_of(collection) as (workspace, chosen):
+            wanted = EvalFilter(
+                run=find_run(workspace.store.runs.runs(chosen.id), run, chosen).id if run else None,
+                status=status,
+                task=task,
+                model=model,
+                classification=classification,
+                cause=cause,
+                where=where,
+            )
             found = list_evals(workspace.tables, chosen, wanted, limit=limit, offset=offset, timeout_s=TIMEOUT_S)
         end = offset + len(found.evals)
         return EvalPage(
@@ -315,7 +325,8 @@ class BrowseTools:
             str,
             Field(
                 description=(
-                    "Id of an eval, as returned by list_evals; for an analysed but not imported run: run id/name."
+                    "Id of an eval, as returned by list_evals; or run id/name of a failed eval, for its documents with "
+                    "the line numbers that findings cite."
                 )
             ),
         ],

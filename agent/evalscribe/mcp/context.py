@@ -15,7 +15,10 @@ from evalscribe.workspace import Workspace
 if TYPE_CHECKING:
     from evalscribe.git.report_folder import ReportsFolder
 
-NOTHING_YET = "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true"
+NOTHING_YET = (
+    "there is no collection yet: call import_file with a file of runs (or `sample`) and write=true; analyze alone "
+    "creates none"
+)
 NO_EXPERIMENT = (
     "there is no experiment yet: run_experiment with experiment `sample` and start=true creates a sample, `evalscribe "
     "experiments create` a new one"
@@ -71,16 +74,8 @@ class ServerWorkspace:
             yield workspace, choose_collection(workspace, named or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the run's name if it may be read.
-
-        Raises `UsageError` for files that were not imported and for paths outside the workspace.
-        """
-        path = self._path(name)
-        if path is None:
-            return name
-        if path.is_file() and path.name != "failed_evals.json":
-            raise UsageError(f"{name} is a file: import it with import_file first, then give its run")
-        return self.inside(name)
+        """Return the run's name if it may be read. Raises `UsageError` for a path outside the workspace."""
+        return name if self._path(name) is None else self.inside(name)
 
     def inside(self, name: str) -> str:
         """Return a path inside the workspace. Raises `NotFoundError` or `UsageError`."""

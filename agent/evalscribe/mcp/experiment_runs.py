@@ -419,9 +419,8 @@ async def _resumed(place: ServerWorkspace, named: str, asked: _Asked, told: Prog
         answer = _plan(workspace, run, version_of_run(workspace, run), asked)
         left = run.tries - sum(workspace.store.experiment_runs.tally(run.id).values())
         if not asked.start:
-            message = (
-                f"Nothing was started: {left:,} of {pluralise(run.tries, 'try')} are left. Call again with start=true."
-            )
+            trials = pluralise(run.tries, "trial")
+            message = f"Nothing was started: {left:,} of {trials} are left. Call again with start=true."
             return answer.model_copy(update={"message": message, "state": run.state})
         run = resume_run(workspace, run, asked.budget_usd or None)
         start_run(workspace, run)
@@ -432,11 +431,11 @@ def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, 
     """Return the plan of a run. Raises `UsageError` if it is to start without a budget for its models."""
     models = models_asked(version)
     if models and asked.start and not asked.budget_usd:
-        raise UsageError(f"this calls {', '.join(models)} in {pluralise(run.tries, 'try')}: set budget_usd")
+        raise UsageError(f"this calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
     own = own_prompts(version.bindings, workspace.prompts)
     return RunStarted(
         started=False,
-        message=f"Nothing was started: the run has {pluralise(run.tries, 'try')}. {_what_to_say(models)}",
+        message=f"Nothing was started: the run has {pluralise(run.tries, 'trial')}. {_what_to_say(models)}",
         experiment=experiment_of(workspace, run).name,
         version=version.number,
         target=target_line(version.target),

@@ -24,7 +24,8 @@ REPORTS = "report://{+name}"
 PAGES = {
     "mcp": "setting up these tools in editors",
     "sql": "querying a collection in SQL",
-    "collections": "importing, and supported formats",
+    "formats": "files and folders that can be analysed and imported",
+    "collections": "importing, and columns of tables",
     "experiments": "targets, datasets, scorers and gates",
     "compare": "reading a comparison, and whether it is noise",
     "explore": "one question about a whole collection",

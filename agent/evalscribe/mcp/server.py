@@ -13,8 +13,9 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, Resource, jsonrpc_message_adapter
+from mcp.types import INVALID_PARAMS, PARSE_ERROR, ErrorData, JSONRPCError, Resource, jsonrpc_message_adapter
 
 from evalscribe import __version__
 from evalscribe.errors import DataError
@@ -128,7 +129,8 @@ def _standard_input() -> BinaryIO:
 INSTRUCTIONS = """\
 evalscribe tells why models failed eval runs, and whose fault it was. Runs live in collections: begin with \
 list_collections, list_runs and list_evals, or import a file with import_file. execute_sql answers what can be \
-counted; ask sql_schema and metadata_fields first. analyze, explain, compare, judge and explore find reasons.
+counted; ask sql_schema and metadata_fields first. analyze, explain, compare, judge and explore find reasons; analyze \
+also takes a file or folder that was not imported.
 Experiments test builds, prompts and judges on datasets: list_experiments, run_experiment, get_experiment_run, \
 compare_experiment_runs. analyze and get_eval also work on their runs.
 Nothing is written without write=true or write_report=true, and nothing is run without start=true. No model is asked \
@@ -163,6 +165,13 @@ class Server(MCPServer[None]):
 
     async def run_stdio_async(self) -> None:
         await _serve(self._lowlevel_server)
+
+    async def get_prompt(self, *arguments: Any, **more: Any) -> Any:
+        """Refuse a wrong name or argument without the traceback that the SDK would log."""
+        try:
+            return await super().get_prompt(*arguments, **more)
+        except ValueError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
 
     async def list_resources(self) -> list[Resource]:
         return [*await super().list_resources(), *await asyncio.to_thread(self._resources.reports)]

@@ -33,7 +33,11 @@ At = Annotated[int, Field(ge=0, description="Character to start at; `next_offset
 Characters = Annotated[int, Field(ge=500, le=50_000, description="Maximum number of characters.")]
 Run = Annotated[
     str,
-    Field(description="A run: its id or a prefix of it, its URL, a snapshot folder inside the workspace, or `sample`."),
+    Field(
+        min_length=1,
+        description="A run: its id or the first 4 characters of it, its URL, a file or folder inside the workspace "
+        "(docs://formats), or `sample`.",
+    ),
 ]
 Where = Annotated[
     str | None,

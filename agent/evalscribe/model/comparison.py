@@ -30,6 +30,8 @@ class Trial(Frozen):
     cause: str | None = None
     """As the run's report has it; None where the run was not analysed."""
     cause_kind: CauseKind | None = None
+    why: str | None = None
+    """The reason of the run's report, in one line."""
     signature: str | None = None
 
     @property
@@ -74,7 +76,8 @@ class EvalPair(Frozen):
     @property
     def causes(self) -> tuple[str | None, str | None]:
         """Of the first failure of each side."""
-        return _cause(self.base), _cause(self.candidate)
+        before, after = self.first_failures
+        return before.cause if before else None, after.cause if after else None
 
     @property
     def cause_changed(self) -> bool:
@@ -82,9 +85,13 @@ class EvalPair(Frozen):
         before, after = self.causes
         return None not in (before, after) and before != after
 
+    @property
+    def first_failures(self) -> tuple[Trial | None, Trial | None]:
+        return _first_failure(self.base), _first_failure(self.candidate)
 
-def _cause(side: tuple[Trial, ...]) -> str | None:
-    return next((trial.cause for trial in side if not trial.passed), None)
+
+def _first_failure(side: tuple[Trial, ...]) -> Trial | None:
+    return next((trial for trial in side if not trial.passed), None)
 
 
 class ExcludedEval(Frozen):
@@ -160,6 +167,8 @@ class ComparisonSide(Frozen):
     model: str
     experiments: tuple[str, ...]
     runs: tuple[str, ...]
+    unexplained: tuple[str, ...] = ()
+    """Beginnings of the ids of runs with failures that no report explains."""
     passed: int
     trials: int
     """Of the compared evals."""
@@ -177,6 +186,8 @@ class Comparison(Frozen):
     unnamed: int = 0
     """Evals that both passed and neither source names; they count in the figures."""
     apart: tuple[ExcludedEval, ...] = ()
+    incomplete: int = 0
+    """Evals that a side never completed and no source names; they count nowhere."""
     passes: MeanDifference
     by_eval: float | None = None
     """How often sides that are equally good at each eval differ at least as much in single ones, in any direction;

@@ -1,8 +1,9 @@
 """Experiments, their runs, gates and summaries."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import CascadeParts
@@ -66,21 +67,45 @@ class Gate(Frozen):
     """Why it is not passed whatever its clauses say: the run failed or was cancelled."""
 
 
+class Bound(NamedTuple):
+    """A bound of a share."""
+
+    number: float
+    from_base: bool
+    """Whether the number is added to the base's share."""
+
+
+_BOUND = re.compile(r"\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII)
+
+
+def parse_bound(text: str) -> Bound | None:
+    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`; None if the text is none."""
+    match = _BOUND.fullmatch(text)
+    if match is None or not (match[1] or match[2]):
+        return None
+    return Bound(float((match[2] or "0").replace(" ", "")) / (100 if match[3] else 1), bool(match[1]))
+
+
+PREVIOUS = "previous"
+"""The name of a baseline that stands for the latest earlier run."""
+
+
 class GateConfig(Frozen):
     """What an experiment's `config` may hold of a gate; shares are from 0 to 1 and their bounds included."""
 
     passed_threshold: float | None = Field(default=None, ge=0, le=1)
     """The pass rate must be at least this; the same as `min_pass_rate`."""
-    min_pass_rate: float | None = Field(default=None, ge=0, le=1)
+    min_pass_rate: float | str | None = None
+    """A share, or one from that of `baseline`: `base`, `base-0.02`."""
     max_failed_items: int | None = Field(default=None, ge=0)
     min_pass_rate_lower_bound: float | None = Field(default=None, ge=0, le=1)
     """The lower end of the pass rate's 95 % interval must be at least this."""
     no_new_failures_vs: str | None = None
-    """A run's id or name: no item that it passed may fail now."""
+    """A run's id or name, or `previous`: no item that it passed may fail now."""
     max_regressions: int | None = Field(default=None, ge=0)
     """At most so many items that passed in `baseline` may fail now."""
     baseline: str | None = None
-    """The run that `max_regressions` compares with; by default that of `no_new_failures_vs`."""
+    """The run that `max_regressions` and `min_pass_rate` compare with; by default that of `no_new_failures_vs`."""
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     """Of all tries, errors of the target or of a required scorer."""
     min_scored_fraction: float | None = Field(default=None, ge=0, le=1)
@@ -88,6 +113,29 @@ class GateConfig(Frozen):
     min_balanced_accuracy: float | None = Field(default=None, ge=0, le=1)
     """Of labels: the mean recall over the labels that are expected."""
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
+
+    @field_validator("min_pass_rate")
+    @classmethod
+    def _share(cls, value: float | str | None) -> float | str | None:
+        if isinstance(value, str):
+            bound = parse_bound(value)
+            valid = bound is not None and bound.from_base
+        else:
+            valid = value is None or 0 <= value <= 1
+        if not valid:
+            raise ValueError('give a number from 0 to 1, or a text such as "base-0.02"')
+        return value
+
+    @property
+    def base(self) -> str | None:
+        """The run that all but `no_new_failures_vs` compare with."""
+        return self.baseline or self.no_new_failures_vs
+
+    @property
+    def compared(self) -> frozenset[str]:
+        """The runs that clauses compare with, as they are named."""
+        by_base = self.max_regressions is not None or isinstance(self.min_pass_rate, str)
+        return frozenset(filter(None, (self.no_new_failures_vs, self.base if by_base else None)))
 
 
 class PromptTarget(Frozen):

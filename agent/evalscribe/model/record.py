@@ -106,12 +106,14 @@ class Records(Protocol):
 
     format: str
     """Name of the format for the user: `tau-bench`, `inspect` …"""
-    table: TableReading | None
-    """How the columns of a table of results are read, complete after reading; None for other formats."""
 
     @property
     def left_out(self) -> Mapping[str, int]:
         """What the file holds but records do not: phrases with counts. Complete after reading."""
+
+    @property
+    def table(self) -> TableReading | None:
+        """How the columns of a table of results are read, complete after reading; None for other formats."""
 
     @property
     def lost(self) -> Sequence[str]:

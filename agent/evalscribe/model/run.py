@@ -9,6 +9,8 @@ TRIAL = re.compile(r"#\d+$")
 """The end of a printed path that names a trial."""
 UNKNOWN = "unknown"
 """The provider or model of a run of which neither its source nor the user says it."""
+COMPONENT = "component"
+"""The provider of a run whose target is the user's own code, unless a model is named for it."""
 TARGET = "target"
 """The failed step of a try whose target itself gave no answer: its status is `error`, and nothing was graded."""
 EvalStatus = Literal["passed", "failed", "error", "incomplete"]

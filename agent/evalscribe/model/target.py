@@ -9,6 +9,7 @@ from evalscribe.ids import Frozen
 from evalscribe.json_data import get_member, to_text
 from evalscribe.model.chat import Effort, Usage
 from evalscribe.model.dataset import short_id
+from evalscribe.model.run import COMPONENT
 from evalscribe.model.transcript import Transcript
 
 ComponentType = Literal["agent", "function", "workflow"]
@@ -25,7 +26,7 @@ class Component(Frozen):
     """`package.module:function`, a URL, or a command line (split as a shell would, run without one)."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Of `http`: name of a header and of the environment variable that holds its value; the value is never stored."""
-    provider: str = "component"
+    provider: str = COMPONENT
     model: str = ""
     """Which model's reports its runs belong to; by default the component's own name."""
 

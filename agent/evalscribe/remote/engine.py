@@ -395,6 +395,10 @@ class RayEngine:
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+STARTS = 3
+"""How often a cluster of this machine's own is started: Ray gives it 30 seconds, too few on a very busy one."""
+
+
 def join_cluster(address: str | None) -> bool:
     """Join a cluster; return False if this process was in one before.
 
@@ -413,12 +417,17 @@ def join_cluster(address: str | None) -> bool:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
     if address is None:
         quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
-    try:
-        ray.init(address=address or "local", **quiet)
-    except Exception as error:
-        said = " ".join(str(error).split())[:200]
-        where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
-        raise UnavailableError(f"{where}: {said}") from None
+    for left in reversed(range(1 if address else STARTS)):
+        try:
+            ray.init(address=address or "local", **quiet)
+            break
+        except Exception as error:
+            if left:
+                ray.shutdown()
+                continue
+            said = " ".join(str(error).split())[:200]
+            where = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
+            raise UnavailableError(f"{where}: {said}") from None
     return True
 
 

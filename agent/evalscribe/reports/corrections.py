@@ -1,16 +1,17 @@
 """Read human labels from a report's versions, and write them into a page."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.finding import NOT_THE_MODEL, CauseKind, Classification, HumanLabel
 from evalscribe.model.report import ReportEntry
 from evalscribe.model.repository import FileVersion, has_data
+from evalscribe.model.run import TRIAL
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.blocks import ConflictingEdits
 from evalscribe.reports.data import read_data, report_from_analysis
@@ -18,7 +19,8 @@ from evalscribe.reports.labels import PageLabel, render, subject
 from evalscribe.reports.labels import of as labels_of
 from evalscribe.reports.page_edits import normalised, parse_page
 from evalscribe.reports.reading import PageSource, find_report, name_of, read_page, text_of
-from evalscribe.text import mask_code, one_line
+from evalscribe.store.lookup import nearest
+from evalscribe.text import join_first, mask_code, one_line
 from evalscribe.workspace import Workspace
 
 Read = Callable[[PageSource], Analysis | None]
@@ -269,20 +271,47 @@ def bold(label: PageLabel) -> str:
     return f"**{label.classification}**{kind}{', uncertain' if label.uncertain else ''}"
 
 
-def _entry(source: PageSource, n: int) -> ReportEntry:
-    """Return a finding with people's edits in force, whether or not its table contradicts it. Raises `DataError`."""
+def _entries(source: PageSource) -> Sequence[ReportEntry]:
+    """Return the findings with people's edits in force, whether or not the table contradicts them."""
     if not has_data(source.text):
         raise DataError(
             "the report has the form of an earlier version; run `evalscribe analyze` on its run again, then label it"
         )
     try:
-        entries = read_page(source).report.entries
+        return read_page(source).report.entries
     except ConflictingEdits:  # the correction resolves the contradiction
-        entries = report_from_analysis(read_data(source.data or "", source.data_name)).entries
+        return report_from_analysis(read_data(source.data or "", source.data_name)).entries
+
+
+def _entry(source: PageSource, n: int) -> ReportEntry:
+    """Return a finding. Raises `DataError` if there is none of this number."""
+    entries = _entries(source)
     if not 0 < n <= len(entries):
         there = f"findings are 1 to {len(entries)}" if entries else "there are none"
         raise DataError(f"the report has no finding {n}; {there}")
     return entries[n - 1]
+
+
+def _finding_number(source: PageSource, named: str) -> int:
+    """Return the number of the finding with this number, or about this eval (its path, task or bare name)."""
+    if named.isdecimal():
+        return int(named)
+    entries = _entries(source)
+    names = [{name for eval in entry.evals for name in _names(eval.path)} for entry in entries]
+    found = [n for n, known in enumerate(names, 1) if named in known]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{named!r} is in findings {join_first(list(map(str, found)), 5)}; give the number of one")
+    raise NotFoundError(
+        f"the report has no finding about {named[:80]!r}; {nearest(named, sorted(set().union(*names)))}"
+    )
+
+
+def _names(path: str) -> Iterator[str]:
+    """Yield an eval's path and name, with and without the trial."""
+    for whole in (path, TRIAL.sub("", path)):
+        yield from (whole, whole.rpartition("/")[2])
 
 
 def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
@@ -355,27 +384,30 @@ class LabelWritten(Frozen):
     said: str | None
     """The `Reviewer:` line that was added."""
     changed: bool
+    in_git: bool
+    """Whether the report can be committed, so that `review sync` can read the label."""
 
 
 def correct_label(
     workspace: Workspace,
     name: str,
-    n: int,
+    named: str,
     label: Classification,
     *,
     kind: CauseKind | None = None,
     note: str | None = None,
 ) -> LabelWritten:
-    """Label finding `n` of a report.
+    """Label a finding of a report, named by its number or by its eval.
 
     Raises:
-        NotFoundError: The report does not exist.
+        NotFoundError: The report does not exist, or it has no finding about this eval.
         DataError: The finding does not exist or the report cannot be read.
-        UsageError: The report is outside the reports folder.
+        UsageError: The report is outside the reports folder, or several findings are about this eval.
     """
     file, library = find_report(workspace, name), workspace.reports
     below = name_of(library, file)
     source = PageSource(name=below, text=text_of(file), data=file.data)
+    n = _finding_number(source, named)
     new = write_label(source, n, label, kind=kind, note=note)
     if new != source.text:
         library.write(below, new)
@@ -390,4 +422,5 @@ def correct_label(
         after=render(labels_of(after)),
         said=added[-1] if added else None,
         changed=new != source.text,
+        in_git=library.in_repository,
     )

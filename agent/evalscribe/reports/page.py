@@ -22,7 +22,7 @@ from evalscribe.model.evidence import CitationStatus
 from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Section, replaced
 from evalscribe.model.repository import LABELS_PAGE
-from evalscribe.model.run import TRIAL
+from evalscribe.model.run import COMPONENT, TARGET, TRIAL
 from evalscribe.reports import inline, labels, snippets
 from evalscribe.text import dollars, mask_code, one_line, pluralise
 
@@ -114,7 +114,7 @@ def headline(report: Report) -> str:
     run = report.run
     failed = f"{run.failed} of {pluralise(run.total, 'eval')} failed"
     entries = report.entries
-    if run.failed > 1 and entries and all(entry.not_counted for entry in entries):
+    if run.failed > 1 and entries and all(entry.not_counted or entry.step == TARGET for entry in entries):
         reasons = {(entry.cause_kind, entry.cause) for entry in entries}
         if len(reasons) == 1 and sum(len(entry.evals) for entry in entries) == run.failed:
             judged = "no eval was judged" if run.failed == run.total else f"{failed}, none was judged"
@@ -161,8 +161,13 @@ def _outcome_counts(report: Report) -> Iterator[str]:
         numbers[_counted_as(entry)].append(number)
     for kind in ("model fault", "eval problem", "known gap", "outage", ""):
         if counts[kind]:
-            named = pluralise(counts[kind], kind) if kind else f"{counts[kind]} undecided"
+            named = pluralise(counts[kind], _whose(kind, report)) if kind else f"{counts[kind]} undecided"
             yield f"**{named}** ({_ranges(numbers[kind])})"
+
+
+def _whose(text: str, report: Report) -> str:
+    """Return a text about the model for the component that an experiment runs in its place."""
+    return text.replace("model", COMPONENT) if report.run.provider == COMPONENT else text
 
 
 def _counted_as(entry: ReportEntry) -> str:
@@ -262,7 +267,10 @@ def _duration(seconds: float) -> str:
 def _result(report: Report) -> Iterator[str]:
     run = report.run
     yield f"{run.passed} passed"
-    yield f"{run.failed} failed"
+    errors = sum(len(entry.evals) for entry in report.entries if entry.step == TARGET)
+    yield f"{run.failed - errors} failed"
+    if errors:
+        yield f"{errors} error"
     if run.incomplete:
         shown, more = report.incomplete_evals[:MOST_LINKED], len(report.incomplete_evals) - MOST_LINKED
         names = f" ({inline.paths(shown)}{f' and {more} more' if more > 0 else ''})" if shown else ""
@@ -321,7 +329,7 @@ def _type(item: Recommendation, report: Report) -> str:
     kinds = {entry.cause_kind for entry in report.entries if set(entry.paths) & set(item.evals)}
     if item.group == "eval" and kinds <= {"harness", "infrastructure", "task", "lint"} and len(kinds) == 1:
         return str(next(iter(kinds)))
-    return "no action" if item.group == "none" else item.group
+    return "no action" if item.group == "none" else _whose(item.group, report)
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -521,8 +529,8 @@ def _across(across: CrossModelFailures | None) -> Iterator[str]:
     if across is None:
         return
     if across.failing > 1:
-        also = f": {_models(across.alike, across.more)}" if across.alike else ""
-        yield f"Fails in the same way for {across.failing} of {across.models} models{also}."
+        also = f", also {_models(across.alike, across.more)}" if across.alike else ""
+        yield f"Fails the same way for {across.failing} of {across.models} models{also}."
     if across.earlier:
         earlier = _models(across.earlier, across.more_earlier)
         yield f"Failed in the same way in an earlier version of the eval: {earlier}."

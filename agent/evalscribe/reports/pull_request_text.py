@@ -58,8 +58,14 @@ def _named(report: Report) -> str:
 
 
 def pull_request_body(report: Report, where: PublishedReport) -> str:
-    sections = (_summary(report, where), _changes(report, where), _eyes(report), _correcting(report, where))
-    text = "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+    sections = (
+        _summary(report, where),
+        _changes(report, where),
+        _changed_by_people(report),
+        _eyes(report),
+        _correcting(report, where),
+    )
+    text = "\n\n".join("\n".join(lines) for section in sections if (lines := list(section)))
     if len(text) <= LIMIT:
         return text
     whole_lines = text[:LIMIT].rpartition("\n")[0]
@@ -113,6 +119,18 @@ def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
             pairs.setdefault((str(old), entry.classification or "UNCLASSIFIED"), []).append(str(n))
     for (then, now), numbers in sorted(pairs.items()):
         yield f"Another label: {_several(numbers)} ({then} → {now})"
+
+
+def _changed_by_people(report: Report) -> Iterator[str]:
+    """Yield the labels that a person changed, one line per pair."""
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for n, entry in enumerate(report.entries, 1):
+        if entry.reviewed and entry.judge and entry.classification not in (None, entry.judge.classification):
+            pairs.setdefault((entry.judge.classification, str(entry.classification)), []).append(str(n))
+    if pairs:
+        yield "**Changed by a person**"
+    for (judged, now), numbers in sorted(pairs.items()):
+        yield f"- {_several(numbers)}: {now}, not {judged}"
 
 
 def _eyes(report: Report) -> Iterator[str]:

@@ -252,6 +252,7 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
     if not files:
         names = [file.name for file in there]
         near = get_close_matches(name, [*names, *(one.rpartition("/")[2] for one in names)], n=3, cutoff=0.6)
+        near = near or [one for one in names if name in one][:MOST_NAMED]
         known = f"nearest: {', '.join(near)}" if near else "`evalscribe reports list` shows what there is"
         raise NotFoundError(f"report {name[:80]!r} not found; {known}")
     return files[0]

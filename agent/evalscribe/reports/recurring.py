@@ -31,9 +31,13 @@ from evalscribe.reports.history import (
     stored_records,
     stored_runs,
 )
+from evalscribe.sample import is_shipped
+from evalscribe.text import join_first, pluralise
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
+
+MOST_NAMED = 10
 
 
 class ReportReference(Frozen):
@@ -263,7 +267,7 @@ class SharedFailures(Frozen):
 
 
 def find_shared_failures(
-    experiments: Iterable[tuple[Sequence[CompactFailure], Sequence[CompleteRun]]],
+    experiments: Sequence[tuple[Sequence[CompactFailure], Sequence[CompleteRun]]],
     files: Sequence[ReportFile],
     labels: Sequence[HumanLabel] = (),
     *,
@@ -287,12 +291,30 @@ def find_shared_failures(
     ]
     runs = {one.run for same, _ in alike for one in same}
     kept, notes = _reports(files, runs)
+    told = {same[0].eval for same, _ in alike}
+    notes = (*notes, *(note for failures, _ in experiments for note in _unmatched(failures, told, least)))
     of_run = {run: [one for one in kept if one.report.is_of(run)] for run in runs}
     given = {(label.run, label.eval): label for label in labels if label.in_force}
     rows = [_alike_row(same, found, kept, of_run, given, seen_in) for same, found in alike]
     return SharedFailures(
         rows=tuple(sorted(rows, key=lambda row: (-row.failing, row.eval, row.experiment))), notes=notes
     )
+
+
+def _unmatched(failures: Sequence[CompactFailure], told: Set[str], least: int) -> Iterator[str]:
+    """Yield notes on the other evals that several models of an experiment fail."""
+    models: dict[str, dict[str, bool]] = defaultdict(dict)
+    for one in failures:
+        if one.eval not in told:
+            models[one.eval][one.key] = models[one.eval].get(one.key, False) or one.look is not None
+    several = {eval: sum(known.values()) for eval, known in models.items() if len(known) >= least}
+    for compared, why in ((True, "in different ways"), (False, "with logs that end before the reason: not compared")):
+        if names := sorted(eval for eval, known in several.items() if (known >= least) == compared):
+            evals = pluralise(len(names), "more eval")
+            yield (
+                f"{evals} of experiment {failures[0].experiment} failed for several models, {why}: "
+                f"{join_first(names, MOST_NAMED)}"
+            )
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
@@ -384,7 +406,8 @@ def recurring_evals(
 ) -> RecurringEvals:
     """Return each failing eval over all reports, or over those of the named models (`provider/model`, in any spelling).
 
-    With a store, outcomes of actions are more precise. Raises `NotFoundError` if a model has no report.
+    Models of the shipped sample are left out, unless they are named or there are no others. With a store,
+    outcomes of actions are more precise. Raises `NotFoundError` if a model has no report.
     """
     folders = []
     for provider, name in map(_named, models):
@@ -393,6 +416,8 @@ def recurring_evals(
             raise NotFoundError(f"there is no report of {provider}/{name}; see `evalscribe reports list`")
         folders += [str(PurePosixPath(file.name).parent) for file in files]
     everything = sorted(library.all(), key=lambda file: file.name)
+    if not models and (own := [file for file in everything if not is_shipped(file.name)]):
+        everything = own
     return recurring_in_reports(everything, folders, StoredRecords(store))
 
 

@@ -38,3 +38,8 @@ def earlier_reports() -> Iterable[tuple[str, str]]:
     folder = HERE / "reports"
     for path in sorted(folder.rglob("*.md")):
         yield path.relative_to(folder).as_posix(), path.read_text("utf-8")
+
+
+def is_shipped(model_folder: str) -> bool:
+    """Whether this folder below the reports folder is of a model of the sample."""
+    return model_folder.startswith("example/sample-")

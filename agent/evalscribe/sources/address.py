@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Collection
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
@@ -41,6 +43,8 @@ def _part(text: str) -> str:
 
 SUMMARY = "failed_evals.json"
 """File that marks a folder as a snapshot of a run."""
+MOST_ENTRIES = 1000
+"""Maximum entries of a folder that are compared with an unknown name."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
@@ -88,8 +92,20 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
     if _ID.fullmatch(argument):
         return RunAddress(kind="id", run_id=argument)
     if "/" in argument or "\\" in argument:
-        raise NotFoundError(f'No file or folder "{argument[:200]}".')
+        raise NotFoundError(f'No file or folder "{argument[:200]}" in {cwd}.{_nearest(path, cwd)}')
     raise UsageError(f"{argument[:80]!r} is not a run: {_EXPECTED}")
+
+
+def _nearest(path: Path, cwd: Path) -> str:
+    """Name the entries of the same folder that are spelled alike; of folders below `cwd` only."""
+    try:
+        if not path.parent.resolve().is_relative_to(cwd.resolve()):
+            return ""
+        there = [one.name for one in islice(path.parent.iterdir(), MOST_ENTRIES)]
+    except (OSError, ValueError):
+        return ""
+    near = [str((path.parent / name).relative_to(cwd)) for name in get_close_matches(path.name, there)]
+    return f" Nearest: {', '.join(near)}." if near else ""
 
 
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -58,7 +58,7 @@ class SnapshotWriter:
             raise UsageError(f"{folder} is a file: give a new folder")
         if (folder / DEBUG).is_symlink():
             raise UsageError(f"{folder / DEBUG} points outside the folder: give a new folder")
-        held = _held_run(folder)
+        held = held_run(folder)
         if held not in (None, run_id):
             raise UsageError(f"{folder} contains run {held}, not {run_id}: give a new folder")
 
@@ -75,7 +75,8 @@ class SnapshotWriter:
         _write(self._folder / SUMMARY, summary)
 
 
-def _held_run(folder: Path) -> str | None:
+def held_run(folder: Path) -> str | None:
+    """Return the id of the run in a snapshot, None if this is none. Raises `UsageError` if it cannot be read."""
     if not (folder / SUMMARY).exists():
         return None
     try:

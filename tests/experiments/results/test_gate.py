@@ -5,6 +5,7 @@ from re import findall
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from evalscribe.experiments.gate import Baseline, decide_gate, headline
 from evalscribe.model.experiment import Clause, Gate, GateConfig, LabelSummary, PassRate, RunSummary, TrialCounts
@@ -113,6 +114,20 @@ def test_regressions_are_bounded(most: int, verdict: str) -> None:
     assert only(decided(summary(18, 20), base, max_regressions=most, baseline="main")).verdict == verdict
 
 
+@pytest.mark.parametrize(("passed", "verdict"), [(15, "failed"), (16, "passed")])
+def test_the_pass_rate_may_be_bound_to_that_of_the_baseline(passed: int, verdict: str) -> None:
+    base = {"main": Baseline(run_id="1" * 20, new_failures=("b",), pass_rate=0.9)}
+    clause = only(decided(summary(passed, 20), base, min_pass_rate="base-10%", baseline="main"))
+    assert (clause.verdict, clause.threshold) == (verdict, 0.8)
+    assert clause.said.endswith("at least 80.0 % required (base-10%: main has 90.0 %)")
+
+
+@pytest.mark.parametrize("bound", ["0.8", "base*2", "main", 1.5, -0.1])
+def test_a_pass_rate_is_a_share_or_relative_to_the_base(bound: object) -> None:
+    with pytest.raises(ValidationError, match="give a number from 0 to 1"):
+        GateConfig.model_validate({"min_pass_rate": bound})
+
+
 def test_regressions_take_the_baseline_of_new_failures() -> None:
     base = {"main": Baseline(run_id="1" * 20, new_failures=("b",))}
     found = decided(summary(18, 20), base, max_regressions=1, no_new_failures_vs="main")
@@ -125,6 +140,8 @@ def test_regressions_take_the_baseline_of_new_failures() -> None:
         ({"no_new_failures_vs": "main"}, "another dataset version"),
         ({"max_regressions": 5, "baseline": "main"}, "another dataset version"),
         ({"max_regressions": 5}, "no baseline is named"),
+        ({"min_pass_rate": "base"}, "no baseline is named"),
+        ({"min_pass_rate": "base", "baseline": "main"}, "another dataset version"),
         ({"min_kappa": 0.5}, "no trial has both"),
         ({"min_balanced_accuracy": 0.5}, "no trial has both"),
     ],
@@ -164,9 +181,9 @@ def test_beside_the_bound_stands_what_a_run_of_this_size_can_tell() -> None:
     assert "92.3 %" in clause.luck
 
 
-def test_the_first_failed_clause_leads_and_others_are_counted() -> None:
+def test_every_failed_clause_is_named() -> None:
     found = decided(summary(10, 20), passed_threshold=0.2, min_pass_rate=0.9, max_failed_items=1)
-    assert headline(found).endswith("at least 90 % required; and 1 other clause")
+    assert headline(found).endswith("at least 90 % required; 10 failed items of 20, at most 1 allowed")
 
 
 @pytest.mark.parametrize(("of", "bound"), [(5, 0.7), (20, 0.9), (30, 0.5), (50, 0.95)])
