@@ -292,8 +292,8 @@ def run(
 ) -> int:
     """Run an experiment in a process of its own.
 
-    A new one needs a target, items and a scorer: `evalscribe experiments run --target python:agent:answer --data
-    items.jsonl --scorer exact_match`, or a file with these. What exists is used again.
+    A new one needs `--target python:agent:answer --data items.jsonl --scorer
+    exact_match`, or a file with these. What exists is used again.
 
     While it waits: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
 
