@@ -1,13 +1,9 @@
 """Trials of one task: counts, estimates, and one finding for those that failed for the same cause."""
 
-from itertools import combinations
-from statistics import mean
 from typing import Any
 
-import pytest
-
 from evalscribe.failures.collate import collate
-from evalscribe.failures.trials import TrialCount, count_trials, merge_trials, pass_at_k, pass_hat_k
+from evalscribe.failures.trials import TrialCount, count_trials, merge_trials, trial_rates
 from evalscribe.model.finding import CrossModelFailures, Finding, Unclassified, Verdict
 from evalscribe.model.run import Eval, Run
 
@@ -38,29 +34,13 @@ def run(findings: list[Finding], tasks: dict[str, int] | None = None, **fields: 
     return Run(**values | fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("passed", "trials"), [(0, 4), (1, 4), (3, 4), (4, 4), (2, 7), (1, 1)])
-def test_estimates_are_the_mean_over_all_choices_of_trials(passed: int, trials: int) -> None:
-    outcomes = [True] * passed + [False] * (trials - passed)
-    for k in range(1, trials + 1):
-        chosen = list(combinations(outcomes, k))
-        assert pass_at_k(passed, trials, k) == pytest.approx(mean(any(one) for one in chosen))
-        assert pass_hat_k(passed, trials, k) == pytest.approx(mean(all(one) for one in chosen))
-
-
-@pytest.mark.parametrize("numbers", [(5, 4, 1), (-1, 4, 1), (1, 4, 0), (1, 4, 5), (0, 0, 1)])
-def test_numbers_that_do_not_fit_together_are_refused(numbers: tuple[int, int, int]) -> None:
-    for estimate in (pass_at_k, pass_hat_k):
-        with pytest.raises(ValueError, match="trials passed"):
-            estimate(*numbers)
-
-
-def test_trials_that_failed_for_the_same_cause_are_one_finding() -> None:
-    unsure = verdict(uncertain=True, confidence=0.5, why="maybe")
+def test_trials_of_one_label_certainty_and_cause_are_one_finding_with_their_own_verdicts() -> None:
+    other = verdict(why="never calls `book` either", error="never")
     findings = [
-        trial("1", 3, unsure),
+        trial("1", 3, other),
         trial("2", 1),
         trial("1", 1, missing=("no log",)),
-        trial("1", 2, verdict(cause="refuses")),
+        trial("1", 2, verdict(uncertain=True, confidence=0.5)),
         trial("1", 4, Unclassified(reason="refused", judge="j")),
     ]
     merged = merge_trials(findings)
@@ -70,8 +50,10 @@ def test_trials_that_failed_for_the_same_cause_are_one_finding() -> None:
         ("airline/1#2",),
         ("airline/1#4",),
     ]
-    assert merged[0].verdict == verdict()
-    assert merged[0].missing == ("no log",)
+    assert [(one.paths, one.verdict, one.missing) for one in merged[0].each] == [
+        (("airline/1#1",), verdict(), ("no log",)),
+        (("airline/1#3",), other, ()),
+    ]
 
 
 def test_evals_without_trials_stay_on_their_own() -> None:
@@ -93,6 +75,16 @@ def test_a_short_list_of_failures_counts_nothing() -> None:
     assert count_trials(run([trial("1", 1)], failed=2)) == {}
 
 
+def test_rates_are_means_over_all_tasks_with_trials() -> None:
+    findings = [trial("1", 1), trial("1", 2), trial("1", 3), trial("1", 4), trial("2", 1)]
+    rates = trial_rates(run(findings, {"1": 4, "2": 4, "3": 4}))
+    assert rates is not None
+    assert (rates.tasks, rates.k) == (3, 4)
+    assert round(rates.pass_at, 3) == 0.667
+    assert round(rates.pass_hat, 3) == 0.333
+    assert trial_rates(run(findings)) is None
+
+
 def test_tasks_that_no_trial_of_any_model_passes_are_named_first() -> None:
     everyone = CrossModelFailures(alike=("p/x", "p/y"), models=3)
     findings = [
@@ -108,3 +100,24 @@ def test_tasks_that_no_trial_of_any_model_passes_are_named_first() -> None:
     )
     assert pattern.evals[0] == "airline/2#1"
     assert [len(finding.evals) for finding in collation.findings] == [4, 4, 1]
+
+
+def test_a_task_that_the_reference_answer_passes_is_not_called_broken() -> None:
+    findings = [
+        *(trial("1", n) for n in range(1, 5)),
+        *(trial("2", n, reference_passes=True) for n in range(1, 5)),
+    ]
+    tasks = {"1": 4, "2": 4}
+    assert collate(run(findings, tasks), findings, {}).patterns[0].text == (
+        "`airline/1`, `airline/2` never passed. The reference answer passes `airline/2`. "
+        "A task that nobody passes, not even the reference answer, may be broken."
+    )
+    assert collate(run(findings[4:], tasks), findings[4:], {}).patterns[0].text == (
+        "`airline/2` never passed. The reference answer passes `airline/2`."
+    )
+
+
+def test_patterns_count_evals() -> None:
+    findings = [trial("1", 1), trial("1", 2), trial("2", 1)]
+    same = next(one for one in collate(run(findings), findings, {}).patterns if one.kind == "cause")
+    assert same.text == "3 model faults."

@@ -98,7 +98,7 @@ SAME_QUERIES = [
     "SELECT * FROM runs",
     "SELECT * FROM transcripts ORDER BY id",
     "SELECT * FROM messages ORDER BY transcript_id, number",
-    "SELECT * FROM findings ORDER BY number",
+    "SELECT * FROM findings ORDER BY number, path",
     "SELECT * FROM steps, documents, reports, labels",
     "SELECT * FROM judge_results ORDER BY id",
     "SELECT * FROM result_sets s JOIN results r ON r.result_set_id = s.id",

@@ -100,7 +100,7 @@ def test_failure_modes_are_told_apart() -> None:
         "- **Failure modes**: 2 in 3 failed trials\n  - trials 1, 2: `test_a`; the same message each time: `wrong`"
         in text
     )
-    assert "  - trial 3: `test_b`; `other`" in text
+    assert "  - trial 3: `test_b`, ended by `AgentTimeoutError: after 8 s`; `other`" in text
     assert "- **Limits**: 1 of 3 trials stopped (trial 3): `AgentTimeoutError: after 8 s`." in text
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 
 from evalscribe.model.analysis import Analysis, analysis_from_report
-from evalscribe.model.report import Report, replaced
+from evalscribe.model.report import Report, join_entries, replaced
 from evalscribe.reports.data import read_data, report_from_analysis, write_data
 from support import generated_reports
 
@@ -12,7 +12,8 @@ DATA = "x_2026-01-01.json"
 
 def without_quotations(report: Report) -> Report:
     """The page shows a selection of the data's citations, which is made again from them."""
-    return replaced(report, entries=tuple(replaced(entry, snippets=()) for entry in report.entries))
+    plain = (join_entries([replaced(one, snippets=()) for one in entry.each]) for entry in report.entries)
+    return replaced(report, entries=tuple(plain))
 
 
 @settings(max_examples=40)

@@ -27,7 +27,7 @@ def test_text_from_evidence_is_only_text(report: Report) -> None:
     """It is no heading, label, `Reviewer:` line, quotation, HTML, link, mention, image or front matter."""
     page = render(report)
     urls = {unquote(url) for url in (report.run.url, *(ref.url for e in report.entries for ref in e.evals)) if url}
-    files = {*report.earlier, *(name for e in report.entries for name in e.recurrence.reports)}
+    files = {*report.earlier, *(name for e in report.entries for one in e.each for name in one.recurrence.reports)}
     files |= {one.report for one in report.follow_ups}
     assert_inert(page, len(report.entries), lambda href: unquote(href) in urls | files)
     front = yaml.safe_load(page.split("\n---\n")[0].removeprefix("---\n"))

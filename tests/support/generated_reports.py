@@ -13,8 +13,20 @@ from evalscribe.model.finding import (
     Pattern,
     Recommendation,
     Recurrence,
+    TrialCount,
 )
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, ReportNote, RunHeader, Section, Snippet
+from evalscribe.model.report import (
+    EvalRef,
+    JudgeLabel,
+    Report,
+    ReportEntry,
+    ReportNote,
+    RunHeader,
+    Section,
+    Snippet,
+    join_entries,
+    replaced,
+)
 
 HOSTILE = (
     "```", "````", "`", "``", "~~~", "|", "||", "\\|", "\\", "<!--", "-->", "<details>", "</details>", "<script>",
@@ -102,6 +114,20 @@ entries = st.builds(
     reviewer=several(text),
     notes=several(text),
 )
+
+
+def trials(said: list[ReportEntry]) -> ReportEntry:
+    """One finding of trials with one label, each with a verdict of its own."""
+    first, count = said[0], TrialCount(passed=1, failed=len(said), total=len(said) + 1)
+    shared = ("uncertain", "cause", "cause_kind", "reviewer", "notes")
+    label = {"classification": first.classification or "MODEL_FAULT", "trials": count}
+    same = label | {name: getattr(first, name) for name in shared}
+    named = (replaced(one, evals=(EvalRef(path=f"a/t#{n}"),), **same) for n, one in enumerate(said, 1))
+    opinions = (one.judge or JudgeLabel(id="j", classification="KNOWN_GAP", confidence=0.5) for one in said)
+    judges = (replaced(one, classification="KNOWN_GAP") for one in opinions)
+    return join_entries([replaced(one, judge=judge) for one, judge in zip(named, judges, strict=True)])
+
+
 patterns = st.builds(
     Pattern,
     name=text,
@@ -149,7 +175,7 @@ reports = st.builds(
     cascade=st.one_of(st.none(), savings),
     evidence=text,
     earlier=several(text),
-    entries=several(entries),
+    entries=several(st.one_of(entries, st.lists(entries, min_size=2, max_size=4).map(trials))),
     patterns=several(patterns),
     resolved=several(path),
     follow_ups=several(follow_ups),

@@ -14,6 +14,29 @@ _OTHERS: tuple[Any, ...] = (
     *([], {}, [[]], [None], [[[[[[]]]]]], {"": {}}, {"a": [1, {"b": 2}]}),
 )
 MOST_ACCIDENTS = 3
+DAMAGED = (
+    "agentrx/magentic_one",
+    "agentrx/tau_retail",
+    "formats/atif",
+    "formats/claude_code",
+    "formats/codex",
+    "formats/deepeval",
+    "formats/every_eval_ever/converted",
+    "formats/harbor",
+    "formats/helm",
+    "formats/inspect",
+    "formats/lm_eval/real",
+    "formats/lm_eval/two_filters",
+    "formats/otlp",
+    "formats/promptfoo",
+    "formats/pydantic_evals",
+    "formats/swebench/logs",
+    "formats/swebench/trajectory-1.1",
+    "formats/swebench/trajs",
+    "inspect/log.eval",
+    "tau-bench/gpt-4o-airline-tasks-0-24.json",
+)
+"""Real files and folders of every format, below the real data."""
 
 
 def mutate_copy(source: Path, into: Path, seed: int) -> tuple[Path, Path]:

@@ -67,7 +67,7 @@ def test_a_correction_is_in_force_and_the_judge_stays_visible(workspace: Workspa
         assert document["findings"][1]["reviewer"] is None
     assert "The task now says which type." in text
     assert f"### 1. {FIRST}\n**AMBIGUOUS_TASK** · " in text
-    assert "· judge said MODEL_FAULT " in text
+    assert "· judge said MODEL_FAULT: " in text
 
 
 def test_edits_that_contradict_are_refused_with_both_lines(workspace: Workspace, made: Path, analyzed: Path) -> None:

@@ -120,6 +120,8 @@ class PreparedRun:
     labels: RunLabels
     missing: Mapping[str, tuple[str, ...]]
     """Evidence that the source no longer has, by eval id."""
+    passable: frozenset[str]
+    """Ids of the failed evals whose task a recorded reference answer passes."""
     computed: dict[str, bytes]
     """`PreparedFailure` of the first member of each group, compressed, by eval id."""
 
@@ -223,6 +225,7 @@ async def prepare(
         elsewhere=await asyncio.to_thread(other_runs, workspace.store.analyses, run, seen),
         labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
         missing={one.eval_id: one.missing for one in gathered if one.missing},
+        passable=frozenset(one.eval_id for one in gathered if one.reference_passes),
         computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
     )
 
@@ -252,14 +255,16 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
 
 def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Add other models' results and missing evidence to each finding."""
+    """Add other models' results, missing evidence and the reference answer's result to each finding."""
     return tuple(_with_context(prepared, finding) for finding in findings)
 
 
 def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
     across = prepared.across(eval.id for eval in finding.evals)
     missing = tuple(_missing(finding.evals, prepared.missing))
-    return finding.model_copy(update={"across": across, "missing": missing}) if across or missing else finding
+    passes = any(eval.id in prepared.passable for eval in finding.evals)
+    change = {"across": across, "missing": missing, "reference_passes": passes}
+    return finding.model_copy(update=change) if any(change.values()) else finding
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -80,7 +80,7 @@ def _parts(finding: Finding, standing: Mapping[str, Verdict]) -> Iterator[Findin
 
 def standing_verdicts(report: Report) -> dict[str, Verdict]:
     """The judge's verdicts in a report, by eval path; failures without a verdict are left out."""
-    verdicts = ((entry, _verdict(entry, report)) for entry in report.entries)
+    verdicts = ((one, _verdict(one, report)) for entry in report.entries for one in entry.each)
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 
 

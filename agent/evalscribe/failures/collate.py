@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from evalscribe.errors import flag
 from evalscribe.evidence.locate import NAMES_ONLY
@@ -89,8 +89,10 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(lint, lambda verdict: verdict.cause_kind == "lint")
     if len(hit) < MIN_SHARED:
         return None
-    failures = pluralise(len(lint), "lint failure")
-    return _pattern("Lint decides", "rule", hit, f"{len(hit)} of {failures} are caused by the rule, not by the code.")
+    failures = pluralise(_count(lint), "lint failure")
+    return _pattern(
+        "Lint decides", "rule", hit, f"{_count(hit)} of {failures} are caused by the rule, not by the code."
+    )
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
@@ -102,12 +104,12 @@ def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Find equal errors with different causes, which a person should check."""
-    for signature, hit in _by(findings, lambda f: [f.signature] if f.signature else []).items():
-        causes = {finding.judged.cause for finding in hit if finding.judged}
-        if len(hit) >= MIN_SHARED and len(causes) > 1:
+    """Find equal errors with different labels, which a person should check."""
+    for signature, hit in _by(_each(findings), lambda f: [f.signature] if f.signature else []).items():
+        labels = {finding.judged.classification for finding in hit if finding.judged}
+        if len(labels) > 1:
             name = f"Same error: {prose(signature, SHOWN_ERROR)}"
-            text = f"Judged in {len(causes)} ways: {_labels(hit)}"
+            text = f"Judged in {len(labels)} ways: {_labels(hit)}"
             yield Pattern(name=name, kind="rule", evals=_eval_paths(hit), text=text)
 
 
@@ -117,8 +119,9 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
     for category, hit in sorted(by_category.items(), key=lambda item: -len(item[1])):
         many = len(hit) >= MIN_CATEGORY and len(hit) >= CATEGORY_SHARE * len(findings)
         if many and len(by_category) > 1:
-            text = f"{len(hit)} of {len(findings)} failures: {_labels(hit)}"
-            yield Pattern(name=f"Category {category}", kind="category", evals=_eval_paths(hit, category), text=text)
+            evals = _eval_paths(hit, category)
+            text = f"{len(evals)} of {_count(findings)} failures: {_labels(hit, category)}"
+            yield Pattern(name=f"Category {category}", kind="category", evals=evals, text=text)
 
 
 def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) -> Pattern | None:
@@ -128,11 +131,19 @@ def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) 
         return None
     hit = tuple(eval.path for task in never for f in findings for eval in f.evals if eval.task == task)
     failing = {eval.task for finding in findings for eval in finding.evals if eval.task in trials}
-    names = join_first([_code(task) for task in never], SHOWN_TASKS)
+    passable = {eval.task for f in _each(findings) if f.reference_passes for eval in f.evals}.intersection(never)
     sometimes = len(failing) - len(never)
     also = f"; {pluralise(sometimes, 'other task')} in some trials" if sometimes else ""
-    text = f"{names} never passed{also}. A task that nobody passes may be broken."
+    text = f"{_tasks(never)} never passed{also}."
+    if passable:
+        text += f" The reference answer passes {_tasks(task for task in never if task in passable)}."
+    if len(passable) < len(never):
+        text += f" A task that nobody passes{', not even the reference answer,' if passable else ''} may be broken."
     return Pattern(name="Fails in every trial", kind="trials", evals=hit, text=text)
+
+
+def _tasks(names: Iterable[str]) -> str:
+    return join_first([_code(task) for task in names], SHOWN_TASKS)
 
 
 def documented(verdict: Verdict) -> bool:
@@ -143,19 +154,19 @@ def documented(verdict: Verdict) -> bool:
 
 
 def _known_gaps(findings: Sequence[Finding]) -> Pattern | None:
-    hit = _judged(findings, documented)
+    hit = _judged(_each(findings), documented)
     return _pattern("Known gaps", "known-gaps", hit, "The evals' own notes mention these failures.")
 
 
 def _across_models(findings: Sequence[Finding]) -> Pattern | None:
-    hit = [finding for finding in findings if finding.across and finding.across.failing > 1]
+    hit = [finding for finding in _each(findings) if finding.across and finding.across.failing > 1]
     return _pattern("Fails alike for several models", "across-models", hit, "The evals may be at fault.")
 
 
 def _recurring(findings: Sequence[Finding]) -> Pattern | None:
-    counts = {kind: sum(f.recurrence.kind == kind for f in findings) for kind in SEEN}
+    hit = [finding for finding in _each(findings) if finding.recurrence.kind != "new"]
+    counts = {kind: _count(f for f in hit if f.recurrence.kind == kind) for kind in SEEN}
     text = ", ".join(f"{count} {SEEN[kind]}" for kind, count in counts.items() if count)
-    hit = [finding for finding in findings if finding.recurrence.kind != "new"]
     return _pattern("Seen in earlier reports", "recurring", hit, f"{text[:1].upper()}{text[1:]}.")
 
 
@@ -164,10 +175,19 @@ def cause_in_words(cause: str) -> str:
     return cause.replace("-", " ")
 
 
-def _labels(hit: Sequence[Finding]) -> str:
-    """Render label counts: `2 model faults, 1 known gap.`"""
-    labels = [finding.judged.classification if finding.judged else None for finding in hit]
-    counts = {label: labels.count(label) for label in dict.fromkeys(labels)}
+def _each(findings: Iterable[Finding]) -> list[Finding]:
+    return [one for finding in findings for one in finding.each]
+
+
+def _count(findings: Iterable[Finding]) -> int:
+    return sum(len(finding.evals) for finding in findings)
+
+
+def _labels(hit: Iterable[Finding], category: str | None = None) -> str:
+    """Render the labels of evals, as the first line of a report counts them: `2 model faults, 1 known gap.`"""
+    counts: Counter[str | None] = Counter()
+    for finding in hit:
+        counts[finding.judged.classification if finding.judged else None] += len(_eval_paths([finding], category))
     named = (pluralise(n, LABELS[label]) if label else f"{n} undecided" for label, n in counts.items())
     return ", ".join(named) + "."
 
@@ -244,10 +264,12 @@ def make_recommendations(
     findings: Sequence[Finding], follow_ups: Sequence[FollowUp] = ()
 ) -> tuple[Recommendation, ...]:
     """Return proposals first, numbered over all groups; then unnumbered notes on the model and on what needs no
-    action."""
-    proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(findings, follow_ups), 1)]
-    named = frozenset(path for proposal in proposals for path in proposal.evals)
-    return (*proposals, *_broken_target(findings), *_model_notes(findings), *_no_action(findings, named))
+    action. Each finding is in one of them, or in none if nothing is to be said of it."""
+    each, broken = _each(findings), tuple(_broken_target(findings))
+    notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
+    proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(each, follow_ups), 1)]
+    named = frozenset(path for one in (*proposals, *notes) for path in one.evals)
+    return (*proposals, *notes, *_no_action(each, named))
 
 
 def proposes(verdict: Verdict) -> bool:
@@ -256,7 +278,8 @@ def proposes(verdict: Verdict) -> bool:
 
 
 def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> list[Recommendation]:
-    """Return one proposal for all findings that ask for the same change or share a cause, the most useful first."""
+    """Return one proposal for all findings that ask for the same change or share a cause, the most useful first:
+    those that would let evals pass, then by the number of evals."""
     shared: list[list[Finding]] = []
     for finding in findings:
         if finding.judged and proposes(finding.judged):
@@ -266,8 +289,9 @@ def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> l
             else:
                 shared.append([finding])
     fixes = [_proposal(hit, findings, follow_ups) for hit in shared]
-    fixes.sort(key=lambda r: (not r.would_pass, r.group != "eval", -len(r.evals)))
-    return [*fixes, *_better_records(findings), *_checks_before_the_run(findings)]
+    fixed = {path for one in fixes for path in one.evals}
+    found = [*fixes, *_better_records(findings, fixed), *_checks_before_the_run(findings)]
+    return sorted(found, key=lambda r: (not r.would_pass, -len(r.evals), r.group != "eval"))
 
 
 def _one_change(one: Finding, other: Finding) -> bool:
@@ -287,7 +311,7 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
         group=group,
         text=_not_again(_sentence(first.fix or ""), concerned, follow_ups),
         evals=_paths(concerned),
-        would_pass=all(verdict.would_pass for verdict in verdicts),
+        would_pass=all(verdict.would_pass and not verdict.uncertain for verdict in verdicts),
     )
 
 
@@ -328,17 +352,18 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
-def _better_records(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Recommend once per run to record what is missing: answers, messages of tests, ends of logs."""
-    short = [f for f in findings if f.judged and f.judged.error.endswith(NO_REASON)]
+def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iterable[Recommendation]:
+    """Recommend once per run to record what would settle labels: answers, messages of tests, ends of logs."""
+    unsure = [f for f in findings if f.judged and f.judged.uncertain and not set(f.paths).intersection(fixed)]
+    short = [f for f in unsure if f.judged and f.judged.error.endswith(NO_REASON)]
     if short:
         steps = list(dict.fromkeys(_code(f.step) if f.step else "the run" for f in short))
         text = f"Record the whole log of {join_first(steps, SHOWN_TASKS)}: it ends before the reason"
         yield Recommendation(group="eval", text=text, evals=_paths(short))
-    if unanswered := [f for f in findings if NO_OUTPUT in f.missing]:
+    if unanswered := [f for f in unsure if NO_OUTPUT in f.missing]:
         text = f"Name the column with the answers, such as `{flag('map')} output=NAME`, and analyse the table again"
         yield Recommendation(group="eval", text=text, evals=_paths(unanswered))
-    silent = [f for f in findings if f.judged and f.judged.error.startswith(NAMES_ONLY)]
+    silent = [f for f in unsure if f.judged and f.judged.error.startswith(NAMES_ONLY)]
     if silent:
         yield Recommendation(group="eval", text=RECORD, evals=_paths(silent))
 
@@ -366,15 +391,15 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
         if verdict and verdict.classification == "MODEL_FAULT" and not verdict.uncertain:
             by_cause[verdict.cause].append(finding)
     for hit in by_cause.values():
-        again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in hit)
+        again = any(finding.recurrence.kind in ("repeat", "fix-in-doubt") for finding in _each(hit))
         if len(hit) > 1 or again:
             yield Recommendation(group="model", text=_what_the_model_did(hit, again), evals=_paths(hit))
 
 
 def _what_the_model_did(hit: Sequence[Finding], again: bool) -> str:
     """Render what the model did, and how often if that is more than the findings: `leaves out args (5 evals)`."""
-    said = [finding.judged.why.rstrip(" .…") for finding in hit if finding.judged]
-    evals = sum(len(finding.evals) for finding in hit)
+    said = [finding.judged.why.rstrip(" .…") for finding in _each(hit) if finding.judged]
+    evals = _count(hit)
     often = [pluralise(evals, "eval")] if evals > len(hit) else []
     often += ["also in an earlier run"] if again else []
     times = f" ({', '.join(often)})" if often else ""
@@ -398,15 +423,13 @@ def _broke_itself(finding: Finding) -> bool:
 
 
 def _no_action(findings: Sequence[Finding], named: frozenset[str]) -> Iterable[Recommendation]:
-    """Yield why nothing is proposed for the other findings: outages last but one, undecided labels last.
-
-    A finding with an uncertain label that a proposal names is left out: the proposal helps to settle it.
-    """
+    """Yield why nothing is proposed for the findings that are not named: outages last but one, undecided labels
+    last."""
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
-        reason = None if _broke_itself(finding) else _why_nothing(finding.judged)
-        if reason is not None and not (reason == UNSURE and named.intersection(finding.paths)):
+        reason = _why_nothing(finding.judged)
+        if reason is not None and not named.intersection(finding.paths):
             (reasons if reason in reasons else late).setdefault(reason, []).extend(finding.paths)
     ordered = {**reasons, **dict(sorted(late.items(), key=lambda one: one[0] == UNSURE))}
     return [Recommendation(group="none", text=text, evals=tuple(paths)) for text, paths in ordered.items() if paths]
@@ -417,9 +440,6 @@ def _why_nothing(verdict: Verdict | None) -> str | None:
     if verdict is None or proposes(verdict):
         return None
     if verdict.cause_kind == "infrastructure":
-        model = _without_endpoint(verdict)
-        if model is not None:
-            return "a new run fails alike until the provider has an endpoint"
         return f"run again: {verdict.why.partition(';')[0].rpartition(': ')[2].rstrip(' .…')}"
     if verdict.uncertain:
         return UNSURE
@@ -450,7 +470,7 @@ def collate(
         corrections: People's corrections by path.
         follow_ups: What came of earlier actions; a fix that did not hold is not proposed again.
     """
-    seen = tuple(_with_recurrence(finding, history) for finding in merge_trials(findings))
+    seen = merge_trials(_with_recurrence(finding, history) for finding in findings)
     in_force = [_corrected(finding, corrections or {}) for finding in seen]
     return Collation(
         findings=seen,
@@ -486,9 +506,10 @@ def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Findi
     said = next((corrections[path] for path in finding.paths if path in corrections), None)
     if said is None or finding.judged is None:
         return finding
+    joined = tuple(_corrected(one, corrections) for one in finding.joined)
     change: dict[str, object] = {"classification": said.classification, "uncertain": False}
     if said.cause_kind:
         change["cause_kind"] = said.cause_kind
     if said.classification == "MODEL_FAULT":
         change |= {"cause_kind": "model", "fix": None, "would_pass": False}
-    return finding.model_copy(update={"verdict": finding.judged.model_copy(update=change)})
+    return finding.model_copy(update={"verdict": finding.judged.model_copy(update=change), "joined": joined})

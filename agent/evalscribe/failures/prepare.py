@@ -24,6 +24,7 @@ from evalscribe.model.evidence import (
 )
 from evalscribe.model.finding import FailureGroup
 from evalscribe.model.protocols import RunSource
+from evalscribe.model.reference_runs import read_reference_runs
 from evalscribe.model.run import Eval, Run
 
 if TYPE_CHECKING:
@@ -195,6 +196,9 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
         sighting=failure_record(run, evidence, diagnosis) if run else None,
         failed_step=evidence.eval.failed_step,
         missing=evidence.missing,
+        reference_passes=any(
+            one.kind == "reference answer" and one.passed > 0 for one in read_reference_runs(evidence.documents)
+        ),
         prepared=prepared.compressed,
     )
 

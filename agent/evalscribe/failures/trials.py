@@ -1,43 +1,12 @@
 """Several trials of one task: how many passed, estimates from them, and one finding for the trials of a task."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import comb
+from statistics import fmean
 
-from evalscribe.model.finding import Finding, TrialCount
+from evalscribe.model.finding import Finding, TrialCount, TrialRates
 from evalscribe.model.run import TRIAL, Run
-
-
-def pass_at_k(passed: int, trials: int, k: int) -> float:
-    """Estimate the probability that at least one of `k` trials passes, without bias.
-
-    Chen et al. 2021, "Evaluating Large Language Models Trained on Code", https://arxiv.org/abs/2107.03374, section 2.1.
-
-    Args:
-        passed: Trials that passed.
-        trials: All trials of the task.
-        k: At least 1 and at most `trials`.
-
-    Raises:
-        ValueError: The numbers do not fit together.
-    """
-    _check(passed, trials, k)
-    return 1 - comb(trials - passed, k) / comb(trials, k)
-
-
-def pass_hat_k(passed: int, trials: int, k: int) -> float:
-    """Estimate the probability that all of `k` trials pass, without bias.
-
-    Yao et al. 2024, "tau-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains",
-    https://arxiv.org/abs/2406.12045, section 3. Arguments and errors as for `pass_at_k`.
-    """
-    _check(passed, trials, k)
-    return comb(passed, k) / comb(trials, k)
-
-
-def _check(passed: int, trials: int, k: int) -> None:
-    if not (0 <= passed <= trials and 1 <= k <= trials):
-        raise ValueError(f"{passed} of {trials} trials passed, k = {k}")
+from evalscribe.statistics.intervals import pass_at, pass_every
 
 
 def count_trials(run: Run) -> Mapping[str, TrialCount]:
@@ -61,16 +30,29 @@ def count_trials(run: Run) -> Mapping[str, TrialCount]:
     return counted
 
 
-def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return one finding for the trials of a task that failed for the same cause, at the place of the first.
+def trial_rates(run: Run) -> TrialRates | None:
+    """Estimate how reliably a run passes its tasks; None without trials, or if the run names only its failures."""
+    counts = count_trials(run).values()
+    if not counts or run.evals is None:
+        return None
+    k = min(one.total for one in counts)
+    return TrialRates(
+        tasks=len(counts),
+        k=k,
+        pass_at=fmean(pass_at(one.passed, one.total, k) or 0.0 for one in counts),
+        pass_hat=fmean(pass_every(one.passed, one.total, k) or 0.0 for one in counts),
+    )
 
-    It keeps the verdict of the first trial about which the judge is certain. Undecided trials stay on their own.
+
+def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return one finding for the trials of a task with the same label, certainty and cause, at the place of the first.
+
+    Each trial keeps its own verdict in `joined`. Undecided trials stay on their own.
     """
-    merged: dict[tuple[object, ...], Finding] = {}
+    alike: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for number, finding in enumerate(findings):
-        key = _task_and_cause(finding) or (number,)
-        merged[key] = _joined(merged[key], finding) if key in merged else finding
-    return tuple(merged.values())
+        alike[_task_and_cause(finding) or (number,)].append(finding)
+    return tuple(map(_joined, alike.values()))
 
 
 def _task_and_cause(finding: Finding) -> tuple[object, ...] | None:
@@ -78,14 +60,15 @@ def _task_and_cause(finding: Finding) -> tuple[object, ...] | None:
     verdict = finding.judged
     if verdict is None or len(tasks) != 1 or finding.evals[0].trials < 2:
         return None
-    return (*tasks, verdict.classification, verdict.cause_kind, verdict.cause)
+    return (*tasks, verdict.classification, verdict.uncertain, verdict.cause_kind, verdict.cause)
 
 
-def _joined(first: Finding, other: Finding) -> Finding:
-    evals = sorted((*first.evals, *other.evals), key=lambda eval: eval.trial)
-    better = first.judged and other.judged and first.judged.uncertain and not other.judged.uncertain
-    missing = dict.fromkeys((*first.missing, *other.missing))
-    return (other if better else first).model_copy(update={"evals": tuple(evals), "missing": tuple(missing)})
+def _joined(trials: Sequence[Finding]) -> Finding:
+    first, *others = sorted(trials, key=lambda finding: finding.evals[0].trial)
+    if not others:
+        return first
+    evals = sorted((eval for finding in trials for eval in finding.evals), key=lambda eval: eval.trial)
+    return first.model_copy(update={"evals": tuple(evals), "joined": (first, *others)})
 
 
 def all_trials_failed(findings: Sequence[Finding], counts: Mapping[str, TrialCount]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from evalscribe.model.finding import (
     Recurrence,
     RecurrenceKind,
     TrialCount,
+    TrialRates,
 )
 from evalscribe.model.report import (
     EvalRef,
@@ -58,6 +59,8 @@ class AnalyzedRun(Frozen):
     cost_usd: float | None = None
     unread: tuple[str, ...] | None = None
     """Evals of its file that could not be read, with their count."""
+    trials: TrialRates | None = None
+    """How reliably tasks with several trials pass; null where there are none, or the source names only failures."""
 
 
 class JudgeOpinion(Frozen):
@@ -105,10 +108,10 @@ class CitationSummary(Frozen):
 
 
 class FindingSummary(Frozen):
-    """One failed eval; members of a group share `group`."""
+    """One failed eval with its own verdict; what one entry of the report presents shares `group`."""
 
     n: int | None = None
-    """Number of the entry in the report, shared by the members of a group."""
+    """Number of the entry in the report, shared by the members of a group and by the trials that it presents."""
     eval: str
     eval_id: str | None = None
     category: str | None = None
@@ -142,6 +145,11 @@ class FindingSummary(Frozen):
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
     """How the trials of the task ended; null for a task with one."""
+
+    @property
+    def overruled(self) -> bool:
+        """Whether a person gave another label than the judge, whose cause is then no reason for it."""
+        return self.judge is not None and self.judge.classification != self.classification
 
     @property
     def by_person(self) -> bool:
@@ -275,7 +283,9 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
 
 def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     """Yield what a report says of each failed eval."""
-    return (_finding(n, entry, ref) for n, entry in enumerate(report.entries, 1) for ref in entry.evals)
+    for n, entry in enumerate(report.entries, 1):
+        group = content_id(sorted(entry.paths))
+        yield from (_finding(n, one, ref, group) for one in entry.each for ref in one.evals)
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
@@ -283,14 +293,14 @@ def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 
-def _finding(n: int, entry: ReportEntry, ref: EvalRef) -> FindingSummary:
+def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str) -> FindingSummary:
     return FindingSummary(
         n=n,
         eval=ref.path,
         category=ref.path.rpartition("/")[0] or None,
         step=entry.step,
         url=ref.url,
-        group=content_id(sorted(member.path for member in entry.evals)),
+        group=group,
         classification=entry.classification,
         cause=entry.cause,
         cause_kind=entry.cause_kind,

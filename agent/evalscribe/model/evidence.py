@@ -262,6 +262,8 @@ class GatheredEvidence(Frozen):
     """The failed step according to the evidence; the run's list of failures may lack it."""
     missing: tuple[str, ...] = ()
     """Evidence that the source no longer has (`Evidence.missing`)."""
+    reference_passes: bool = False
+    """Whether a recorded reference answer passes the task."""
     prepared: bytes | None = None
     """`PreparedFailure`, compressed; None if the evidence is unreadable."""
 

@@ -205,6 +205,18 @@ class TrialCount(Frozen):
         return self.total > 1 and self.failed >= self.total
 
 
+class TrialRates(Frozen):
+    """How reliably a run passes its tasks with several trials, as means over these tasks."""
+
+    tasks: int
+    k: int
+    """Trials of each task; the fewest, where they differ."""
+    pass_at: float
+    """Estimated share of tasks of which at least one of `k` trials passes."""
+    pass_hat: float
+    """Estimated share of tasks of which all of `k` trials pass."""
+
+
 class FailureGroup(Frozen):
     """Failures that one verdict may answer for."""
 
@@ -227,6 +239,16 @@ class Finding(Frozen):
     across: CrossModelFailures | None = None
     missing: tuple[str, ...] = ()
     """Evidence that the source no longer has, one phrase each; names evals if only some members lack it."""
+    reference_passes: bool = False
+    """Whether a recorded reference answer passes the task."""
+    joined: tuple["Finding", ...] = ()
+    """The findings on single trials that this one presents together: label and cause are shared, the rest is the
+    first one's."""
+
+    @property
+    def each(self) -> tuple["Finding", ...]:
+        """The findings with a verdict of their own: those that this one joins, else itself."""
+        return self.joined or (self,)
 
     @property
     def judged(self) -> Verdict | None:

@@ -1,7 +1,7 @@
 """The report of one run, and the result of checking reports."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -24,6 +24,7 @@ from evalscribe.model.finding import (
     Recommendation,
     Recurrence,
     TrialCount,
+    TrialRates,
 )
 from evalscribe.model.run import RunStatus
 
@@ -74,6 +75,8 @@ class RunHeader(Frozen):
     cost_usd: float | None = None
     unread: tuple[prose.Prose, ...] = ()
     """Evals of its file that could not be read."""
+    trials: TrialRates | None = None
+    """How reliably tasks with several trials pass; None where there are none, or the source names only failures."""
 
     @field_validator("status_reason")
     @classmethod
@@ -157,6 +160,9 @@ class ReportEntry(Frozen):
     """Each `Reviewer:` line's text; a person wrote it."""
     notes: tuple[prose.Block, ...] = ()
     """Text that a person added to this entry elsewhere."""
+    joined: tuple["ReportEntry", ...] = Field(default=(), exclude_if=lambda joined: not joined)
+    """The entries of single trials that this one presents together. They share the label and what people wrote; all
+    else in this one is the first trial's."""
 
     @field_validator("evals")
     @classmethod
@@ -228,6 +234,20 @@ class ReportEntry(Frozen):
         return tuple(ref.path for ref in self.evals)
 
     @property
+    def each(self) -> tuple["ReportEntry", ...]:
+        """The entries with a verdict of their own and the label in force: those of single trials, else this one."""
+        shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
+        in_force = {name: getattr(self, name) for name in shared}
+        return tuple(replaced(one, **in_force) for one in self.joined) or (self,)
+
+    def part(self, evals: Sequence[EvalRef]) -> "ReportEntry":
+        """Return the entry of some of its evals."""
+        if not self.joined:
+            return replaced(self, evals=tuple(evals))
+        parts = ((one, tuple(ref for ref in one.evals if ref in evals)) for one in self.each)
+        return join_entries([replaced(one, evals=refs) for one, refs in parts if refs])
+
+    @property
     def reviewed(self) -> bool:
         """Whether a person changed or confirmed the label."""
         judged = self.judge.classification if self.judge else None
@@ -244,6 +264,20 @@ class ReportEntry(Frozen):
         An uncertain label is not enough: the model's own code may have printed the text that it rests on.
         """
         return self.never_judged_the_model and not self.uncertain
+
+
+def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
+    """Present entries with one label as one, which keeps those that say different things."""
+    joined: list[ReportEntry] = []
+    for one in entries:
+        same = next((at for at, other in enumerate(joined) if replaced(one, evals=other.evals) == other), None)
+        if same is None:
+            joined.append(one)
+        else:
+            joined[same] = replaced(one, evals=(*joined[same].evals, *one.evals))
+    if len(joined) == 1:
+        return joined[0]
+    return replaced(joined[0], evals=tuple(ref for one in joined for ref in one.evals), joined=tuple(joined))
 
 
 class ReportNote(Frozen):

@@ -212,9 +212,14 @@ TABLES = (
         columns=(
             *table_columns("it", _RUN),
             _EVAL,
+            renamed(
+                "number",
+                "bigint",
+                "number in the report, from 1: one for all evals of a group and all trials of a finding",
+                ("it.finding_json ->> '$.n'", "it.finding_json ->> 'n'"),
+            ),
             *table_columns(
                 "it",
-                ("number", "bigint", "number in the report, from 1"),
                 ("path", "text", "`agent_runs.name`"),
                 ("step", "text", "the step that failed"),
                 ("classification", "text", "MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK, KNOWN_GAP; null: unclassified"),

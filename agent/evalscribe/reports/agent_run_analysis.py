@@ -376,7 +376,7 @@ def _modes(task: _Task) -> list[_Mode]:
             parts = tuple(
                 cut(one_line(error), 120) if name.endswith(VERIFIER) and error else name for name, error in one.failed
             )
-            found[parts, one.ended if not parts else ""].append(one)
+            found[parts, one.ended].append(one)
     return sorted((_Mode(*key, trials) for key, trials in found.items()), key=lambda one: -len(one.trials))
 
 
@@ -398,6 +398,7 @@ def _mode(mode: _Mode) -> str:
     if not mode.parts:
         return f"not graded: {inline.code(cut(one_line(mode.ended), LONGEST))}" if mode.ended else "not graded"
     named = join_first([inline.code(part) for part in mode.parts], MOST_NAMED)
+    named += f", ended by {inline.code(cut(one_line(mode.ended), LONGEST))}" if mode.ended else ""
     errors = list(dict.fromkeys(one_line(error) for one in mode.trials for _, error in one.failed[:1] if error))
     errors = [error for error in errors if error not in mode.parts]
     if not errors:

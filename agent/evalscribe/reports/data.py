@@ -22,7 +22,7 @@ from evalscribe.model.finding import (
     Recommendation,
     Recurrence,
 )
-from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, join_entries
 from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.outline import snippets
 
@@ -82,6 +82,15 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
+    """Return the entry of the findings with one number: a group has one verdict, trials have their own."""
+    of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
+    alike: dict[FindingSummary, list[FindingSummary]] = {}
+    for member in members:
+        alike.setdefault(member.model_copy(update=of_the_eval), []).append(member)
+    return join_entries([_verdict_entry(same) for same in alike.values()])
+
+
+def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
     one = members[0]
     seen, across = one.recurrence, one.across
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0

@@ -4,6 +4,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -158,7 +159,10 @@ def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = Non
     earlier = tuple(
         report
         for report in reports
-        if not report.is_of(run.id) and not _later(report, run.id, own_date) and comparable(report, run.experiment)
+        if not report.is_of(run.id)
+        and not _later(report, run.id, own_date)
+        and not _at_one_time(report.analysis.run, run)
+        and comparable(report, run.experiment)
     )
     return ReportHistory(
         reports=earlier, precedents=_precedents(earlier, run), folder=folder, date=own_date, notes=notes
@@ -167,6 +171,17 @@ def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = Non
 
 def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
     return report.follows(run_id) or bool(own_date and report.date and report.date > own_date)
+
+
+def _at_one_time(one: AnalyzedRun, other: Run) -> bool:
+    """Return True if one run began while the other was under way: neither is earlier, and a trial that is analysed by
+    itself is the same trial as in its job."""
+    try:
+        starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (one, other)]
+    except (ValueError, OverflowError):  # a source that does not say when, or not in ISO 8601
+        return False
+    first = one if starts[0] <= starts[1] else other
+    return max(starts) < min(starts) + timedelta(seconds=first.duration_s or 0)
 
 
 def comparable(report: PastReport, experiment: str) -> bool:

@@ -5,6 +5,7 @@ A name that could be taken for anything else is printed as a code span.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, groupby
 from urllib.parse import quote
 
 from evalscribe.model.report import ReportEntry
@@ -68,6 +69,13 @@ def report_date(file: str) -> str:
 def cell(text: str) -> str:
     """Text for a table's cell; GFM reads `\\|` as a bar even inside code."""
     return text.replace("|", "\\|")
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Numbers in their order, three or more in a row as a range: `1–3, 7, 8`."""
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    shown = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
+    return ", ".join(chain.from_iterable(shown))
 
 
 def row(*cells: str) -> str:

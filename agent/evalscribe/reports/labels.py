@@ -6,6 +6,7 @@ from typing import cast
 from evalscribe.ids import Frozen
 from evalscribe.model.finding import CAUSE_KINDS, CLASSIFICATIONS, NOT_THE_MODEL, CauseKind, Classification
 from evalscribe.model.report import JudgeLabel, ReportEntry
+from evalscribe.model.run import TRIAL
 from evalscribe.reports import inline
 from evalscribe.reports.blocks import UnreadableReport
 
@@ -83,8 +84,18 @@ def step_name(step: str | None) -> str:
 
 
 def subject(entry: ReportEntry) -> str:
-    """An eval's path, or how many evals the group has."""
-    return inline.printed_path(entry.evals[0].path) if len(entry.evals) == 1 else f"{len(entry.evals)} evals"
+    """An eval's path, a task with the numbers of its trials, or how many evals the group has."""
+    if len(entry.evals) == 1:
+        return inline.printed_path(entry.paths[0])
+    tasks = {TRIAL.sub("", path) for path in entry.paths}
+    if entry.trials and len(tasks) == 1:
+        return f"{inline.printed_path(*tasks)}, trials {inline.ranges(trials(entry))} of {entry.trials.total}"
+    return f"{len(entry.evals)} evals"
+
+
+def trials(entry: ReportEntry) -> list[int]:
+    """The numbers of the trials that the entry is about."""
+    return sorted(int(match[0].lstrip("#")) for path in entry.paths if (match := TRIAL.search(path)))
 
 
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:

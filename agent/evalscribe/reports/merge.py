@@ -138,7 +138,7 @@ def _parts(entry: ReportEntry, known: Mapping[str, ReportEntry]) -> Iterator[Rep
     order = {id(old): number for number, old in enumerate(known.values())}
     of = {ref: order[id(known[ref.path])] if ref.path in known else -1 for ref in entry.evals}
     for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
-        yield replaced(entry, evals=tuple(refs))
+        yield entry.part(tuple(refs))
 
 
 def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry | None) -> ReportEntry:

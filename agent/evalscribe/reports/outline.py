@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from evalscribe.evidence.locate import NAMES_ONLY
-from evalscribe.failures.trials import count_trials
+from evalscribe.failures.trials import count_trials, trial_rates
 from evalscribe.ids import content_id, share_field_names
 from evalscribe.model.analysis import (
     Analysis,
@@ -33,7 +33,7 @@ from evalscribe.model.report import (
     ReportEntry,
     RunHeader,
     Snippet,
-    replaced,
+    join_entries,
 )
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import cut, one_line
@@ -143,10 +143,12 @@ def compose_report(
 
 def _header(run: Run) -> RunHeader:
     shared = {name: getattr(run, name) for name in RunHeader.model_fields if name in Run.model_fields}
-    return RunHeader(**shared, listed=len(run.failures), names_all=run.evals is not None)
+    return RunHeader(**shared, listed=len(run.failures), names_all=run.evals is not None, trials=trial_rates(run))
 
 
 def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
+    if finding.joined:
+        return join_entries([_entry(one, trials) for one in finding.joined])
     refs = tuple(share_field_names(EvalRef(path=eval.path, url=eval.url)) for eval in finding.evals)
     verdict = finding.verdict
     tasks = {eval.task for eval in finding.evals}
@@ -163,14 +165,6 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
             trials=counted,
             missing="; ".join(finding.missing),
         )
-    return (
-        replaced(_judged_entry(refs, finding, verdict), trials=counted)
-        if counted
-        else _judged_entry(refs, finding, verdict)
-    )
-
-
-def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict) -> ReportEntry:
     return ReportEntry(
         evals=refs,
         step=finding.step,
@@ -184,6 +178,7 @@ def _judged_entry(refs: tuple[EvalRef, ...], finding: Finding, verdict: Verdict)
         reasoning=verdict.reasoning,
         recurrence=finding.recurrence,
         across=finding.across,
+        trials=counted,
         missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )
@@ -243,7 +238,12 @@ def analysis_document(
     """Build the analysis document; `findings` add ids, groups and all citations, `spent` is this command's usage by
     stage.
     """
-    known = {EvalRef(path=eval.path).path: (eval, finding) for finding in findings for eval in finding.evals}
+    known = {
+        EvalRef(path=eval.path).path: (eval, one, finding.group)
+        for finding in findings
+        for one in finding.each
+        for eval in one.evals
+    }
     enriched = (_enriched(finding, *known[finding.eval]) for finding in finding_summaries(report))
     said = analysis_from_report(report, enriched)
     return said.model_copy(update={"report_path": report_path, "changed": changed, "usage": spent_summary(spent)})
@@ -258,8 +258,8 @@ def _printed(usage: Usage) -> dict[str, Any]:
     return usage.model_dump(include=set(UsageSummary.model_fields))
 
 
-def _enriched(said: FindingSummary, eval: Eval, finding: Finding) -> FindingSummary:
-    known: dict[str, object] = {"eval_id": eval.id, "category": eval.category, "group": finding.group}
+def _enriched(said: FindingSummary, eval: Eval, finding: Finding, group: str) -> FindingSummary:
+    known: dict[str, object] = {"eval_id": eval.id, "category": eval.category, "group": group}
     if isinstance(finding.verdict, Verdict):
         known["citations"] = tuple(
             share_field_names(CitationSummary(**citation.model_dump())) for citation in finding.verdict.citations

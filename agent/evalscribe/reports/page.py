@@ -15,14 +15,13 @@ from urllib.parse import quote
 
 import yaml
 
-from evalscribe.failures.trials import pass_at_k, pass_hat_k
 from evalscribe.ids import content_id, model_folder
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.evidence import CitationStatus
 from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation
-from evalscribe.model.report import EvalRef, Report, ReportEntry, Section, replaced
+from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, Section, Snippet, replaced
 from evalscribe.model.repository import LABELS_PAGE
-from evalscribe.model.run import COMPONENT, TARGET, TRIAL
+from evalscribe.model.run import COMPONENT, TARGET
 from evalscribe.reports import inline, labels, snippets
 from evalscribe.text import dollars, mask_code, one_line, pluralise
 
@@ -162,7 +161,7 @@ def _outcome_counts(report: Report) -> Iterator[str]:
     for kind in ("model fault", "eval problem", "known gap", "outage", ""):
         if counts[kind]:
             named = pluralise(counts[kind], _whose(kind, report)) if kind else f"{counts[kind]} undecided"
-            yield f"**{named}** ({_ranges(numbers[kind])})"
+            yield f"**{named}** ({inline.ranges(numbers[kind])})"
 
 
 def _whose(text: str, report: Report) -> str:
@@ -188,7 +187,7 @@ def look_first(report: Report) -> dict[str, list[int]]:
         "quotation not verified": lambda e: any(s.status == "unverified" for s in e.snippets),
     }
     numbers = {
-        reason: [number for number, entry in enumerate(report.entries, 1) if chosen(entry)]
+        reason: [number for number, entry in enumerate(report.entries, 1) if any(map(chosen, entry.each))]
         for reason, chosen in reasons.items()
     }
     return {reason: chosen for reason, chosen in numbers.items() if chosen}
@@ -196,10 +195,14 @@ def look_first(report: Report) -> dict[str, list[int]]:
 
 def _odd_quotations(report: Report) -> str:
     """Return a sentence about quotations that are not verified where they were cited; verified ones are silent."""
-    states = Counter(snippet.status for entry in report.entries for snippet in entry.snippets)
+    states = Counter(snippet.status for one in _each(report) for snippet in one.snippets)
     words: dict[CitationStatus, str] = {"unverified": "not verified", "relocated": "found elsewhere than cited"}
     odd = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
     return f"Of {pluralise(states.total(), 'quotation')}, {_and(odd)}." if odd else ""
+
+
+def _each(report: Report) -> Iterator[ReportEntry]:
+    return (one for entry in report.entries for one in entry.each)
 
 
 def claimed(report: Report) -> str:
@@ -220,10 +223,14 @@ def _run_rows(report: Report) -> Iterator[tuple[str, str]]:
     yield "Run", ", ".join((*named, f"experiment {inline.name(run.experiment)}", *_run_facts(report)))
     yield "Result", ", ".join(_result(report))
     steps: Counter[str] = Counter()
-    for entry in report.entries:
-        steps[labels.step_name(entry.step)] += len(entry.evals)
+    for one in _each(report):
+        steps[labels.step_name(one.step)] += len(one.evals)
     if steps:
         yield "Failed at", ", ".join(f"{step} {count}" for step, count in steps.items())
+    if rates := run.trials:
+        once, always = f"{100 * rates.pass_at:.1f} %", f"{100 * rates.pass_hat:.1f} %"
+        tasks = f"{pluralise(rates.tasks, 'task')} of {rates.k} trials"
+        yield "Trials", f"{tasks}: {once} pass at least once (pass@{rates.k}), {always} every time (pass^{rates.k})"
     yield "Decided by", "; ".join(_deciders(report))
     if report.cascade:
         yield "Cascade", _saving(report.cascade)
@@ -280,7 +287,7 @@ def _result(report: Report) -> Iterator[str]:
 
 def _deciders(report: Report) -> Iterator[str]:
     proved: Counter[str] = Counter()
-    for entry in report.entries:
+    for entry in _each(report):
         if entry.basis == "proved":
             proved["proved by replay"] += len(entry.evals)
         elif entry.classification is None:
@@ -338,14 +345,14 @@ def _failures(report: Report) -> Iterator[str]:
         yield NOTHING
     texts = _texts(report)
     shared = _shared(texts)
-    yield from (f"- {text.rstrip('.')} ({_ranges(numbers)})" for text, numbers in shared.items())
+    yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     yield from _notes(report, "classification")
     yield from _notes(report, "findings")
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):
         if number > 1 and len(report.entries[number - 2].evals) > 1:
             yield ""  # HTML lasts until a blank line
-        rest = [*text.error, *(sentence for sentence in text.rest if sentence not in shared)]
-        yield from _finding(number, entry, text.summary, rest, report)
+        rest = tuple(sentence for sentence in text.rest if sentence not in shared)
+        yield from _finding(number, entry, text._replace(rest=rest), report)
 
 
 class _Text(NamedTuple):
@@ -357,6 +364,8 @@ class _Text(NamedTuple):
     """The error, unless something else says it."""
     rest: tuple[str, ...]
     """Further sentences that neither the summary nor a quotation says."""
+    trials: tuple[str, ...] = ()
+    """What each trial of the finding says that not all do; empty if it says no more."""
 
 
 def _texts(report: Report) -> list[_Text]:
@@ -367,7 +376,7 @@ def _texts(report: Report) -> list[_Text]:
         same = {part: firsts.setdefault(part, number) for part in (text.summary, *text.error) if part}
         summary = f"as {same[text.summary]}" if same.get(text.summary, number) < number else text.summary
         error = tuple(f"Error: as {same[part]}." if same[part] < number else part for part in text.error)
-        texts.append(_Text(summary, error, text.rest))
+        texts.append(text._replace(summary=summary, error=error))
     return texts
 
 
@@ -382,7 +391,34 @@ def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
 
 def _text(entry: ReportEntry) -> _Text:
     """Return what a finding says, each thing once."""
-    quoted = _plain("\n".join(snippet.text for snippet in entry.snippets))
+    return _shared_text(entry) if entry.joined else _own_text(entry, entry.snippets)
+
+
+def _shared_text(entry: ReportEntry) -> _Text:
+    """Return what all trials of a finding say, and what each says besides."""
+    first, *_ = entry.each
+    texts = [_own_text(one, first.snippets if one.snippets == first.snippets else ()) for one in entry.each]
+    summaries = {text.summary for text in texts}
+    said = [(*text.error, *text.rest) for text in texts]
+    shared = tuple(part for part in said[0] if all(part in parts for parts in said))
+    own = [
+        " ".join(
+            [*([f"{text.summary}."] if len(summaries) > 1 else []), *(part for part in parts if part not in shared)]
+        )
+        for text, parts in zip(texts, said, strict=True)
+    ]
+    summary = inline_words(entry.cause or "") if len(summaries) > 1 else texts[0].summary
+    return _Text(
+        summary,
+        tuple(part for part in texts[0].error if part in shared),
+        tuple(part for part in texts[0].rest if part in shared),
+        tuple(own),
+    )
+
+
+def _own_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
+    """Return what one verdict says besides the quotations that are shown."""
+    quoted = _plain("\n".join(snippet.text for snippet in quotations))
     said = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
     unsaid = [
         text
@@ -430,60 +466,98 @@ def _plain(text: str) -> str:
     return " ".join(text.replace("`", "").casefold().rstrip("….").split())
 
 
-def subject(entry: ReportEntry) -> str:
-    """Return an eval's path, a task with the number of its failed trials, or how many evals the finding has."""
-    tasks = {TRIAL.sub("", path) for path in entry.paths}
-    if len(entry.evals) > 1 and entry.trials and len(tasks) == 1:
-        return f"{inline.printed_path(*tasks)}, {len(entry.evals)} of {entry.trials.total} trials"
-    return labels.subject(entry)
-
-
 def anchor(number: int, entry: ReportEntry) -> str:
     """Return the fragment that GitHub gives to a finding's heading."""
-    heading = f"{number}. {inline.uncode(subject(entry))}".lower()
+    heading = f"{number}. {inline.uncode(labels.subject(entry))}".lower()
     return quote("".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_"), safe="-_")
 
 
-def _finding(number: int, entry: ReportEntry, summary: str, rest: Sequence[str], report: Report) -> Iterator[str]:
-    yield f"### {number}. {subject(entry)}"
-    yield label_line(entry, summary, report)
+def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
+    yield f"### {number}. {labels.subject(entry)}"
+    yield label_line(entry, text.summary, report)
     yield from reviewer_lines(entry)
-    if rest:
+    if rest := (*text.error, *text.rest):
         yield f"- {' '.join(rest)}"
-    yield from snippets.render(entry.snippets)
+    yield from _trials(entry, text, report) if entry.joined else snippets.render(entry.snippets)
     yield from _members(entry)
     yield from _quoted(entry.notes)
+
+
+def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
+    """Yield what only some trials of a finding say, a line for those that say the same, and the quotations: those that
+    all have, else the first trial's below its line. The data has the others."""
+    quoted, facts = snippets.render(entry.snippets), _shared_facts(entry, report)
+    differ = any(one.snippets != entry.snippets for one in entry.each)
+    lines: dict[tuple[str, bool], list[int]] = defaultdict(list)
+    for at, (one, said) in enumerate(zip(entry.each, text.trials, strict=True)):
+        own = ", ".join(fact for fact in _facts(one, report) if fact not in facts)
+        line = f"{f' ({own})' if own else ''}:{f' {said}' if said else ''}"
+        lines[line, differ and at == 0] += labels.trials(one)
+    for (line, first), numbers in lines.items():
+        if line != ":" or (first and quoted):
+            # Not `#1`, which a forge takes for an issue.
+            yield f"- {'Trial' if len(numbers) == 1 else 'Trials'} {inline.ranges(numbers)}{line}"
+        if first:
+            yield from quoted
+    if not differ:
+        yield from quoted
 
 
 def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
     """Return the first line under a finding's heading; people correct the bold label.
 
-    If several judges decided in the report, it names the one of this finding.
+    If several judges decided in the report, it names the one of this finding. Where a person's label differs from the
+    judge's, the reason is the judge's.
     """
     label = labels.of(entry)
     bold = f"**{label.classification or labels.UNCLASSIFIED}**"
     parts = [f"{bold}{f' ({label.kind})' if label.kind else ''}{', uncertain' if label.uncertain else ''}"]
-    if summary:
+    judge = _overruled(entry)
+    if summary and not judge:
         parts.append(summary)
+    parts += _shared_facts(entry, report)
+    if judge:
+        ways = {_decided(one, report) for one in entry.each}
+        how = "".join(ways) if len(ways) == 1 else ""
+        parts.append(f"judge said {judge.classification}{how and f' {how}'}{summary and f': {summary}'}")
+    if entry.trials:
+        parts.append(f"{entry.trials.passed or 'none'} of {entry.trials.total} trials passed")
+    return " · ".join(parts).rstrip()
+
+
+def _shared_facts(entry: ReportEntry, report: Report) -> list[str]:
+    """Return the facts that hold for all trials of a finding."""
+    first, *others = ([*_facts(one, report)] for one in entry.each)
+    return [fact for fact in first if all(fact in facts for facts in others)]
+
+
+def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
+    """Yield the failed step, how the verdict came about, and what earlier reports say."""
     url = entry.evals[0].url if len(entry.evals) == 1 else None
     if entry.step or url:
-        parts.append(inline.link(labels.step_name(entry.step) if entry.step else "eval", url))
-    if trials := _trials(entry):
-        parts.append(trials)
-    judge = entry.judge
-    stage = f" ({judge.stage})" if judge and judge.stage else ""
-    by = f" by {inline.name(judge.id)}{stage}" if judge and len(report.judges) > 1 else ""
+        yield inline.link(labels.step_name(entry.step) if entry.step else "eval", url)
     if entry.basis != "judged":
-        parts.append("proved by replay" if entry.basis == "proved" else "reproduced by replay")
-    if judge and judge.classification != entry.classification:
-        parts.append(f"judge said {judge.classification} {judge.confidence:.2f}{by}")
-    elif judge and not judge.id.startswith("rules@"):  # the rules' confidence is a constant of each rule
-        parts.append(f"{judge.confidence:.2f}{by}")
-    elif by:
-        parts.append(by.strip())
+        yield "proved by replay" if entry.basis == "proved" else "reproduced by replay"
+    if not _overruled(entry) and (how := _decided(entry, report)):
+        yield how
     if history := _history(entry, report.earlier):
-        parts.append(history)
-    return " · ".join(parts).rstrip()
+        yield history
+
+
+def _overruled(entry: ReportEntry) -> JudgeLabel | None:
+    """Return the judge's label if a person gave another one."""
+    return entry.judge if entry.judge and entry.judge.classification != entry.classification else None
+
+
+def _decided(entry: ReportEntry, report: Report) -> str:
+    """Return a model's confidence, and who decided if the report has several judges."""
+    judge = entry.judge
+    if judge is None:
+        return ""
+    stage = f" ({judge.stage})" if judge.stage else ""
+    by = f"by {inline.name(judge.id)}{stage}" if len(report.judges) > 1 else ""
+    rules = judge.id.startswith("rules@")  # their confidence is a constant of each rule
+    return by if rules else f"{judge.confidence:.2f} {by}".rstrip()
 
 
 def inline_words(slug: str) -> str:
@@ -514,17 +588,6 @@ def _history(entry: ReportEntry, earlier: Sequence[str]) -> str:
     return f'fix of {reports} did not hold: "{seen.action}"'
 
 
-def _trials(entry: ReportEntry) -> str:
-    """Return which trials of the task failed in this way, and what that means for the next ones."""
-    count = entry.trials
-    if count is None:
-        return ""
-    numbers = ", ".join(match[0].lstrip("#") for path in entry.paths if (match := TRIAL.search(path)))
-    once, all_of = pass_at_k(count.passed, count.total, 2), pass_hat_k(count.passed, count.total, 2)
-    rates = f"pass@1 {count.passed / count.total:.2f}, pass@2 {once:.2f}, pass^2 {all_of:.2f}"
-    return f"{f'trials {numbers} failed, ' if numbers else ''}{count.passed} of {count.total} passed ({rates})"
-
-
 def _across(across: CrossModelFailures | None) -> Iterator[str]:
     if across is None:
         return
@@ -541,7 +604,7 @@ def _models(named: tuple[str, ...], more: int) -> str:
 
 
 def _members(entry: ReportEntry) -> list[str]:
-    if len(entry.evals) == 1 or subject(entry) != labels.subject(entry):
+    if labels.subject(entry) != f"{len(entry.evals)} evals":
         return []
     lists = member_lists(entry)
     heading = f"{len(entry.evals)} evals, {pluralise(len(lists), 'category')}"
@@ -625,7 +688,7 @@ def _net_impact(report: Report) -> Iterator[str]:
     lines = [f"As run {_share(impact.passed, impact.total)}"]
     if apart:
         without = _share(impact.scorable_passed, impact.scorable_total)
-        lines.append(f"without harness faults and outages ({_ranges(apart)}) {without}")
+        lines.append(f"without harness faults and outages ({inline.ranges(apart)}) {without}")
     if report.hoped_for:
         with_ = f"with {claimed(report)} applied ({_findings(report.hoped_for, report)})"
         lines.append(f"{with_} {_share(impact.hopeful_passed, impact.total)}")
@@ -651,19 +714,12 @@ def _findings(paths: Sequence[str], report: Report) -> str:
     """Return the numbers of findings, and the paths of members where a finding has others."""
     references = inline.render_references(paths, report.entries)
     numbers = [int(one) for one in references if one.isdecimal()]
-    return ", ".join(filter(None, (_ranges(numbers), *(one for one in references if not one.isdecimal()))))
+    return ", ".join(filter(None, (inline.ranges(numbers), *(one for one in references if not one.isdecimal()))))
 
 
 def _links(report: Report, numbers: Sequence[int]) -> str:
     """Return links to findings; of many, the numbers alone."""
-    return _ranges(numbers) if len(numbers) > MOST_LINKED else _and(_link(report, number) for number in numbers)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return numbers in their order, three or more in a row as a range: `1–3, 7, 8`."""
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
-    shown = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
-    return ", ".join(chain.from_iterable(shown))
+    return inline.ranges(numbers) if len(numbers) > MOST_LINKED else _and(_link(report, number) for number in numbers)
 
 
 def _link(report: Report, number: int) -> str:

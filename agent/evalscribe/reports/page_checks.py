@@ -150,7 +150,7 @@ def _odd_address(target: str) -> str | None:
 
 def linked_reports(report: Report) -> frozenset[str]:
     """Return the files that generated lines link to."""
-    seen = (name for entry in report.entries for name in entry.recurrence.reports)
+    seen = (name for entry in report.entries for one in entry.each for name in one.recurrence.reports)
     return frozenset((*report.earlier, *seen, *(one.report for one in report.follow_ups)))
 
 

@@ -610,16 +610,16 @@ def _numbers(written: Report, then: Page) -> dict[int, int]:
 
     The two differ if a process was killed after it had written newer data and before it wrote the page.
     """
-    subjects = [labels.subject(entry) for entry in written.entries]
-    keys = {
-        (subject, _member_lines(entry)): number
-        for number, (subject, entry) in enumerate(zip(subjects, written.entries, strict=True), 1)
-    }
-    return {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
+    keys = {(labels.subject(entry), _member_lines(entry)): number for number, entry in enumerate(written.entries, 1)}
+    found = {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
+    if _front("\n".join(then.lines), "revision") != str(written.revision):
+        return found
+    same = (one.number for one in then.findings if one.number <= len(written.entries))  # headings of earlier versions
+    return {number: number for number in same if number not in found.values()} | found
 
 
 def _member_lines(entry: ReportEntry) -> str:
-    return "\n".join(member_lists(entry)) if len(entry.evals) > 1 else ""
+    return "\n".join(member_lists(entry)) if _GROUP.fullmatch(labels.subject(entry)) else ""
 
 
 def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[str, object]:

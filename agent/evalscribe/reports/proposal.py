@@ -92,12 +92,17 @@ def _finding(entry: ReportEntry) -> str:
         "Evals": ", ".join(entry.paths[:MOST_NAMED]),
         "Failed step": entry.step or "none: grading never began",
         "Label": f"{entry.classification or 'UNCLASSIFIED'}{f' ({entry.cause_kind})' if entry.cause_kind else ''}",
-        "Error": entry.error,
+        "Error": _of_each(one.error for one in entry.each),
         "Cause": entry.cause or "",
-        "Reasoning": entry.reasoning,
+        "Reasoning": _of_each(one.reasoning for one in entry.each),
         "Reviewers say": " / ".join(entry.reviewer),
     }
     return "\n".join(f"{name}: {one_line(text)}" for name, text in facts.items() if text)
+
+
+def _of_each(said: Iterable[str]) -> str:
+    """Return what the trials of a finding say, each thing once."""
+    return " / ".join(dict.fromkeys(said))
 
 
 def _excerpts(concerns: Iterable[ConcernedFinding], fence: Delimiter) -> Iterable[str]:

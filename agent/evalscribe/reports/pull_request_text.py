@@ -87,7 +87,11 @@ def _changes(report: Report, where: PublishedReport) -> Iterator[str]:
         return
     yield f"**Against {_code(posixpath.basename(report.earlier[0]))}**"
     for kind, words in SEEN.items():
-        numbers = [str(n) for n, entry in enumerate(report.entries, 1) if entry.recurrence.kind == kind]
+        numbers = [
+            str(n)
+            for n, entry in enumerate(report.entries, 1)
+            if any(one.recurrence.kind == kind for one in entry.each)
+        ]
         if numbers:
             yield f"- {words}: {_several(numbers)}"
     yield from (f"- {line}" for line in _labels(report, where.previous))
@@ -138,7 +142,7 @@ def _eyes(report: Report) -> Iterator[str]:
     lines = [
         f"- {n}. {_code(_subject(entry))}: {', '.join(reasons)}"
         for n, entry in enumerate(report.entries, 1)
-        if (reasons := [words for words, holds in REASONS.items() if holds(entry)])
+        if (reasons := [words for words, holds in REASONS.items() if any(map(holds, entry.each))])
     ]
     if not lines:
         yield "**Nothing stands out**: every finding is judged, certain, and its quotations are verified."

@@ -224,7 +224,7 @@ def _row(eval: str, failed_in: Sequence[ModelReport], kept: Sequence[ModelReport
         last=failed_in[0].seen,
         times=len({one.report.run for one in failed_in}),
         labels=tuple(dict.fromkeys(one.classification for one in findings if one.classification)),
-        causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause)),
+        causes=tuple(dict.fromkeys(one.cause for one in findings if one.cause and not one.overruled)),
         kinds=tuple(dict.fromkeys(one.cause_kind for one in findings if one.cause_kind)),
         actions=tuple(actions(eval, failed_in, kept, seen_in)),
     )

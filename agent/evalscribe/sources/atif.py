@@ -6,14 +6,24 @@ and an eval with one wrong step has to open.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from evalscribe.errors import EvalscribeError
+from evalscribe.errors import DataError, EvalscribeError
 from evalscribe.model.evidence import Document
 from evalscribe.sources.files import file_below
 from evalscribe.sources.recognition import FileStart, FolderStart, Format
-from evalscribe.sources.records import EvalReader, SourceEval, SourceRun, dicts, figure, object_of, text_of
+from evalscribe.sources.records import (
+    MAX_SESSION_CHARACTERS,
+    EvalReader,
+    SourceEval,
+    SourceRun,
+    dicts,
+    figure,
+    object_of,
+    text_of,
+)
 
 NAME = "atif"
 MAX_PARTS = 100
@@ -36,12 +46,15 @@ class AtifTrajectory(NamedTuple):
     """The times of the first and of the last step, where they have times."""
 
 
-def read_trajectory(path: Path, load: Callable[[Path], Mapping[str, object]]) -> AtifTrajectory:
-    """Read a trajectory, the files that continue it, and those of its sub-agents.
+_Load = Callable[[Path], tuple[Mapping[str, object], int]]
+
+
+def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
+    """Read a trajectory, the files that continue it, and those of its sub-agents, each of these once.
 
     Args:
         path: The first file.
-        load: Reads a JSON object.
+        load: Reads a JSON object; returns it with the number of its characters.
 
     Raises the errors of `load` for the first file.
     """
@@ -53,11 +66,21 @@ def read_trajectory(path: Path, load: Callable[[Path], Mapping[str, object]]) ->
     measured: list[Mapping[str, object]] = []
     times: list[str] = []
     seen: set[Path] = set()
+    left = MAX_SESSION_CHARACTERS
     part: Path | None = path
-    while part is not None and len(seen) < MAX_PARTS:
-        seen.add(part)
+
+    def load_next(file: Path) -> Mapping[str, object]:
+        nonlocal left
+        if len(seen) >= MAX_PARTS or (seen and left <= 0):
+            raise DataError("the trajectory has too many parts, or too long ones")
+        seen.add(file)
+        whole, characters = load(file)
+        left -= characters
+        return whole
+
+    while part is not None:
         try:
-            whole = load(part)
+            whole = load_next(part)
         except EvalscribeError as error:
             if part == path:
                 raise
@@ -71,7 +94,7 @@ def read_trajectory(path: Path, load: Callable[[Path], Mapping[str, object]]) ->
         measured += [object_of(step.get("metrics")) for step in steps]
         times += [time for step in steps if (time := text_of(step.get("timestamp")))]
         messages += _messages(steps)
-        conversations += _sub_agents(whole, part, load)
+        conversations += _sub_agents(whole, part, load_next, seen)
         part = _beside(part, whole.get("continued_trajectory_ref"), seen)
     if agent.get("extra") or agent.get("tool_definitions"):
         metadata["agent_settings"] = {name: agent[name] for name in ("extra", "tool_definitions") if agent.get(name)}
@@ -109,7 +132,7 @@ def _beside(path: Path, reference: object, seen: set[Path]) -> Path | None:
 
 
 def _sub_agents(
-    whole: Mapping[str, object], path: Path, load: Callable[[Path], Mapping[str, object]]
+    whole: Mapping[str, object], path: Path, load: Callable[[Path], Mapping[str, object]], seen: set[Path]
 ) -> Iterator[tuple[str | None, list[object]]]:
     embedded = dicts(whole.get("subagent_trajectories"))
     named: dict[str, None] = {}
@@ -120,7 +143,7 @@ def _sub_agents(
                 if name := text_of(one.get("trajectory_path")):
                     named[name] = None
     for name in list(named)[:MAX_PARTS]:
-        if (file := _beside(path, name, set())) is not None:
+        if (file := _beside(path, name, seen)) is not None:
             try:
                 embedded.append(dict(load(file)))
             except EvalscribeError:
@@ -187,7 +210,7 @@ class AtifReader(EvalReader):
         files = trajectory_files(self._path) if self._path.is_dir() else [self._path]
         for path in files:
             try:
-                found = read_trajectory(path, self._load)
+                found = read_trajectory(path, self._load_counted)
             except EvalscribeError as error:
                 if len(files) == 1:
                     raise
@@ -225,8 +248,14 @@ def trajectory_files(folder: Path) -> list[Path]:
         and not _CONTINUATION.search(path.name)
         and path.is_file()
         and not path.is_symlink()
-        and _recognise_object(FileStart(path).top)
+        and _is_trajectory(path)
     ]
+
+
+def _is_trajectory(path: Path) -> bool:
+    with suppress(EvalscribeError):  # a damaged file beside trajectories is none
+        return _recognise_object(FileStart(path).top) is not None
+    return False
 
 
 def _recognise_object(given: Mapping[str, object]) -> str | None:

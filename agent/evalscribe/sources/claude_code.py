@@ -1,17 +1,20 @@
 """Read sessions of Claude Code: a file, or a project's folder of them with its sub-agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePath, PureWindowsPath
+from typing import NamedTuple
 
 from evalscribe.errors import EvalscribeError
 from evalscribe.model.evidence import Document
+from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.recognition import FileStart, FolderStart, Format
 from evalscribe.sources.records import (
     MAX_SESSION_CHARACTERS,
     EvalReader,
+    Omissions,
     SourceEval,
     SourceRun,
     dicts,
@@ -36,6 +39,7 @@ class _Conversation:
     """What was said between the start of a file or `/clear`, and the next `/clear` or the end."""
 
     lines: list[_Line] = field(default_factory=list)
+    characters: int = 0
 
     @property
     def messages(self) -> list[object]:
@@ -64,33 +68,86 @@ class _Conversation:
         return sum(counts) if counts else None
 
 
+class _Index(NamedTuple):
+    """What a first reading found out."""
+
+    works: dict[str, list[Path]]
+    """Files that belong together, by the name of the work."""
+    cleared: list[Path]
+    """Files with several conversations."""
+    sub_agents: list[tuple[str, Path]]
+    """Sessions that started sub-agents, with the files of these."""
+
+
 class ClaudeCodeReader(EvalReader):
     """Sessions have no verdict: every eval is incomplete."""
 
     format = NAME
 
+    def __init__(self, path: Path, overrides: RunOverrides) -> None:
+        super().__init__(path, overrides)
+        self._index: _Index | None = None
+
     def evals(self) -> Iterator[SourceEval]:
+        """Yield the work of every session. A folder is read once before, so that one work is held at a time."""
         files = _session_files(self._path) if self._path.is_dir() else [self._path]
-        folder = self._path if self._path.is_dir() else self._path.parent
-        sub_agents = self._sub_agents(folder, set(files))
-        works: dict[str, list[_Conversation]] = {}
-        for path in files:
-            first, *others = self._conversations(path, only=len(files) == 1) or [_Conversation()]
-            name = first.first("slug") or first.first("sessionId") or path.stem
-            if first.lines:
-                works.setdefault(name, []).append(first)
+        only = len(files) == 1
+        if self._index is None:
+            with self._uncounted():
+                self._index = self._indexed(files, only=only)
+        for path in self._index.cleared:
+            with self._uncounted():  # it is read again with the work that it begins with
+                first, *others = self._conversations(path, only=only) or [_Conversation()]
+            name = _name(first, path)
             for n, other in enumerate(others, 2):
                 yield self._eval(f"{name}-{first.first('sessionId')[:8]}-{n}", [other], [], path.name)
-        for name, parts in works.items():
+        for name, paths in self._index.works.items():
+            parts: list[_Conversation] = []
+            for path in paths:
+                parts += self._conversations(path, parts, only=only)[:1]
             parts.sort(key=lambda part: part.times[:1])
             ids = {part.first("sessionId") for part in parts} - {""}
-            mine = [one for id, one in sub_agents if id in ids]
-            yield self._eval(name, parts, mine, name)
+            mine: list[tuple[str, _Conversation]] = []
+            for path in dict.fromkeys(path for id, path in self._index.sub_agents if id in ids):
+                held = [*parts, *(one for _, one in mine)]
+                found = self._conversations(path, held, only=False)
+                mine += [(path.stem, one) for one in found if one.first("sessionId") in ids]
+            yield self._eval(name, parts, [(stem, one.messages) for stem, one in mine], name)
 
-    def _conversations(self, path: Path, *, only: bool) -> list[_Conversation]:
-        """Read a file. Raises `DataError` if it is the only one and cannot be read."""
+    @contextmanager
+    def _uncounted(self) -> Iterator[None]:
+        counted, self._left_out = self._left_out, Omissions()
+        try:
+            yield
+        finally:
+            self._left_out = counted
+
+    def _indexed(self, files: Sequence[Path], *, only: bool) -> "_Index":
+        """Find out which files belong together. Raises `DataError` if there is only one and it cannot be read."""
+        index = _Index({}, [], [])
+        for path in files:
+            found = self._conversations(path, only=only)
+            if found:
+                index.works.setdefault(_name(found[0], path), []).append(path)
+            if len(found) > 1:
+                index.cleared.append(path)
+        folder = self._path if self._path.is_dir() else self._path.parent
+        for path in sorted(folder.glob(f"{_AGENT}*.jsonl")):
+            if path not in files and path.is_file() and not path.is_symlink():
+                for one in self._conversations(path, only=False):
+                    index.sub_agents.append((one.first("sessionId"), path))
+        return index
+
+    def _conversations(self, path: Path, held: Sequence[_Conversation] = (), *, only: bool) -> list[_Conversation]:
+        """Read a file. Raises `DataError` if it is the only one and cannot be read.
+
+        Args:
+            path: The file.
+            held: Conversations that are held already; together with those of the file they have a maximum size.
+            only: True if there are no other files.
+        """
         found = [_Conversation()]
-        size = 0
+        size = sum(one.characters for one in held)
         try:
             with self._open(path) as reading:
                 for read in json_lines(reading):
@@ -102,6 +159,7 @@ class ClaudeCodeReader(EvalReader):
                         found.append(_Conversation())
                     else:
                         found[-1].lines.append(line)
+                        found[-1].characters += read.characters
         except EvalscribeError as error:
             if only and not found[0].lines:
                 raise
@@ -156,16 +214,6 @@ class ClaudeCodeReader(EvalReader):
         if dropped:
             self._omit("a message that was taken back by a rewind", place, len(dropped))
         return kept
-
-    def _sub_agents(self, folder: Path, without: set[Path]) -> list[tuple[str, tuple[str | None, list[object]]]]:
-        """Return the sessions of sub-agents, each with the id of the session that started it."""
-        found: list[tuple[str, tuple[str | None, list[object]]]] = []
-        for path in sorted(folder.glob(f"{_AGENT}*.jsonl")):
-            if path in without or path.is_symlink() or not path.is_file():
-                continue
-            for one in self._conversations(path, only=False):
-                found.append((one.first("sessionId"), (path.stem, one.messages)))
-        return found
 
     def _eval(
         self,
@@ -235,6 +283,10 @@ def _messages(lines: Sequence[_Line]) -> Iterator[object]:
                 yield {"role": "user", "content": rest}
 
 
+def _name(first: _Conversation, path: Path) -> str:
+    return first.first("slug") or first.first("sessionId") or path.stem
+
+
 def _answer(line: _Line) -> str:
     return text_of(object_of(line.get("message")).get("id")) if line.get("type") == "assistant" else ""
 
@@ -256,7 +308,9 @@ def _session_files(folder: Path) -> list[Path]:
 
 
 def _is_session(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink() and _recognise_line(FileStart(path).line) is not None
+    with suppress(EvalscribeError):  # a damaged file beside sessions is none
+        return path.is_file() and not path.is_symlink() and _recognise_line(FileStart(path).line) is not None
+    return False
 
 
 def _recognise_line(line: _Line | None) -> str | None:
@@ -276,9 +330,7 @@ def _recognise_line(line: _Line | None) -> str | None:
 
 def _recognise_folder(start: FolderStart) -> str | None:
     lines = (start.path / name for name in sorted(start.names) if name.endswith(".jsonl"))
-    with suppress(EvalscribeError):
-        return "it has sessions of Claude Code" if any(map(_is_session, lines)) else None
-    return None
+    return "it has sessions of Claude Code" if any(map(_is_session, lines)) else None
 
 
 FORMATS = (

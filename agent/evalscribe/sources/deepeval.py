@@ -24,6 +24,8 @@ from evalscribe.sources.streams import JsonStream
 
 NAME = "deepeval"
 _LISTS = ("testCases", "conversationalTestCases", "test_results")
+_ABOUT = ("hyperparameters", "identifier")
+"""Other fields that are used; the rest is not held."""
 _UNREAD = frozenset(("metricsScores", "prompts", "tracesMetricsScores", "traceMetricsScores"))
 """Fields that sum the cases up."""
 _USED = frozenset(("name", "input", "actual_output", "expected_output", "context", "retrieval_context", "turns"))
@@ -43,7 +45,8 @@ class DeepEval(EvalReader):
             text = JsonStream(reading, str(self._path))
             for name, value in text.members(_LISTS, inside=("testRunData",), unread=_UNREAD):
                 if name not in _LISTS:
-                    self._about[name] = value
+                    if name in _ABOUT:
+                        self._about[name] = value
                 elif isinstance(value, dict):
                     yield _eval(_snake_case(value), f"{name}[{number}]")
                     number += 1

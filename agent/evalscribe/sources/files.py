@@ -18,6 +18,10 @@ import zstandard
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError
 
 GZIP = b"\x1f\x8b"
+MAX_COMPRESSION = 200
+"""Highest compression ratio of a large file or member; text never reaches it."""
+UNCHECKED_BYTES = 16 * 1024 * 1024
+"""Files and members up to this size may have any compression ratio."""
 CHUNK_BYTES = 256 * 1024
 """Bytes read at once."""
 
@@ -41,6 +45,8 @@ class FileReader:
         self._stream: BinaryIO = gzip.GzipFile(fileobj=self._raw) if packed else self._raw  # type: ignore[assignment]
         self._hash = hashlib.sha256()
         self._left = limit
+        self.bytes = 0
+        """Bytes read so far, after decompression."""
 
     @property
     def progress(self) -> float:
@@ -55,6 +61,9 @@ class FileReader:
         """Return the next bytes, empty at the end. Raises `DataError` if decompression fails."""
         with read_errors(self._path):
             piece = self._stream.read(size if self._left is None else min(size, self._left))
+        self.bytes += len(piece)
+        if self.bytes > UNCHECKED_BYTES and self.bytes > self._size * MAX_COMPRESSION:
+            raise DataError(f"{self._path} is compressed more tightly than any text")
         if self._left is not None:
             self._left -= len(piece)
         self._hash.update(piece)
@@ -118,6 +127,14 @@ def file_below(folder: Path, *names: str) -> Path | None:
         return None
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether a path is a folder and no link; False where it is too long for one."""
+    try:
+        return path.is_dir() and not path.is_symlink()
+    except OSError:
+        return False
+
+
 def is_entry(name: str) -> bool:
     """Return whether a text is the name of an entry of a folder, not a path that leads elsewhere."""
     return bool(name) and name not in (".", "..") and not any(one in name for one in "/\\\0")
@@ -165,17 +182,13 @@ def _told(number: int, held: bytearray, too_long: bool) -> Iterator[tuple[int, s
 
 def first_line(path: Path) -> str | None:
     """Return the first line that is not blank; None if there is none or it is too long."""
-    with FileReader(path) as reading:
+    with FileReader(path, MAX_LINE_BYTES + CHUNK_BYTES) as reading:
         return next((line for _, line in read_lines(reading)), None)
 
 
 ZIP_MAGIC = b"PK\x03\x04"
 MAX_MEMBER_BYTES = 128 * 1024 * 1024
 """Maximum bytes of one member, decompressed."""
-MAX_COMPRESSION = 200
-"""Highest compression ratio of a large member; text never reaches it."""
-UNCHECKED_BYTES = 16 * 1024 * 1024
-"""Members up to this size may have any compression ratio."""
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
 _STREAMED = 8

@@ -58,6 +58,7 @@ FORMATS: tuple[Format, ...] = (
 )
 """Every format; the first that recognises a file reads it, so the more particular ones come first."""
 SUPPORTED = "`evalscribe import --help` lists the formats."
+MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
 """Names of a dataset's items, which contain no runs."""
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
@@ -193,14 +194,20 @@ def run_files(path: Path) -> tuple[Path, ...]:
     Raises:
         AccessError: A folder may not be read.
         NotFoundError: The folder contains no files.
+        DataError: Its folders are nested too deeply.
     """
-    found = tuple(_below(path))
+    try:
+        found = tuple(_below(path, MAX_FOLDER_LEVELS))
+    except OSError as error:  # a path that is too long, for instance
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     if not found:
         raise NotFoundError(f"{path} has no files")
     return found
 
 
-def _below(folder: Path) -> list[Path]:
+def _below(folder: Path, levels: int) -> list[Path]:
+    if not levels:
+        raise DataError(f"{cut(str(folder), 200)}: folders are nested more than {MAX_FOLDER_LEVELS} levels deep")
     if (folder / SUMMARY).is_file() or recognise_folder(folder) is not None:
         return [folder]
     try:
@@ -212,7 +219,7 @@ def _below(folder: Path) -> list[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_dir(follow_symlinks=False):
-            found += _below(Path(entry.path))
+            found += _below(Path(entry.path), levels - 1)
         elif entry.is_file(follow_symlinks=False):
             found.append(Path(entry.path))
     return found

@@ -28,12 +28,13 @@ from evalscribe.model.reference_runs import (
 from evalscribe.model.run import EvalStatus, Step
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.atif import AtifTrajectory, first_request, read_trajectory
-from evalscribe.sources.files import file_below, folders_in, is_entry
+from evalscribe.sources.files import file_below, folders_in, is_entry, open_regular
 from evalscribe.sources.recognition import FileStart, FolderStart, Format
 from evalscribe.sources.records import (
     EvalReader,
     SourceEval,
     SourceRun,
+    count,
     dicts,
     figure,
     iso_time,
@@ -54,6 +55,7 @@ MAX_FILES = 50
 MAX_FILE_BYTES = 256 * 1024
 MAX_TASK_BYTES = 256 * 1024 * 1024
 """Maximum bytes of a task whose checksum is computed."""
+MAX_TASK_LEVELS = 50
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
 """Exceptions that end the agent's work at a limit; Harbor still grades what it left."""
@@ -108,6 +110,7 @@ class HarborReader(EvalReader):
         super().__init__(path if path.is_dir() else path.parent, overrides)
         self._lowest = 1.0 if overrides.threshold is None else overrides.threshold
         self._tasks: dict[str, _Task | None] = {}
+        self._task_folders: dict[str, Path] | None = None
         self._answers: dict[str, tuple[GradedAnswer, ...]] | None = None
         self._trials_of: dict[Path, list[_Trial]] = {}
         self._only: dict[Path, str] = {}
@@ -135,12 +138,12 @@ class HarborReader(EvalReader):
     def _job(self, folder: Path) -> _Job:
         result = self._read_result(folder)
         stats = object_of(result.get("stats"))
-        planned = figure(result.get("n_total_trials")) or 0
+        planned = count(result.get("n_total_trials")) or 0
         return _Job(
             folder,
             text_of(result.get("id")),
             len(object_of(stats.get("evals"))),
-            int(planned),
+            planned,
             finished=bool(result.get("finished_at")),
         )
 
@@ -297,7 +300,7 @@ class HarborReader(EvalReader):
         if (path := file_below(folder, *names)) is None:
             return None
         try:
-            return read_trajectory(path, self._load)
+            return read_trajectory(path, self._load_counted)
         except EvalscribeError:
             self._omit("a trajectory that cannot be read", str(path.relative_to(folder.parent)))
             return None
@@ -346,8 +349,10 @@ class HarborReader(EvalReader):
         root = self._overrides.tasks
         if root is None or not name:
             return None
+        if self._task_folders is None:
+            self._task_folders = {one.name: one for one in reversed([*_task_folders(root)])}
         if name not in self._tasks:
-            folder = next((one for one in _task_folders(root) if one.name == name), None)
+            folder = self._task_folders.get(name)
             self._tasks[name] = self._task_in(folder) if folder else None
         return self._tasks[name]
 
@@ -365,7 +370,7 @@ class HarborReader(EvalReader):
     def _reference_answers(self) -> dict[str, tuple[GradedAnswer, ...]]:
         """Return how reference and empty answers were graded, by the checksum of their task."""
         if self._answers is None:
-            graded: dict[tuple[str, AnswerKind], list[tuple[str, GradedTrial]]] = defaultdict(list)
+            graded: dict[tuple[str, AnswerKind], _GradedTrials] = defaultdict(_GradedTrials)
             for folder, given in self._reference_folders():
                 job = self._job(folder)
                 for trial in self._trials(job):
@@ -393,9 +398,7 @@ class HarborReader(EvalReader):
             if any(text_of(agent.get("name")) in REFERENCE_AGENTS for agent in agents):
                 yield folder, False
 
-    def _grade_answer(
-        self, trial: _Trial, given: bool, graded: dict[tuple[str, AnswerKind], list[tuple[str, GradedTrial]]]
-    ) -> None:
+    def _grade_answer(self, trial: _Trial, given: bool, graded: dict[tuple[str, AnswerKind], "_GradedTrials"]) -> None:
         result = self._read_result(trial.folder)
         agent = text_of(object_of(result.get("agent_info")).get("name"))
         kind = REFERENCE_AGENTS.get(agent, "reference answer" if given else None)
@@ -406,13 +409,11 @@ class HarborReader(EvalReader):
         status, rest = self._verdict(result, rewards, parts)
         steps = [step for part in parts for step in part.steps] + rest
         output = next((part.logs[0].text for part in parts if part.logs), "")
-        name = trial.folder.name
-        known = [one.name for _, one in graded[trial.checksum, kind]]
-        if name not in known:
-            failed_at = () if status == "passed" else failed_parts(steps)
-            graded[trial.checksum, kind].append(
-                (f"{agent}, job {trial.job.folder.name}", GradedTrial(name=name, failed_at=failed_at, output=output))
-            )
+        failed_at = () if status == "passed" else failed_parts(steps)
+        graded[trial.checksum, kind].add(
+            f"{agent}, job {trial.job.folder.name}",
+            GradedTrial(name=trial.folder.name, failed_at=failed_at, output=output),
+        )
 
 
 def _trial_in(folder: Path, job: _Job) -> _Trial:
@@ -425,16 +426,33 @@ def _passed(part: _Part) -> bool:
     return all(step.status != "failed" for step in part.steps)
 
 
-def _answer(kind: AnswerKind, trials: Sequence[tuple[str, GradedTrial]]) -> GradedAnswer:
-    kept = sorted((trial for _, trial in trials), key=lambda one: not one.failed_at)[:MAX_TRIALS]
-    sources = list(dict.fromkeys(source for source, _ in trials))
+def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
+    sources = list(trials.sources)
     return GradedAnswer(
         kind=kind,
         source=sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more",
-        trials=tuple(kept),
-        passed=sum(not trial.failed_at for _, trial in trials),
-        total=len(trials),
+        trials=tuple(trials.kept),
+        passed=trials.passed,
+        total=len(trials.names),
     )
+
+
+class _GradedTrials:
+    """Trials of a reference answer: all are counted, and a few are held with their output, failed ones first."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.sources: dict[str, None] = {}
+        self.passed = 0
+        self.kept: list[GradedTrial] = []
+
+    def add(self, source: str, trial: GradedTrial) -> None:
+        if trial.name in self.names:
+            return
+        self.names.add(trial.name)
+        self.sources[source] = None
+        self.passed += not trial.failed_at
+        self.kept = sorted([*self.kept, trial], key=lambda one: not one.failed_at)[:MAX_TRIALS]
 
 
 def _run(job: _Job, result: Mapping[str, object], config: Mapping[str, object]) -> SourceRun:
@@ -597,30 +615,32 @@ def _task_folders(root: Path) -> Iterator[Path]:
 def task_checksum(folder: Path) -> str | None:
     """Return a task's checksum as Harbor computes it: the Dirhash Standard 0.1 with SHA-256.
 
-    https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md; None for a task that is too large or has links.
+    https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md; None for a task that is too large or too deep, or
+    that has links, pipes or devices.
     """
     left = MAX_TASK_BYTES
 
-    def digest(folder: Path) -> str | None:
+    def digest(folder: Path, levels: int = MAX_TASK_LEVELS) -> str | None:
         nonlocal left
         entries = []
         for path in folder.iterdir():
-            if path.is_symlink():
+            if path.is_symlink() or not levels:
                 raise ValueError
             if path.is_dir():
-                if below := digest(path):
+                if below := digest(path, levels - 1):
                     entries.append(f"dirhash:{below}\0name:{path.name}")
                 continue
             left -= path.stat().st_size
             if left < 0:
                 raise ValueError
-            with path.open("rb") as file:
-                entries.append(f"data:{hashlib.file_digest(file, 'sha256').hexdigest()}\0name:{path.name}")
+            with open_regular(path) as file:
+                content = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
+            entries.append(f"data:{content.hexdigest()}\0name:{path.name}")
         return hashlib.sha256("\0\0".join(sorted(entries)).encode()).hexdigest() if entries else None
 
     try:
         return digest(folder)
-    except (OSError, ValueError):
+    except (OSError, ValueError, EvalscribeError):
         return None
 
 

@@ -14,6 +14,7 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import file_below
 from evalscribe.sources.recognition import FileStart, FolderStart, Format, has
 from evalscribe.sources.records import (
+    MAX_SESSION_CHARACTERS,
     EvalReader,
     SourceEval,
     SourceRun,
@@ -69,6 +70,7 @@ class HelmReader(EvalReader):
         if not scores:
             self._omit(f"the scores: {_STATS} is missing or cannot be read")
         waiting: list[Mapping[str, object]] = []
+        held = 0
         with self._open(state) as reading:
             text = JsonStream(reading, str(state))
             for name in text.names():
@@ -78,9 +80,14 @@ class HelmReader(EvalReader):
                 for one in text.elements():
                     if not isinstance(one, dict) or not object_of(one.get("instance")):
                         self._omit("a request that cannot be read", state.name, lost=True)
-                    elif waiting and _key(waiting[0]) == _key(one) and len(waiting) < MAX_STATES:
-                        waiting.append(one)
+                    elif waiting and _key(waiting[0]) == _key(one):
+                        held += len(str(one))
+                        if len(waiting) < MAX_STATES and held <= MAX_SESSION_CHARACTERS:
+                            waiting.append(one)
+                        else:
+                            self._omit("a request of an instance with very many", state.name)
                     else:
+                        held = 0
                         if waiting:
                             yield self._eval(waiting, spec, scores)
                         waiting = [one]

@@ -322,7 +322,7 @@ FORMATS = (
         a_run="the log",
         an_eval="an epoch of a sample",
         passed="first scorer: 1, `C`, `yes`, true",
-        versions="0.3.75 to 0.3.199",
+        versions="0.3.75 to 0.3.285",
         fields={
             "eval, stats": "model, experiment, dates, tokens and cost of the run; metadata",
             "samples[].input, choices": "document `task`",

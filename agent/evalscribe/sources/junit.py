@@ -288,7 +288,7 @@ FORMATS = (
         open=JUnit,
         an_eval="a test case",
         passed="without failure, error or skip",
-        versions="pytest 8, Maven Surefire",
+        versions="pytest 8 and 9, Maven Surefire",
         fields={
             "testsuite": "experiment, dates and duration of the run; metadata",
             "testcase.classname, name": "category and name",

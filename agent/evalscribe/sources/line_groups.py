@@ -49,12 +49,15 @@ class LineGroups:
         self._is_line = is_line
         self._column = column
         self._key = key
+        self._longest_lines: dict[str, int] = {}
+        """Characters of the longest line of each column; one line of each is held at a time."""
 
     def groups(self) -> Iterator[list[Line]]:
         """Yield the lines of each eval, in the order in which the columns begin. Raises the errors of `FileReader`."""
         orders = self._orders()
         longest = max(orders.values(), key=len, default=array("q"))
-        if all(order == longest[: len(order)] for order in orders.values()):
+        together = sum(self._longest_lines.values())
+        if together <= MAX_HELD_CHARACTERS and all(order == longest[: len(order)] for order in orders.values()):
             with ExitStack() as stack:
                 columns = [stack.enter_context(closing(self._lines(column))) for column in orders]
                 for lines in zip_longest(*columns):
@@ -64,9 +67,10 @@ class LineGroups:
         size = 0
         for column in orders:
             for line in self._lines(column):
-                size += len(str(line))
-                if size <= MAX_HELD_CHARACTERS or self._key(line) in held:
-                    held.setdefault(self._key(line), []).append(line)
+                key, characters = self._key(line), len(str(line))
+                if size + characters <= MAX_HELD_CHARACTERS * (2 if key in held else 1):
+                    size += characters
+                    held.setdefault(key, []).append(line)
                 else:
                     self._omit("a line of a long file in which filters have different orders", self._path.name)
         yield from held.values()
@@ -75,7 +79,7 @@ class LineGroups:
         """Return the order of the evals in each column, as hashes of their keys."""
         orders: dict[str, array[int]] = {}
         with self._open(self._path) as reading:
-            for number, line, *_ in json_lines(reading):
+            for number, line, _, characters in json_lines(reading):
                 place = f"{self._path.name}: line {number}"
                 if line is None or not self._is_line(line):
                     self._omit("a line that cannot be read", place)
@@ -85,6 +89,7 @@ class LineGroups:
                     self._omit("a line of one filter too many", place)
                 else:
                     orders.setdefault(column, array("q")).append(hash(self._key(line)))
+                    self._longest_lines[column] = max(characters, self._longest_lines.get(column, 0))
         return orders
 
     def _lines(self, column: str) -> Generator[Line, None, None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evalscribe.errors import DataError, EvalscribeError
+from evalscribe.json_data import MAX_INDEX_DIGITS
 from evalscribe.model.evidence import Document
 from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG
 from evalscribe.model.run import EvalStatus, Step
@@ -334,8 +335,9 @@ def _why(line: Line, answer: _Answer, target: str, metric: str, value: float) ->
 def _target(value: object, answer: _Answer) -> str:
     """Return the right answer as text; of a choice it is often the number."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value is not None else ""
-    if answer.choices and text.strip().isdecimal() and int(text) < len(answer.choices):
-        return answer.choices[int(text)][1]
+    number = text.strip()
+    if answer.choices and len(number) <= MAX_INDEX_DIGITS and number.isdecimal() and int(number) < len(answer.choices):
+        return answer.choices[int(number)][1]
     return text
 
 

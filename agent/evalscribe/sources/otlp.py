@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from evalscribe.sources.files import FileReader
 from evalscribe.sources.otlp_messages import AGENTS, EVALUATION, Span, conversations, is_of_a_model, json_of, parents_of
 from evalscribe.sources.recognition import FileStart, Format
 from evalscribe.sources.records import (
+    MAX_STEPS,
     EvalReader,
     SourceEval,
     SourceRun,
@@ -323,7 +325,9 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
     calls = [span for span in own if span.kind == "LLM"]
     found = conversations(own, parents, logs)
     task = _first_words(found, "user")
-    evaluations = list(_evaluations(spans, logs))
+    evaluations = list(islice(_evaluations(spans, logs), MAX_STEPS + 1))
+    many = len(evaluations) > MAX_STEPS
+    evaluations = evaluations[:MAX_STEPS]
     names = distinct_names(one.name for one in evaluations)
     steps = [_step(name, one, threshold) for name, one in zip(names, evaluations, strict=True)]
     scores = {name: one.score for name, one in zip(names, evaluations, strict=True) if one.score is not None}
@@ -357,7 +361,10 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
             "metadata": json_of(attributes.get("metadata")),
             "spans": len(spans),
         },
-        missing=() if found else ("the messages were not recorded",),
+        missing=[
+            *([] if found else ["the messages were not recorded"]),
+            *([f"evaluations after the first {MAX_STEPS:,}"] if many else []),
+        ],
         started_at=_time(min((span.start for span in own if span.start), default=0)),
         ended_at=_time(max((span.end for span in own), default=0)),
         input_tokens=_sum(calls, root, _INPUT),

@@ -155,12 +155,12 @@ def _merged(members: Sequence[Span], told: Mapping[str, list[dict[str, object]]]
         if call.kind != "LLM":
             continue
         given, answered = _exchange(call, told.get(call.spanId, []))
-        if _spoken(said)[:1] == _spoken(given)[:1] and len(given) >= len(said):
-            said, known = given, {_key(one) for one in given}
+        if len(given) >= len(said) and _first_spoken(said) == _first_spoken(given):
+            said, known = list(given), {_key(one) for one in given}
         else:
             said += [one for one in given if _key(one) not in known]
             known |= {_key(one) for one in given}
-        said = [*said, *answered]
+        said += answered
         known |= {_key(one) for one in answered}
     return said
 
@@ -169,8 +169,8 @@ def _key(message: Mapping[str, object]) -> str:
     return json.dumps(message, sort_keys=True)
 
 
-def _spoken(messages: Messages) -> Messages:
-    return [one for one in messages if one["role"] != "system"]
+def _first_spoken(messages: Messages) -> dict[str, object] | None:
+    return next((one for one in messages if one["role"] != "system"), None)
 
 
 def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Messages, Messages]:

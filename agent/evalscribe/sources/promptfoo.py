@@ -1,6 +1,7 @@
 """Read results of promptfoo: JSON of versions 1 to 3, JSON lines, and its SQLite database."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,8 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import (
+    MAX_HELD_NAME,
+    MAX_RUNS,
     EvalReader,
     SourceEval,
     SourceRun,
@@ -24,6 +27,7 @@ from evalscribe.sources.records import (
     figure,
     first_lines,
     object_of,
+    safe_name,
     scores_log,
     text_of,
 )
@@ -74,6 +78,8 @@ _ROW = {
     "metadata": "metadata",
 }
 """Columns of the database's table `eval_results`, and the names that they have in a file."""
+_ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
+"""Columns by which rows are found and ordered. A generated column is none: it can take any time."""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
 
 
@@ -95,6 +101,10 @@ class Promptfoo(EvalReader):
         self._about: dict[str, dict[str, object]] = {}
         """What the source says of an evaluation, by its id; files of one evaluation have none."""
         self._columns: dict[tuple[str, str], Column] = {}
+        self._prompts: dict[tuple[str, str], dict[str, int]] = {}
+        """The prompts of a provider in an evaluation, numbered."""
+        self._labels: dict[tuple[str, Column], set[str]] = {}
+        """The labels of a provider with a prompt."""
         self._tests: dict[int, int] | None = None
         """The test that could have a name, by the hash of both; 0 where there are several."""
 
@@ -103,7 +113,7 @@ class Promptfoo(EvalReader):
             self._tests = {}
             with suppress(DataError):
                 for evaluation, row, _ in self._rows():
-                    self._columns.setdefault((evaluation, _column_key(row)), _column(row))
+                    self._add_column(evaluation, row)
                     digest, names = _candidates(row)
                     for name in names[:-1]:
                         key = hash((evaluation, name))
@@ -111,6 +121,15 @@ class Promptfoo(EvalReader):
                             self._tests[key] = 0
         for evaluation, row, place in self._rows():
             yield self._eval(evaluation, row, place)
+
+    def _add_column(self, evaluation: str, row: Mapping[str, object]) -> None:
+        key = (evaluation, _column_key(row))
+        if key in self._columns or len(self._columns) >= MAX_RUNS:
+            return
+        column = self._columns[key] = _column(row)
+        prompts = self._prompts.setdefault((evaluation, column.provider), {})
+        prompts.setdefault(column.prompt, len(prompts) + 1)
+        self._labels.setdefault((evaluation, column._replace(label="")), set()).add(column.label)
 
     def _rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
         start = FileStart(self._path)
@@ -158,16 +177,18 @@ class Promptfoo(EvalReader):
                 evaluation = str(id or number)
                 found = dict(zip(stored, map(_decoded, texts), strict=True))
                 summary = object_of(found.get("results"))
-                self._about[evaluation] = {
-                    "evalId": id,
-                    "timestamp": _time(created) or summary.get("timestamp"),
-                    "prompts": found.get("prompts") or summary.get("prompts"),
-                    "stats": {"durationMs": summary.get("durationMs")},
-                    "config": text_of(object_of(found.get("config")).get("description")),
+                self._about = {  # of this evaluation only: its rows follow
+                    evaluation: {
+                        "evalId": id,
+                        "timestamp": _time(created) or summary.get("timestamp"),
+                        "prompts": found.get("prompts") or summary.get("prompts"),
+                        "stats": {"durationMs": summary.get("durationMs")},
+                        "config": text_of(object_of(found.get("config")).get("description")),
+                    }
                 }
                 for n, row in enumerate(dicts(summary.get("results"))):  # versions before 0.97 kept the rows here
                     yield evaluation, row, f"{id}, results[{n}]"
-                if columns:
+                if columns and known >= _ORDER:
                     query = f"SELECT {', '.join(columns)} FROM eval_results WHERE eval_id = ?"  # noqa: S608 - our own names
                     for values in database.rows(f"{query} ORDER BY test_idx, prompt_idx, id", id):
                         row = {
@@ -220,7 +241,7 @@ class Promptfoo(EvalReader):
                 **{name: value for name, value in row.items() if name not in _USED},
                 "metadata": {name: value for name, value in metadata.items() if name != "_promptfooFileMetadata"},
                 "vars": _vars(row),
-                "provider": self._columns[evaluation, _column_key(row)].label,
+                "provider": self._column(evaluation, row).label,
                 "response": {
                     name: value
                     for name, value in response.items()
@@ -241,9 +262,12 @@ class Promptfoo(EvalReader):
         tests = self._tests or {}
         return next((name for name in names if tests.get(hash((evaluation, name))) == hash(digest)), names[-1])
 
+    def _column(self, evaluation: str, row: Mapping[str, object]) -> Column:
+        return self._columns.get((evaluation, _column_key(row))) or _column(row)
+
     def _run(self, evaluation: str, row: Mapping[str, object]) -> SourceRun:
         about, key = self._about.get(evaluation, {}), _column_key(row)
-        column = self._columns.get((evaluation, key)) or _column(row)
+        column = self._column(evaluation, row)
         provider, model = _provider_and_model(column)
         id = text_of(about.get("evalId"))
         begun = text_of(about.get("timestamp")) or text_of(object_of(about.get("metadata")).get("evaluationCreatedAt"))
@@ -271,13 +295,12 @@ class Promptfoo(EvalReader):
 
     def _experiment(self, evaluation: str, column: Column) -> str:
         """Return the description, with the prompt or the provider's label where only these tell columns apart."""
-        others = [one for (of, _), one in self._columns.items() if of == evaluation]
-        prompts = list(dict.fromkeys(one.prompt for one in others if one.provider == column.provider))
-        labels = {one.label for one in others if one.provider == column.provider and one.prompt == column.prompt}
+        prompts = self._prompts.get((evaluation, column.provider), {})
+        labels = self._labels.get((evaluation, column._replace(label="")), ())
         told = [text_of(self._about.get(evaluation, {}).get("config")) or "default"]
         if len(prompts) > 1:
             short = len(column.prompt) <= MAX_LABEL and column.prompt
-            told.append(column.prompt if short else f"prompt {prompts.index(column.prompt) + 1}")
+            told.append(column.prompt if short else f"prompt {prompts.get(column.prompt, len(prompts) + 1)}")
         if len(labels) > 1:
             told.append(column.label)
         return ", ".join(told)
@@ -302,14 +325,14 @@ def _checks(graded: Mapping[str, object]) -> list[_Check]:
     A set is one result with its members below it, which newer versions repeat after it.
     """
     results: list[tuple[dict[str, object], bool]] = []
-    repeated: list[object] = []
+    repeated: Counter[str] = Counter()
     for one in dicts(graded.get("componentResults")):
         members = dicts(one.get("componentResults"))
         if members:
             results += [(member, one.get("pass") is not True) for member in members]
-            repeated += members
-        elif one in repeated:
-            repeated.remove(one)
+            repeated.update(map(content_id, members))
+        elif repeated and repeated[key := content_id(one)] > 0:
+            repeated[key] -= 1
         else:
             results.append((one, True))
     names = distinct_names(_check_name(one) for one, _ in results)
@@ -476,7 +499,13 @@ def _column(row: Mapping[str, object]) -> Column:
     provider = object_of(given)
     id = text_of(given) or text_of(provider.get("id"))
     label = text_of(provider.get("label")) or id
-    return Column(id, label, text_of(prompt.get("label")) or text_of(prompt.get("display")))
+    named = text_of(prompt.get("label")) or text_of(prompt.get("display"))
+    # Every column is held, so only the hash of a long prompt is.
+    return Column(_held(id), _held(label), named if len(named) <= MAX_LABEL else content_id(named))
+
+
+def _held(name: str) -> str:
+    return name if len(name) <= MAX_HELD_NAME else safe_name(name)
 
 
 def _provider_and_model(column: Column) -> tuple[str | None, str | None]:

@@ -23,6 +23,8 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, one_line
 
 NAME = "pydantic-evals"
+_ABOUT = frozenset(("name", "dataset_name", "experiment_metadata", "analyses", "report_evaluator_failures"))
+"""Fields of a report that are used; whatever others it has is not held."""
 _REPEAT = re.compile(r" \[(\d{1,6})/\d+\]$")
 """End of the name of a repeated case."""
 _USED = frozenset(("name", "inputs", "expected_output", "output", "assertions", "scores", "evaluator_failures"))
@@ -41,7 +43,8 @@ class PydanticEvals(EvalReader):
             text = JsonStream(reading, str(self._path))
             for name, value in text.members(("cases", "failures")):
                 if name not in number:
-                    self._about[name] = value
+                    if name in _ABOUT:
+                        self._about[name] = value
                     continue
                 place = f"{name}[{number[name]}]"
                 number[name] += 1
@@ -68,7 +71,7 @@ class PydanticEvals(EvalReader):
     def _case(self, case: Mapping[str, object], place: str) -> SourceEval:
         assertions, raised = object_of(case.get("assertions")), dicts(case.get("evaluator_failures"))
         if model := text_of(object_of(case.get("attributes")).get("model")):
-            self._models.add(model)
+            self._models |= {model} if len(self._models) < 2 else set()
         steps = [_step(name, object_of(one), case) for name, one in assertions.items()]
         failed = [step for step in steps if step.status == "failed"]
         steps += [

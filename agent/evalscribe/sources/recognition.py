@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evalscribe.errors import AccessError, DataError, NotFoundError
 from evalscribe.model.record import Records
 from evalscribe.sources.address import RunOverrides
-from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, open_members
+from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, is_folder, open_members
 from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_xml
 
 MAX_NAMES = 64
@@ -128,7 +128,7 @@ class FolderStart:
     def folders(self) -> tuple["FolderStart", ...]:
         """The folders in it, sorted by name, without links and hidden ones."""
         paths = (self.path / name for name in sorted(self.names) if not name.startswith("."))
-        return tuple(FolderStart(path) for path in paths if path.is_dir() and not path.is_symlink())
+        return tuple(FolderStart(path) for path in paths if is_folder(path))
 
     def object_in(self, name: str) -> Mapping[str, object]:
         """Return a JSON object in it, read whole; empty if there is none."""

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import cast
 
@@ -33,6 +33,16 @@ from evalscribe.sources.streams import JsonStream
 MAX_PHRASES = 200
 """Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
 MORE = "something else"
+MAX_PLACE = 160
+MAX_HELD_NAME = 1_000
+"""Maximum characters of a name that is held for each run as it stands in the file."""
+MAX_RUNS = 10_000
+"""Maximum runs of one file or folder: what is known of each is held until the end."""
+MAX_STEPS = 2_000
+"""Maximum steps of an eval, and maximum scores."""
+MAX_COUNT = 10**15
+"""Maximum number of tokens or trials: databases have no place for more than 64 bits."""
+_SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class Omissions:
@@ -52,19 +62,18 @@ class Omissions:
         self._counts[phrase] += number
         if lost:
             self._lost.add(phrase)
-        if place is not None:
-            self._first.setdefault(phrase, place)
+        if place is not None and phrase not in self._first:
+            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places have names from the file
 
     def told(self) -> dict[str, int]:
-        return {
-            f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase: number
-            for phrase, number in self._counts.items()
-        }
+        return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
         """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
-        told = zip(self._counts, self.told().items(), strict=True)
-        return tuple(f"{number} x {phrase}" for key, (phrase, number) in told if key in self._lost)
+        return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
+
+    def _placed(self, phrase: str) -> str:
+        return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
 
 
 class RecordFile(ABC):
@@ -186,22 +195,36 @@ class EvalReader(RecordFile):
         kept, self._left_out = self._left_out, Omissions()
         runs: dict[str, _RunTally] = {}
         with suppress(DataError):  # The second pass shows where it ends.
-            for one in self.evals():
-                runs.setdefault(one.run.key, _RunTally(one.run)).saw(one)
+            for one in self._evals():
+                key = _run_key(one)
+                if key not in runs and len(runs) < MAX_RUNS:
+                    runs[key] = _RunTally(one.run)
+                if key in runs:
+                    runs[key].saw(one)
         self._finished_passes, self._left_out = 1, kept
         for tally in runs.values():
             tally.given = self.complete(tally.given)
         made = {key: tally.run(self._overrides, self._identity(key)) for key, tally in runs.items()}
         yield from made.values()
-        for one in self.evals():
-            if one.run.key not in runs:  # the file has grown in the meantime
-                runs[one.run.key] = _RunTally(one.run)
-                made[one.run.key] = runs[one.run.key].run(self._overrides, self._identity(one.run.key))
-                yield made[one.run.key]
+        for one in self._evals():
+            key = _run_key(one)
+            if key not in runs and len(runs) >= MAX_RUNS:
+                self._omit(f"an eval of a run after the first {MAX_RUNS:,}", one.place)
+                continue
+            if key not in runs:  # the file has grown in the meantime
+                runs[key] = _RunTally(one.run)
+                made[key] = runs[key].run(self._overrides, self._identity(key))
+                yield made[key]
             try:
-                yield self._record(one, made[one.run.key], runs[one.run.key])
+                yield self._record(one, made[key], runs[key])
             except DataError as error:
                 self._omit(f"an eval that cannot be stored: {error}", one.place, lost=True)
+
+    def _evals(self) -> Iterator[SourceEval]:
+        try:
+            yield from self.evals()
+        except RecursionError:  # values just deep enough to be parsed can be too deep for what a reader makes of them
+            raise DataError(f"{self._path}: JSON nested too deeply") from None
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
         self._left_out.add(phrase, place, number, lost=lost)
@@ -218,13 +241,17 @@ class EvalReader(RecordFile):
 
     def _load(self, path: Path) -> dict[str, object]:
         """Read a file that holds one JSON object, of at most 128 million characters. Raises the errors of `_open`."""
+        return self._load_counted(path)[0]
+
+    def _load_counted(self, path: Path) -> tuple[dict[str, object], int]:
+        """Return what `_load` returns, with the number of bytes that were read."""
         with self._open(path) as reading:
             text = JsonStream(reading, str(path))
             whole = text.value()
             text.end()
         if not isinstance(whole, dict):
             raise DataError(f"{path} is not a JSON object")
-        return whole
+        return whole, reading.bytes
 
     def _text(self, path: Path) -> str:
         """Read a text file; of a long one, its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
@@ -248,13 +275,20 @@ class EvalReader(RecordFile):
         category, name = safe_text(one.category), safe_name(safe_text(one.name))
         category = safe_name(category) if category else ""
         trial = tally.trial(one)
-        id = one.id or eval_id(run.id, f"{category}/{name}" if category else name, trial)
+        id = safe_id(one.id) if one.id else eval_id(run.id, f"{category}/{name}" if category else name, trial)
+        failing = next((n for n, step in enumerate(one.steps) if step.status == "failed"), 0)
+        kept_steps = [*one.steps[:MAX_STEPS], *([one.steps[failing]] if failing >= MAX_STEPS else [])]
+        kept_scores = dict(islice(one.scores.items(), MAX_STEPS))
+        if left := len(one.steps) - len(kept_steps):
+            self._omit("a step of an eval with very many", one.place, left)
+        if left := len(one.scores) - len(kept_scores):
+            self._omit("a score of an eval with very many", one.place, left)
         kept = safe_json(
             {
                 "metadata": one.metadata,
                 "reason": one.reason,
-                "steps": [[step.name, step.error] for step in one.steps],
-                "scores": one.scores,
+                "steps": [[step.name, step.error] for step in kept_steps],
+                "scores": kept_scores,
                 "missing": list(one.missing),
                 "documents": [document.text for document in one.documents],
                 "messages": [messages for _, messages in one.conversations],
@@ -263,7 +297,7 @@ class EvalReader(RecordFile):
         assert isinstance(kept, dict)
         steps = tuple(
             step.model_copy(update={"name": safe_name(name), "error": error})
-            for step, (name, error) in zip(one.steps, cast(list[tuple[str, str | None]], kept["steps"]), strict=True)
+            for step, (name, error) in zip(kept_steps, cast(list[tuple[str, str | None]], kept["steps"]), strict=True)
         )
         documents = tuple(
             document.model_copy(update={"path": safe_text(document.path), "text": text})
@@ -323,7 +357,13 @@ class _RunTally:
     """What the first pass learns about a run."""
 
     def __init__(self, run: SourceRun) -> None:
-        self.given = run
+        self.given = replace(
+            run,
+            provider=_held(run.provider),
+            model=_held(run.model),
+            experiment=_held(run.experiment) or "default",
+            status_reason=_held(run.status_reason),
+        )
         self._evals = 0
         self._trials: Counter[int] = Counter()
         """By the hash of the task: a file can have millions."""
@@ -371,7 +411,7 @@ class _RunTally:
         begun = iso_time(given.started_at) or self._begun
         ended = iso_time(given.ended_at) or self._ended
         return Run(
-            id=given.id or content_id(identity).removeprefix("sha256:")[:22],
+            id=safe_id(given.id) if given.id else content_id(identity).removeprefix("sha256:")[:22],
             provider=safe_name(safe_text(provider)),
             model=safe_name(safe_text(model)),
             experiment=safe_name(safe_text(overrides.experiment or given.experiment)),
@@ -390,20 +430,32 @@ class _RunTally:
 
     def _sum(self, name: str) -> float | None:
         """Return the sum over the evals; None unless every one of them has the figure."""
-        return float(self._sums[name]) if self._evals and self._having[name] == self._evals else None
+        return figure(float(self._sums[name])) if self._evals and self._having[name] == self._evals else None
+
+
+def _held(name: str | None) -> str | None:
+    return name if name is None or len(name) <= MAX_HELD_NAME else safe_name(safe_text(name))
+
+
+def _run_key(one: SourceEval) -> str:
+    """Return the key of an eval's run; a hash of a long one, because the keys of all runs are held."""
+    return one.run.key if len(one.run.key) <= MAX_HELD_NAME else content_id(one.run.key)
 
 
 def _task(one: SourceEval) -> int:
     return hash((one.category, one.name))
 
 
-MAX_SESSION_CHARACTERS = 64 * 1024 * 1024
+MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
 """Maximum characters of one conversation of a line-based format, which a record holds whole."""
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of the beginning, and of the end, of a text file that becomes a document."""
 MAX_EXPECTED = 20
 """Maximum right answers of one eval."""
 LONGEST_TIME = 40
+MAX_INDENTED_CHARACTERS = 1_000_000
+MAX_INDENTED_LEVELS = 20
+_BRACKET = re.compile(r"[\[\]{}]")
 _TRACE = re.compile(r"\s+at |Stack Trace:|Traceback \(most recent call last\)")
 MAX_NAME_IN_ID = 80
 """Maximum characters of a name that an id contains unchanged."""
@@ -436,6 +488,12 @@ def safe_name(text: object) -> str:
     return prose.name(str(text))
 
 
+def safe_id(id: str) -> str:
+    """Return a source's own id; a hash of one that is no plain word, or that contains a secret."""
+    plain = _SOURCE_ID.fullmatch(id) is not None and safe_text(id) == id
+    return id if plain else content_id(clean_json(id)).removeprefix("sha256:")[:22]
+
+
 def eval_id(run_id: str, name: str, trial: int) -> str:
     """Return an eval's id, for files whose own ids are unique only within the file."""
     part = path_part(name)
@@ -460,10 +518,17 @@ def text_of(value: object) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return a text unchanged, an empty one for None, and any other value as JSON, objects with a member a line."""
+    """Return a text unchanged, an empty one for None, and any other value as JSON, objects with a member a line.
+
+    A value that is very long or deep stays on one line: indented, a megabyte at 700 levels would be a gigabyte.
+    """
     if value is None or isinstance(value, str):
         return value or ""
-    return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict | list) and value else None)
+    compact = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or not value or len(compact) > MAX_INDENTED_CHARACTERS:
+        return compact
+    levels = accumulate(1 if bracket[0] in "[{" else -1 for bracket in _BRACKET.finditer(compact))
+    return compact if max(levels) > MAX_INDENTED_LEVELS else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def first_lines(text: str) -> str:
@@ -515,9 +580,9 @@ def figure(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a figure as a whole number; JSON of some sources writes `5.0`."""
+    """Return a figure as a whole number of at most `MAX_COUNT`; JSON of some sources writes `5.0`."""
     number = figure(value)
-    return None if number is None else int(number)
+    return None if number is None or number > MAX_COUNT else int(number)
 
 
 def iso_time(value: object) -> str | None:

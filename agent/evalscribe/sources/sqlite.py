@@ -9,10 +9,12 @@ from urllib.parse import quote
 from evalscribe.errors import AccessError, DataError
 from evalscribe.sources.files import open_regular
 
-MAX_VALUE_BYTES = 128 * 1024 * 1024
+MAX_VALUE_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
 """Longest time until a query yields its first row: one whose plan is hostile would run for ever."""
-_INSTRUCTIONS = 100_000
+SECONDS_PER_MEGABYTE = 1.0
+"""Time that all queries may take together, beyond `MAX_SECONDS`."""
+_INSTRUCTIONS = 10_000
 """Instructions of SQLite between looks at the time."""
 
 
@@ -27,7 +29,8 @@ class SqliteFile:
         """Open the database. Raises the errors of `open_regular`."""
         open_regular(path).close()
         self._path = path
-        self._until = 0.0
+        self._started = self._until = 0.0
+        self._left = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
         # Without the log of a running program nothing may be written beside the file, not even a lock.
         log = path.with_name(f"{path.name}-wal")
         mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
@@ -41,20 +44,37 @@ class SqliteFile:
         list(self.rows("PRAGMA cell_size_check = ON"))
 
     def columns(self, table: str) -> frozenset[str]:
-        """Return the names of a table's columns; empty if there is no such table. Raises `DataError`."""
-        if not list(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", table)):
+        """Return the names of a table's columns; empty if there is no such table. Raises `DataError`.
+
+        Generated columns are not among them. A view is no table, even if the schema was edited to say so: it can have
+        rows without end.
+        """
+        tables = "pragma_table_list" if sqlite3.sqlite_version_info >= (3, 37) else "sqlite_master"
+        if not list(self.rows(f"SELECT 1 FROM {tables} WHERE type = 'table' AND name = ?", table)):  # noqa: S608
             return frozenset()
         return frozenset(str(name) for (name,) in self.rows("SELECT name FROM pragma_table_info(?)", table))
 
     def rows(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
         """Yield the rows of a query of ours. Raises `DataError` if the database is damaged."""
-        self._until = time.monotonic() + MAX_SECONDS
         try:
-            for row in self._connection.execute(query, values):
+            self._start()
+            found = self._connection.execute(query, values)
+            while (row := found.fetchone()) is not None:
+                self._stop()
                 yield row
-                self._until = time.monotonic() + MAX_SECONDS
+                self._start()
+            self._stop()
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             raise DataError(f"{self._path} cannot be read: {error}") from None
+
+    def _start(self) -> None:
+        self._started = time.monotonic()
+        self._until = self._started + min(MAX_SECONDS, self._left)
+
+    def _stop(self) -> None:
+        self._left -= time.monotonic() - self._started
+        if self._left <= 0:
+            raise DataError(f"{self._path} cannot be read: its queries take too long")
 
     def close(self) -> None:
         self._connection.close()

@@ -3,6 +3,7 @@
 import codecs
 import json
 import math
+import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 from xml.parsers import expat
@@ -19,7 +20,7 @@ from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
 MAX_VALUE_CHARS = 128 * 1024 * 1024
 """Maximum characters of one value."""
 MAX_INT_DIGITS = 18
-_SPACE = " \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
 """Characters at the end that may be invalid only because the rest has not been read yet."""
 
@@ -96,10 +97,10 @@ class JsonStream:
     def peek(self) -> str:
         """Return the next character that is not white space; empty at the end."""
         while True:
-            while self._at < len(self._text):
-                if self._text[self._at] not in _SPACE:
-                    return self._text[self._at]
-                self._at += 1
+            space = _SPACE.match(self._text, self._at)
+            self._at = space.end() if space else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
             if not self._more():
                 return ""
 

@@ -14,12 +14,10 @@ from evalscribe.sources.records import dicts, figure, object_of, text_of, unix_t
 SUFFIXES = (".traj.json", ".traj")
 _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)[ \t]*\n(.*?)\n?```", re.DOTALL)
 _TASKS = (
-    re.compile(
-        r"<pr_description>\s*(?:Consider the following PR description:\s*)?(.*?)\s*</pr_description>", re.DOTALL
-    ),
-    re.compile(r"\bISSUE:\n(.*?)\n+INSTRUCTIONS:", re.DOTALL),
+    ("<pr_description>", "Consider the following PR description:", "</pr_description>"),
+    ("ISSUE:\n", "", "\nINSTRUCTIONS:"),
 )
-"""The issue within the first message, which is otherwise the same for every task."""
+"""Beginning, introduction and end of the issue in the first message, which is otherwise the same for every task."""
 _SUBMITTED = re.compile(r"submitted\b", re.IGNORECASE)
 _LIMITS = re.compile(
     r"\b(?:LimitsExceeded|TimeExceeded|exit_cost|exit_total_execution_time|exit_command_timeout|exit_context"
@@ -229,7 +227,12 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
     content = next((one.get("content") for one in messages if one.get("role") == "user"), "")
     text = "\n".join(text_of(part.get("text")) for part in dicts(content)) if isinstance(content, list) else content
     text = text_of(text)
-    return next((found[1] for pattern in _TASKS if (found := pattern.search(text))), text)
+    for begin, introduction, end in _TASKS:
+        _, found, rest = text.partition(begin)
+        issue, ended, _ = rest.partition(end)
+        if found and ended:
+            return issue.strip().removeprefix(introduction).strip()
+    return text
 
 
 def _patch(info: Mapping[str, object]) -> str:

@@ -19,6 +19,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.reference_runs import GradedAnswer, GradedTrial, reference_document
 from evalscribe.model.run import EvalStatus, Step
 from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.files import file_below
 from evalscribe.sources.recognition import FileStart, FolderStart, Format, has
 from evalscribe.sources.records import EvalReader, SourceEval, SourceRun, object_of, text_of
 from evalscribe.sources.streams import JsonStream, json_lines
@@ -36,6 +37,9 @@ MAX_LOOKED_AT = 20
 """Maximum folders of instances that are opened to recognise them."""
 MAX_TESTS = 500
 """Maximum names of tests that a document lists."""
+MAX_BRACKETS = 100
+"""Maximum opening brackets of a file of exit statuses, which has lists without them."""
+MAX_STATUSES_CHARACTERS = 200_000
 _EVALUATIONS = "run_evaluation"
 _INSTANCE_LOG, _OUTPUT, _REPORT = "run_instance.log", "test_output.txt", "report.json"
 _PREDICTIONS = re.compile(r"(?:all_)?pred(?:iction)?s[\w.-]*\.jsonl?$")
@@ -212,9 +216,15 @@ class SweBenchReader(EvalReader):
             text.end()
 
     def _exit_statuses(self, path: Path) -> dict[str, str]:
+        text = self._text(path)
         try:
-            whole = yaml.safe_load(self._text(path))
-        except yaml.YAMLError:
+            # Nested brackets take time that grows with the square of their depth.
+            if len(text) > MAX_STATUSES_CHARACTERS or sum(map(text.count, "[{")) > MAX_BRACKETS:
+                raise DataError(f"{path} is not as SWE-agent writes it")
+            # Only texts, lists and objects: merge keys can hold a billion pairs, dates can be impossible.
+            # The loader in C ends the process with a segmentation fault at 250,000 levels.
+            whole = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing else
+        except (yaml.YAMLError, RecursionError):
             raise DataError(f"{path} is not YAML") from None
         by_status = object_of(object_of(whole).get("instances_by_exit_status"))
         listed = ((str(status), ids) for status, ids in by_status.items() if isinstance(ids, list))
@@ -284,8 +294,9 @@ class SweBenchReader(EvalReader):
             return None, None
         if evaluation.folder and evaluation.folder != self._path:
             with suppress(EvalscribeError):
-                settings = self._load(evaluation.folder.parent / "run.json")
-                return text_of(settings.get("dataset")) or None, settings.get("created_at")
+                if path := file_below(evaluation.folder.parent, "run.json"):
+                    settings = self._load(path)
+                    return text_of(settings.get("dataset")) or None, settings.get("created_at")
         named = _SERVICE.match(evaluation.report.path.name) if evaluation.report else None
         return (named["dataset"] if named else None), None
 
@@ -651,8 +662,9 @@ def _has_predictions(folder: FolderStart) -> bool:
 def _is_instance(folder: FolderStart) -> bool:
     """Return whether a folder is the harness's of one instance."""
     if _REPORT in folder.names:
+        report = file_below(folder.path, _REPORT)
         with suppress(EvalscribeError):
-            return _is_grade(FileStart(folder.path / _REPORT))
+            return report is not None and _is_grade(FileStart(report))
     return _INSTANCE_LOG in folder.names and not {"patch.diff", "eval.sh", _OUTPUT}.isdisjoint(folder.names)
 
 

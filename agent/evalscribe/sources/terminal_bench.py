@@ -38,8 +38,9 @@ MODES = {
     "output_length_exceeded": "an answer reached the model's output limit",
     "agent_installation_failed": "the agent program could not be installed",
 }
-_TRIAL = re.compile(r"\.(\d+)-of-\d+\.")
+_TRIAL = re.compile(r"\.(\d{1,6})-of-\d+\.")
 _LOGS = ("post-test.txt", "post-agent.txt")
+_SUMMARY = re.compile(r"FAILED [^\s:]*::(.+?) - (.+)$")
 
 
 class TerminalBenchReader(EvalReader):
@@ -138,6 +139,7 @@ def _folder(trial: Mapping[str, object]) -> Path:
 def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: list[Document]) -> Iterator[Step]:
     """Yield a step for each test; a test file that could not be loaded stands for all of its tests."""
     tests = object_of(trial.get("parser_results"))
+    messages = _messages(logs)
     failed = False
     for name, outcome in list(tests.items())[:MAX_TESTS]:
         file, _, error = name.partition(" - ")
@@ -148,7 +150,7 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
             yield Step(
                 name=name,
                 status="failed" if outcome == "failed" else "passed" if outcome == "passed" else "skipped",
-                error=_message(name, logs) if outcome == "failed" else None,
+                error=messages.get(name, f"{name} failed") if outcome == "failed" else None,
             )
     if trial.get("is_resolved") is False and not failed:
         output = telling_line(logs[0].text) if logs and logs[0].path.endswith(_LOGS[0]) else ""
@@ -157,13 +159,14 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
         yield Step(name="limit" if mode in LIMITS else "agent", status="failed", error=explained)
 
 
-def _message(test: str, logs: list[Document]) -> str:
-    """Return what pytest's summary says of a failed test: `FAILED test_outputs.py::test_x - AssertionError: …`."""
-    for log in logs[:1]:
-        found = re.search(rf"^FAILED \S*::{re.escape(test)} - (.+)$", log.text, re.MULTILINE)
-        if found:
-            return found[1].strip()
-    return f"{test} failed"
+def _messages(logs: list[Document]) -> dict[str, str]:
+    """Return what pytest's summary says of each failed test: `FAILED test_outputs.py::test_x - AssertionError: …`."""
+    found: dict[str, str] = {}
+    for line in logs[0].text.split("\n") if logs else ():
+        if line.startswith("FAILED ") and (parts := _SUMMARY.match(line)):
+            for name in (parts[1], parts[1].rpartition("::")[2]):
+                found.setdefault(name, parts[2].strip())
+    return found
 
 
 def _recognise(start: FileStart, _: RunOverrides) -> str | None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import DataError
-from evalscribe.model.finding import Recommendation
-from evalscribe.model.report import Report, ReportEntry, replaced
+from evalscribe.model.finding import Recommendation, TrialCount
+from evalscribe.model.report import Report, ReportEntry, join_entries, replaced
 from evalscribe.reports.blocks import ConflictingEdits, UnreadableReport
 from evalscribe.reports.merge import merge_report
 from evalscribe.reports.page_edits import UnmergedEdits
@@ -22,6 +22,21 @@ OLD = Path(__file__).parents[2] / "data/old_reports/smp7q2ka_2026-11-02.md"
 def test_first_report(report: Report) -> None:
     merged = merge_report(report, None)
     assert (merged.report, merged.text, merged.changed) == (report, page_of(report), True)
+
+
+def test_trials_that_a_person_labelled_differently_stay_apart(make: MakeReport, make_entry: MakeEntry) -> None:
+    """Earlier analyses found two causes in three trials; the newer one finds one."""
+    count = TrialCount(passed=0, failed=3, total=3)
+    first, second, third = (make_entry(f"a/t#{n}", cause="c", trials=count) for n in (1, 2, 3))
+    written = make(join_entries([first, second]), third)
+    text = corrected(page_of(written), 2, "KNOWN_GAP").replace("\n### 2. ", "\nReviewer: noted\n### 2. ")
+    merged = rewrite(make(join_entries([first, second, third])), text, written)
+    said = [(one.paths, one.classification, [part.reasoning for part in one.each]) for one in merged.report.entries]
+    assert said == [
+        (("a/t#1", "a/t#2"), "MODEL_FAULT", ["Reasoning about `a/t#1`.", "Reasoning about `a/t#2`."]),
+        (("a/t#3",), "KNOWN_GAP", ["Reasoning about `a/t#3`."]),
+    ]
+    assert merged.report.entries[0].reviewer == ("noted",)
 
 
 def test_nothing_new_is_nothing_written(report: Report) -> None:
@@ -50,7 +65,7 @@ def test_a_corrected_label_beats_the_judge(report: Report) -> None:
     text = page_of(report)
     merged = rewrite(report, corrected(text, 1, "OVERLY_STRICT** (lint)**").replace("(lint)**", "(lint)"), report)
     assert merged.report.revision == 2
-    assert "### 1. a/1\n**OVERLY_STRICT** · why a/1 · tests · judge said MODEL_FAULT 0.80\n" in merged.text
+    assert "### 1. a/1\n**OVERLY_STRICT** · tests · judge said MODEL_FAULT: why a/1\n" in merged.text
     for label in ("AMBIGUOUS_TASK", "OVERLY_STRICT", "KNOWN_GAP", "MODEL_FAULT"):
         merged = rewrite(judged(report, "a/1", label, "task"), merged.text, merged.report)
         entry = entry_of(merged.report, "a/1")

@@ -8,34 +8,16 @@ import pytest
 from evalscribe.errors import EvalscribeError
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records, run_files
-from support.mutations import mutate_copy
+from support.mutations import DAMAGED, mutate_copy
 
 SEEDS = 10
-FOLDERS = (
-    "atif",
-    "claude_code",
-    "codex",
-    "deepeval",
-    "every_eval_ever/converted",
-    "harbor",
-    "helm",
-    "inspect",
-    "lm_eval/real",
-    "lm_eval/two_filters",
-    "otlp",
-    "promptfoo",
-    "pydantic_evals",
-    "swebench/logs",
-    "swebench/trajectory-1.1",
-    "swebench/trajs",
-)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_damage(real_data: Path, tmp_path: Path, folder: str, seed: int) -> None:
-    copy, damaged = mutate_copy(real_data / "formats" / folder, tmp_path, seed)
-    for path in run_files(copy):
+@pytest.mark.parametrize("source", DAMAGED)
+def test_damage(real_data: Path, tmp_path: Path, source: str, seed: int) -> None:
+    copy, damaged = mutate_copy(real_data / source, tmp_path, seed)
+    for path in run_files(copy) if copy.is_dir() else [copy]:
         if path == damaged or path in damaged.parents:
             with suppress(EvalscribeError):
                 for one in open_records(path, RunOverrides()).read():

@@ -58,11 +58,11 @@ class EvidenceMissing(Exception):
 
 
 class NumberedFinding(Frozen):
-    """One numbered finding: an eval, or a group with a single verdict."""
+    """One numbered finding: an eval, a group with a single verdict, or trials of a task with a verdict each."""
 
     n: int
     findings: tuple[FindingSummary, ...]
-    """Its members in the order of the report; all have the same verdict."""
+    """Its members in the order of the report; all have the same label."""
 
     @property
     def first(self) -> FindingSummary:

@@ -196,6 +196,9 @@ def _told(topic: NumberedFinding) -> Iterator[str]:
         yield f"{'Review':<8}{first.reviewer.note}"
     if reasoning := first.reasoning or first.unclassified:
         yield from ("", *reasoning.split("\n"))
+    for one in topic.findings[1:]:
+        if (one.error, one.reasoning) != (first.error, first.reasoning):
+            yield from ("", f"{one.eval}: {one.error}", *(one.reasoning or "").split("\n"))
 
 
 def _label(finding: FindingSummary) -> str:

@@ -1,0 +1,315 @@
+"""Hostile files in the formats of other tools: no traceback, no reading elsewhere, and time and memory bounded."""
+
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import DataError
+from evalscribe.model.record import Record
+from evalscribe.model.run import Run
+from evalscribe.sources import claude_code, files, harbor, line_groups, records
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import MAX_FOLDER_LEVELS, open_records, run_files
+from evalscribe.sources.promptfoo import Promptfoo
+
+KEY = "sk-ant-api03-" + "Ab1" * 31 + "AA"
+HOSTILE_ID = f"../../x\x1b[31m\n{KEY}"
+LM_EVAL = {"doc_id": 0, "doc": {}, "target": "1", "filtered_resps": [], "metrics": ["acc"], "acc": 0.0}
+ROW = {"promptIdx": 0, "success": False, "prompt": {"raw": "p"}, "response": {"output": "x"}}
+AGENT_TRAJECTORY = {"trajectory_format": "mini-swe-agent-1", "info": {"exit_status": "Submitted"}}
+
+
+def opened(path: Path, **overrides: object) -> tuple[list[Run], list[Record], dict[str, int]]:
+    reading = open_records(path, RunOverrides.model_validate(overrides))
+    read = list(reading.read())
+    runs = [one for one in read if isinstance(one, Run)]
+    return runs, [one for one in read if isinstance(one, Record)], dict(reading.left_out)
+
+
+def terminal_bench(path: Path, **trial: object) -> Path:
+    one = {"task_id": "t", "trial_name": "t.1-of-5.x", "is_resolved": False, **trial}
+    path.write_text(json.dumps({"id": HOSTILE_ID, "results": [one], "accuracy": 0, "unresolved_ids": []}))
+    return path
+
+
+def test_ids_of_a_file_are_plain_words_without_secrets(tmp_path: Path) -> None:
+    (run,), (record,), _ = opened(terminal_bench(tmp_path / "results.json", id=HOSTILE_ID))
+    for id in (run.id, record.eval.id):
+        assert id.isalnum()
+        assert len(id) == 22
+
+
+def test_places_of_omissions_are_redacted_and_printable(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    deep = json.loads("[" * 150 + "]" * 150)
+    path.write_text(json.dumps({**LM_EVAL, "doc_id": HOSTILE_ID * 20, "doc": deep, "resps": []}) + "\n")
+    _, _, left_out = opened(path)
+    (told,) = left_out
+    assert KEY not in told
+    assert told.isprintable()
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize("name", ["t.{}-of-5.x", "t.1-of-{}.x"])
+def test_numbers_of_trials_of_any_length(tmp_path: Path, name: str) -> None:
+    assert len(opened(terminal_bench(tmp_path / "results.json", trial_name=name.format("9" * 5000)))[1]) == 1
+
+
+def test_a_target_of_any_number_of_digits(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    choices = [[["-1", "False"]], [["-2", "False"]]]
+    path.write_text(json.dumps({**LM_EVAL, "target": "9" * 5000, "resps": choices}) + "\n")
+    assert len(opened(path)[1]) == 1
+
+
+def test_counts_fit_into_a_database(tmp_path: Path) -> None:
+    path = terminal_bench(tmp_path / "results.json", total_input_tokens=1e300)
+    (run,), (record,), _ = opened(path)
+    assert run.input_tokens is None
+    assert "usage" not in record.metadata
+
+
+def test_costs_whose_sum_is_infinite(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(json.dumps({**ROW, "vars": {"q": n}, "cost": 1e308}) + "\n" for n in range(3)))
+    (run,), _, _ = opened(path)
+    assert run.cost_usd is None
+
+
+def test_deep_values_stay_on_one_line() -> None:
+    deep: object = list(range(1000))
+    for _ in range(90):
+        deep = [deep]
+    assert len(records.as_text(deep)) < 10_000
+    assert records.as_text({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'
+
+
+def test_runs_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_RUNS", 3)
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(json.dumps({**ROW, "promptIdx": n}) + "\n" for n in range(5)))
+    runs, found, left_out = opened(path)
+    assert (len(runs), len(found)) == (3, 3)
+    assert left_out == {"an eval of a run after the first 3 (first: line 4)": 2}
+
+
+def test_steps_are_limited_and_the_failed_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_STEPS", 3)
+    checks = [{"pass": n != 8, "assertion": {"type": f"check {n}"}, "reason": "why"} for n in range(10)]
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps({**ROW, "gradingResult": {"componentResults": checks}}) + "\n")
+    _, (record,), left_out = opened(path)
+    assert [step.name for step in record.steps] == ["check 0", "check 1", "check 2", "check 8"]
+    assert record.eval.failed_step == "check 8"
+    assert left_out == {"a step of an eval with very many (first: line 1)": 6}
+
+
+def test_folders_are_not_followed_for_ever(tmp_path: Path) -> None:
+    folder = tmp_path
+    for _ in range(MAX_FOLDER_LEVELS + 1):
+        folder = folder / "d"
+    folder.mkdir(parents=True)
+    with pytest.raises(DataError, match="nested more than 100 levels"):
+        run_files(tmp_path)
+
+
+def test_a_task_with_a_pipe_or_endless_folders(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    assert harbor.task_checksum(tmp_path) is None
+    (tmp_path / "a" / "f").write_text("x")
+    assert harbor.task_checksum(tmp_path)
+    os.mkfifo(tmp_path / "a" / "pipe")
+    assert harbor.task_checksum(tmp_path) is None
+    (tmp_path / "a" / "pipe").unlink()
+    tmp_path.joinpath("a", *["d"] * 60).mkdir(parents=True)
+    assert harbor.task_checksum(tmp_path) is None
+
+
+@pytest.fixture
+def agent_folder(tmp_path: Path) -> Path:
+    (tmp_path / "i1").mkdir()
+    (tmp_path / "i1" / "i1.traj.json").write_text(json.dumps({**AGENT_TRAJECTORY, "messages": []}))
+    return tmp_path
+
+
+BILLION = "".join(f"a{n}: &a{n} {{<<: [{','.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 9))
+STATUSES = {
+    "impossible date": "instances_by_exit_status:\n  2020-13-45: [i2]\n",
+    "merge bomb": "a0: &a0 {x: 1, y: 2}\n" + BILLION + "instances_by_exit_status: {LimitsExceeded: [i2]}\n",
+    "deep": "instances_by_exit_status: " + "[" * 20_000,
+    "deep lists": "- " * 20_000,
+    "python": "instances_by_exit_status: !!python/object/apply:os.system ['exit 1']\n",
+}
+
+
+@pytest.mark.parametrize("text", STATUSES.values(), ids=STATUSES)
+def test_hostile_exit_statuses(agent_folder: Path, text: str) -> None:
+    (agent_folder / "exit_statuses_1.yaml").write_text(text)
+    _, found, left_out = opened(agent_folder)
+    assert "i1" in {one.eval.name for one in found}
+    assert "i2" in {one.eval.name for one in found} or left_out or "python" in text
+
+
+def test_settings_of_an_evaluation_are_not_read_through_links(tmp_path: Path) -> None:
+    run = tmp_path / "job" / "run_evaluation" / "run"
+    (run / "model" / "i1").mkdir(parents=True)
+    report = {"i1": {"patch_exists": True, "patch_successfully_applied": True, "resolved": True}}
+    (run / "model" / "i1" / "report.json").write_text(json.dumps(report))
+    (tmp_path / "secret.json").write_text('{"dataset": "elsewhere"}')
+    (run / "run.json").symlink_to(tmp_path / "secret.json")
+    predictions = {"i1": {"model_name_or_path": "model", "instance_id": "i1", "model_patch": "x"}}
+    (tmp_path / "job" / "preds.json").write_text(json.dumps(predictions))
+    (found, *_), _, _ = opened(tmp_path / "job")
+    assert found.experiment == "swe-bench"
+
+
+@pytest.mark.parametrize(("folder", "suffix"), [("claude_code", "jsonl"), ("atif", "json")])
+def test_a_damaged_file_beside_others(real_data: Path, tmp_path: Path, folder: str, suffix: str) -> None:
+    copy = tmp_path / folder
+    shutil.copytree(real_data / "formats" / folder, copy)
+    whole = len(opened(next(iter(_folders(copy))))[1])
+    for place in _folders(copy):
+        (place / f"damaged.{suffix}").write_bytes(b"\x1f\x8bxxxx")
+        assert len(opened(place)[1]) == whole
+
+
+def _folders(copy: Path) -> Iterator[Path]:
+    yield from [one for one in run_files(copy) if one.is_dir()][:1]
+
+
+def test_sub_agents_that_every_part_names_are_read_once(tmp_path: Path) -> None:
+    step = {"source": "agent", "message": "x"}
+    step |= {"observation": {"results": [{"subagent_trajectory_ref": [{"trajectory_path": "sub.json"}]}]}}
+    for n in range(5):
+        whole = {"schema_version": "ATIF-v1.7", "agent": {"name": "main"}, "steps": [step]}
+        whole["continued_trajectory_ref"] = f"t.cont-{n + 1}.json"
+        (tmp_path / (f"t.cont-{n}.json" if n else "t.json")).write_text(json.dumps(whole))
+    sub = {"agent": {"name": "sub"}, "steps": [{"source": "agent", "message": "y"}]}
+    (tmp_path / "sub.json").write_text(json.dumps(sub))
+    _, (record,), _ = opened(tmp_path / "t.json")
+    assert [one.name for one in record.transcripts] == [None, "sub"]
+
+
+def test_patterns_take_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.traj.json"
+    for text in ("<pr_description>" + " " * 200_000, "ISSUE:\n" + "\n" * 200_000, "ISSUE:\nx" * 50_000):
+        path.write_text(json.dumps({**AGENT_TRAJECTORY, "messages": [{"role": "user", "content": text}]}))
+        assert len(opened(path)[1]) == 1
+
+
+def test_many_failed_tests_and_a_long_line(tmp_path: Path) -> None:
+    panes = tmp_path / "t" / "t.1-of-5.x" / "panes"
+    panes.mkdir(parents=True)
+    (panes / "post-test.txt").write_text("FAILED " + "::" * 200_000 + "\nFAILED a.py::A::test_1[a b] - boom\n")
+    tests = {f"test_{n}": "failed" for n in range(1999)} | {"test_1[a b]": "failed"}
+    terminal_bench(tmp_path / "results.json", parser_results=tests)
+    _, (record,), _ = opened(tmp_path)
+    assert record.steps[-1].error == "boom"
+
+
+def test_many_assertions_beside_a_set(tmp_path: Path) -> None:
+    members = [{"pass": False, "assertion": {"type": "a"}, "reason": f"m{n}"} for n in range(8000)]
+    others = [{"pass": False, "assertion": {"type": "a"}, "reason": f"o{n}"} for n in range(8000)]
+    graded = {"componentResults": [{"pass": False, "componentResults": members}, *others, *members]}
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps({**ROW, "gradingResult": graded}) + "\n")
+    _, (record,), left_out = opened(path)
+    assert sum(left_out.values()) + len(record.steps) == 16_000
+
+
+def test_many_calls_in_one_trace(tmp_path: Path) -> None:
+    def attribute(name: str, value: str) -> dict[str, object]:
+        return {"key": name, "value": {"stringValue": value}}
+
+    def span(n: int) -> dict[str, object]:
+        said = json.dumps([{"role": "user", "content": f"{n} {m}"} for m in range(5)])
+        attributes = [attribute("openinference.span.kind", "LLM"), attribute("input.value", said)]
+        return {"traceId": "a" * 32, "spanId": f"{n:016x}", "name": "call", "attributes": attributes}
+
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span(n) for n in range(3000)]}]}]}))
+    _, (record,), _ = opened(path)
+    assert len(record.transcripts[0].messages) == 15_000
+
+
+def database(path: Path, *statements: str) -> Path:
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return path
+
+
+def test_a_view_that_poses_as_a_table(tmp_path: Path) -> None:
+    view = (
+        "CREATE VIEW evals AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+        "SELECT x AS id, 1 AS created_at, 1 AS config FROM c"
+    )
+    path = database(
+        tmp_path / "promptfoo.db",
+        "CREATE TABLE eval_results (id, eval_id, prompt_idx, test_idx, success)",
+        "CREATE TABLE evals (id, created_at, config)",
+        "PRAGMA writable_schema = ON",
+        f"UPDATE sqlite_master SET rootpage = 0, sql = '{view}' WHERE name = 'evals'",
+    )
+    with pytest.raises(DataError, match="SQLite database of no known format"):
+        opened(path)
+
+
+def test_rows_are_not_ordered_by_a_computed_column(tmp_path: Path) -> None:
+    path = database(
+        tmp_path / "promptfoo.db",
+        "CREATE TABLE evals (id, created_at, config)",
+        "INSERT INTO evals VALUES ('a', 1, '{}')",
+        "CREATE TABLE eval_results (id, eval_id, prompt_idx, success,"
+        " test_idx GENERATED ALWAYS AS (length(hex(zeroblob(1000 + id)))))",
+        "INSERT INTO eval_results (id, eval_id, prompt_idx, success) VALUES (1, 'a', 0, 1)",
+    )
+    assert list(Promptfoo(path, RunOverrides()).read()) == []
+
+
+def test_lines_of_several_filters_that_are_too_long_to_be_held_together(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = next((real_data / "formats" / "lm_eval" / "two_filters").glob("samples_sums_*.jsonl"))
+    path = tmp_path / source.name
+    shutil.copy(source, path)
+    monkeypatch.setattr(line_groups, "MAX_HELD_CHARACTERS", 100)
+    assert sum(opened(path)[2].values()) == len(path.read_text().splitlines())
+
+
+def test_sessions_of_a_folder_are_held_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "agent-c"):
+        session = "a" if name == "agent-c" else name
+        lines = (
+            {
+                "type": "user",
+                "uuid": f"{name}{n}",
+                "sessionId": session,
+                "message": {"role": "user", "content": "x" * 90},
+            }
+            for n in range(3)
+        )
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setattr(claude_code, "MAX_SESSION_CHARACTERS", 700)
+    _, found, left_out = opened(tmp_path)
+    messages = {one.eval.name: [len(each.messages) for each in one.transcripts] for one in found}
+    assert messages == {"a": [3], "b": [3]}
+    assert left_out == {"a message of a session that is too long (first: agent-c.jsonl:1)": 3}
+
+
+def test_a_compressed_file_that_is_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "UNCHECKED_BYTES", 1024 * 1024)
+    for name, begin in {"a.jsonl.gz": b'{"input": "', "b.json.gz": b"[", "c.json.gz": b""}.items():
+        path = tmp_path / name
+        with gzip.open(path, "wb") as file:
+            file.write(begin + b" " * 4 * 1024 * 1024)
+        with pytest.raises(DataError, match="compressed more tightly"):
+            opened(path)
