@@ -57,6 +57,36 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+_BETWEEN = re.compile(r",? (?:but )?(?:got|instead of|received|found|!=|==) ")
+"""Words between two values that an error compares."""
+
+
+def contrast(text: str, limit: int) -> str:
+    """Shorten a text that compares two values to where they differ: `want {… 'a': 1 …}, got {… 'a': 2 …}`.
+
+    Empty if it compares none, or nothing short enough is left.
+    """
+    found = _BETWEEN.search(text)
+    if found is None:
+        return ""
+    right = text[found.end() :]
+    start = max(text.find(right[:1], 0, found.start()), 0) if right[:1] in ("{", "[", "(", '"', "'", "`") else 0
+    left = text[start : found.start()]
+    same = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    marks = (mark for mark in (", ", "{", "[", "(") if mark in left[:same])
+    item = max((left.rfind(mark, 0, same) + len(mark) for mark in marks), default=0)
+    shown = [text[:start], _item(left, item, same), found.group(), _item(right, item, same)]
+    return "".join(shown) if len("".join(shown)) <= limit else ""
+
+
+def _item(text: str, start: int, differs: int) -> str:
+    """Return the item of a list or an object that contains an offset, with the brackets around it."""
+    end = next((n for n in range(differs, len(text)) if text[n] in ",}])"), len(text))
+    before = f"{text[:1]}… " if start > 1 else text[:start]
+    after = f", …{text[-1]}" if end < len(text) - 1 else text[end:]
+    return before + text[start:end] + after
+
+
 def pluralise(number: int, noun: str) -> str:
     """Return a number with its noun: `1 subject`, `2 subjects`; `1 try`, `2 tries`."""
     if number == 1:

@@ -52,6 +52,27 @@ def made(action: Action, **changed: object) -> Action:
             ["`book_room` was called with room true instead of 1"],
             id="true is not 1",
         ),
+        pytest.param(
+            [made(BOOK, seats=[]), BOOK],
+            [BOOK],
+            ["`book_room` with seats [] was never called"],
+            id="what no call has tells the missing one",
+        ),
+        pytest.param(
+            [BOOK, BOOK], [BOOK], ['`book_room` with room "Oak" was called 1 time instead of 2'], id="too few"
+        ),
+        pytest.param(
+            [made(BOOK, seats=[], floor=1), made(BOOK, floor=2)],
+            [made(BOOK, floor=3)],
+            ["`book_room` was called with floor 3 instead of 2", "`book_room` with floor 1 was never called"],
+            id="the call that agrees best is paired first",
+        ),
+        pytest.param(
+            [CANCEL, made(CANCEL, id="C8")],
+            [made(CANCEL, id="C8")._replace(failed=True), CANCEL],
+            ['`cancelBooking` with id "C8" was never called with success'],
+            id="a success after a refusal",
+        ),
     ],
 )
 def test_differences(expected: list[Action], calls: list[Action], told: list[str]) -> None:

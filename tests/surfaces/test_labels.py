@@ -232,7 +232,7 @@ def test_labels_and_judges_in_figures(team: Team) -> None:
     found = json.loads(team.workspace.run("review", "stats", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 2}
     (row,) = found["judges"]
-    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@3", 2, 1)
+    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@4", 2, 1)
     said = team.workspace.run("review", "stats").out
     assert "agreement                 0.50 [0.09, 0.91]" in said
     assert f"Reviewed: 2 of {FAILURES} failed evals" in said
@@ -261,7 +261,7 @@ def test_a_report_that_a_person_wrote_meets_the_judge_of_its_run(team: Team) -> 
     assert team.sync()["labels"] == 1
     found = json.loads(team.workspace.run("review", "stats", "--json").out)
     assert found["coverage"] == {"findings": FAILURES, "reviewed": 1}
-    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@3", 1, 0)]
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in found["judges"]] == [("rules@4", 1, 0)]
 
 
 def test_labels_are_a_dataset_for_judge_eval(team: Team) -> None:

@@ -30,7 +30,7 @@ from evalscribe.cli.streams import can_ask, escaped, unescaped
 from evalscribe.errors import InterruptError, TerminatedError
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
-from evalscribe.model.finding import Unclassified, Verdict
+from evalscribe.model.finding import Unclassified, Verdict, label_and_confidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.settings import Options
 from evalscribe.text import dollars, one_line, pluralise, printable
@@ -325,9 +325,8 @@ def _verdict(verdict: Verdict | Unclassified) -> Text:
         return Text(f"UNCLASSIFIED: {one_line(verdict.reason)}", style="yellow")
     style = "red" if verdict.classification == "MODEL_FAULT" else "cyan"
     unsure = ", uncertain" if verdict.uncertain else ""
-    return Text(f"{verdict.classification}{unsure}", style=style).append(
-        f" {verdict.confidence:.2f}  {one_line(verdict.why)}", style="default"
-    )
+    label = label_and_confidence(f"{verdict.classification}{unsure}", verdict.confidence, verdict.judge)
+    return Text(label, style=style).append(f"  {one_line(verdict.why)}", style="default")
 
 
 class ImportDisplay(Bar):

@@ -59,6 +59,11 @@ class Document(Frozen):
         """The lines without their ends; line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
         return tuple(line.removesuffix("\r") for line in self.text.split("\n"))
 
+    @property
+    def line_count(self) -> int:
+        """The number of lines as editors count them: a line break at the end begins no further line."""
+        return len(self.lines) - (not self.lines[-1])
+
 
 def files_digest(documents: Iterable[Document], role: Role) -> str | None:
     """Content id of all files of a role, however their lines end; None where there is none."""

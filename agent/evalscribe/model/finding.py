@@ -174,6 +174,16 @@ def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
     return verdict.gave_up if verdict.stage == "rules" else None
 
 
+def by_rules(judge: str) -> bool:
+    """Return whether the id is that of the rules, which are certain or uncertain: their numbers are constants."""
+    return judge.startswith("rules@")
+
+
+def label_and_confidence(label: str, confidence: float, judge: str) -> str:
+    """Return a label with the confidence of the model that gave it; rules have none."""
+    return label if by_rules(judge) else f"{label} {confidence:.2f}"
+
+
 class Correction(Frozen):
     """The label that a person put in force in place of a judge's."""
 

@@ -23,7 +23,7 @@ MAX_TRIALS = 5
 """Maximum trials of which the verifier's output is kept; failed ones come first."""
 MAX_OUTPUT = 4_000
 """Maximum characters of the output of one trial; the last ones are kept."""
-_HEAD = re.compile(r"(reference answer|empty answer) \((.*)\): passed (\d+) of (\d+) trials?")
+_HEAD = re.compile(r"(reference answer|empty answer) \((.*)\): passed (\d+) of (\d+) trials?(, among them this one)?")
 _TRIAL = re.compile(r"(reference answer|empty answer), trial (.*) (?:passed|failed at (\[.*\]))")
 _INDENT = "    "
 _TIMING = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|seconds?)\b")
@@ -48,6 +48,8 @@ class GradedAnswer(Frozen):
     trials: tuple[GradedTrial, ...] = ()
     passed: int = 0
     total: int = 0
+    judged: bool = False
+    """Whether the trial that is judged is one of them."""
 
 
 def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
@@ -70,14 +72,19 @@ def _comparable(output: str) -> str:
     return " ".join(_TIMING.sub("", output.strip()[-MAX_OUTPUT:]).split())
 
 
-def reference_document(answers: Sequence[GradedAnswer]) -> Document | None:
-    """Return the document about the answers to one task; None if there are none."""
-    lines = [line for answer in answers if answer.total for line in _lines(answer)]
+def reference_document(answers: Sequence[GradedAnswer], own: str = "") -> Document | None:
+    """Return the document about the answers to one task; None if there are none.
+
+    `own` is the name of the trial that is judged.
+    """
+    lines = [line for answer in answers if answer.total for line in _lines(answer, own)]
     return Document(role="log", path=PATH, text="\n".join(lines)) if lines else None
 
 
-def _lines(answer: GradedAnswer) -> Iterator[str]:
-    yield f"{answer.kind} ({one_line(answer.source)}): passed {answer.passed} of {pluralise(answer.total, 'trial')}"
+def _lines(answer: GradedAnswer, own: str) -> Iterator[str]:
+    judged = ", among them this one" if answer.judged or own in [trial.name for trial in answer.trials] else ""
+    count = f"passed {answer.passed} of {pluralise(answer.total, 'trial')}"
+    yield f"{answer.kind} ({one_line(answer.source)}): {count}{judged}"
     for trial in sorted(answer.trials, key=lambda one: not one.failed_at)[:MAX_TRIALS]:
         how = f"failed at {json.dumps(trial.failed_at, ensure_ascii=False)}" if trial.failed_at else "passed"
         yield f"{answer.kind}, trial {one_line(trial.name)} {how}"
@@ -92,7 +99,7 @@ def read_reference_runs(documents: Iterable[Document]) -> tuple[GradedAnswer, ..
     for line in document.lines if document else ():
         if head := _HEAD.fullmatch(line):
             trials = []
-            counts = {"passed": int(head[3]), "total": int(head[4])}
+            counts = {"passed": int(head[3]), "total": int(head[4]), "judged": bool(head[5])}
             answers.append(GradedAnswer.model_validate({"kind": head[1], "source": head[2], **counts}))
         elif answers and (trial := _TRIAL.fullmatch(line)):
             trials.append(GradedTrial(name=trial[2], failed_at=tuple(json.loads(trial[3] or "[]"))))

@@ -2,10 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
+
+from evalscribe.text import pluralise
 
 READ_ONLY_VERBS = frozenset(
     {"calculate", "check", "compute", "count", "describe", "fetch", "find", "get", "inspect", "list"}
@@ -36,7 +38,7 @@ class Action(NamedTuple):
 
 
 class ToolCallDifference(NamedTuple):
-    kind: Literal["never", "otherwise", "unasked"]
+    kind: Literal["never", "otherwise", "unexpected"]
     tool: str
     expected: int | None = None
     """Which of the expected calls."""
@@ -58,29 +60,44 @@ class Mismatch(NamedTuple):
 
 
 def compare_calls(expected: Sequence[Action], made: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
-    """Most telling first: calls that change something before those that only read, expected ones in their order."""
-    left = dict(enumerate(made))
-    unmet = []
-    for number, action in enumerate(expected):
-        same = next((at for at, one in _effective_first(left) if _same(one, action)), None)
-        if same is None:
-            unmet.append(number)
-        elif not left.pop(same).failed:
-            continue
-        else:
-            unmet.append(number)
-    found = [_missed(number, expected[number], left, made) for number in unmet]
-    found += _unasked(left)
+    """Most telling first: calls that change something before those that only read, expected ones in their order.
+
+    Each call answers to at most one that was expected, and those that agree best are paired first. Of the expected
+    calls of one tool, those that were made otherwise come before those that were never made.
+    """
+    free = {at: one for at, one in enumerate(made) if not one.failed}
+    candidates = sorted(
+        (len(list(_differing(one, action))), number, -at)
+        for number, action in enumerate(expected)
+        for at, one in free.items()
+        if one.tool == action.tool
+    )
+    answers: dict[int, int] = {}
+    for _, number, at in candidates:
+        if number not in answers and -at in free:
+            answers[number] = -at
+            del free[-at]
+    missed = (_missed(number, action, answers.get(number), made) for number, action in enumerate(expected))
+    tools = [action.tool for action in expected]
+    found = sorted((one for one in missed if one), key=lambda one: (tools.index(one.tool), one.kind == "never"))
+    found += _unexpected(free)
     return tuple([one for one in found if changes_state(one.tool)] or found)
 
 
 def describe_difference(difference: ToolCallDifference, expected: Sequence[Action], made: Sequence[Action]) -> str:
     """In one line."""
-    if difference.kind == "never" and difference.expected is not None:
-        success = " with success" if difference.made is not None else ""
-        return f"{_which(expected[difference.expected])} was never called{success}"
+    number = difference.made if difference.expected is None else difference.expected
+    action = (made if difference.expected is None else expected)[number or 0]
+    if difference.kind != "otherwise":
+        times = sum(not one.failed and _same(one, action) for one in made)
+        wanted = sum(_same(action, one) for one in expected)
+        if times and wanted:
+            return f"{name_call(action)} was called {pluralise(times, 'time')} instead of {wanted}"
+    if difference.kind == "never":
+        success = " with success" if any(_same(one, action) for one in made) else ""
+        return f"{name_call(action, made)} was never called{success}"
     if difference.made is None or difference.expected is None:
-        return f"{_which(made[difference.made or 0])} was called, which was not expected"
+        return f"{name_call(action, expected)} was called, which was not expected"
     ours, theirs = made[difference.made].arguments, expected[difference.expected].arguments
     told = [str(innermost_mismatch(name, ours, theirs)) for name in difference.arguments[:MAX_ARGUMENTS_SHOWN]]
     told += (
@@ -96,11 +113,14 @@ def innermost_mismatch(name: str, ours: Mapping[str, JsonValue], theirs: Mapping
     return _innermost(name, ours.get(name, MISSING), theirs.get(name, MISSING))
 
 
-def _which(action: Action) -> str:
-    """The call with the first of its arguments that is a plain value, which mostly says on what it works."""
-    plain = ((name, value) for name, value in action.arguments.items() if not isinstance(value, dict | list))
-    name, value = next(plain, ("", None))
-    return f"`{action.tool}` with {name} {_told(value)}" if name else f"`{action.tool}`"
+def name_call(action: Action, others: Sequence[Action] = ()) -> str:
+    """Name a call by its tool and the first argument that no effective call among others has, plain values first."""
+    known = [one.arguments for one in others if one.tool == action.tool and not one.failed]
+    ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
+    own = [(name, value) for name, value in ordered if not any(name in one and one[name] == value for one in known)]
+    shown = own[:1] or ordered[: MAX_ARGUMENTS_SHOWN if known else 1]
+    named = " and ".join(f"{name} {_told(value)}" for name, value in shown)
+    return f"`{action.tool}` with {named}" if named else f"`{action.tool}`"
 
 
 def changes_state(tool: str) -> bool:
@@ -108,31 +128,25 @@ def changes_state(tool: str) -> bool:
     return _first_word(tool) not in READ_ONLY_VERBS | HANDOVER_VERBS
 
 
-def _missed(number: int, action: Action, left: dict[int, Action], made: Sequence[Action]) -> ToolCallDifference:
-    """The nearest call of the same tool that had an effect answers to it; no other call answers to that one."""
-    near = [at for at, one in left.items() if one.tool == action.tool and not one.failed]
-    if not near:
-        tried = [at for at, one in enumerate(made) if one.tool == action.tool and one.failed]
-        return ToolCallDifference("never", action.tool, number, tried[-1] if tried else None)
-    best = max(near, key=lambda at: (_likeness(left[at], action), at))
-    nearest = left.pop(best)
+def _missed(number: int, action: Action, at: int | None, made: Sequence[Action]) -> ToolCallDifference | None:
+    """Return how the call that answers to an expected one differs; None if it does not."""
+    if at is None:
+        # A success after a refusal shows that the tool was not given up, so only refusals at the end count.
+        own = [(n, one) for n, one in enumerate(made) if one.tool == action.tool]
+        return ToolCallDifference("never", action.tool, number, own[-1][0] if own and own[-1][1].failed else None)
     differing = sorted(
-        _differing(nearest, action), key=lambda name: isinstance(action.arguments.get(name), dict | list)
+        _differing(made[at], action), key=lambda name: isinstance(action.arguments.get(name), dict | list)
     )
-    return ToolCallDifference("otherwise", action.tool, number, best, tuple(differing))
+    return ToolCallDifference("otherwise", action.tool, number, at, tuple(differing)) if differing else None
 
 
-def _unasked(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
+def _unexpected(left: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
     """Calls with an effect that nobody expected; of those that a tool was called for again, the first of each tool."""
     seen: set[str] = set()
     for at, action in left.items():
-        if not action.failed and changes_state(action.tool) and action.tool not in seen:
+        if changes_state(action.tool) and action.tool not in seen:
             seen.add(action.tool)
-            yield ToolCallDifference("unasked", action.tool, made=at)
-
-
-def _effective_first(left: Mapping[int, Action]) -> Iterable[tuple[int, Action]]:
-    return sorted(left.items(), key=lambda item: item[1].failed)
+            yield ToolCallDifference("unexpected", action.tool, made=at)
 
 
 def _same(one: Action, other: Action) -> bool:
@@ -152,10 +166,6 @@ def _covers(ours: object, theirs: object) -> bool:
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(_covers, ours, theirs))
     return ours == theirs and isinstance(ours, bool) == isinstance(theirs, bool)
-
-
-def _likeness(one: Action, other: Action) -> int:
-    return sum(_covers(one.arguments.get(name, MISSING), value) for name, value in other.arguments.items())
 
 
 def _innermost(place: str, ours: object, theirs: object) -> Mismatch:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.evidence import Citation, Evidence, UnreadableEvidence
-from evalscribe.model.finding import CrossModelFailures, Failure, Finding, Precedent, Unclassified, Verdict
-from evalscribe.text import printable
+from evalscribe.model.finding import CrossModelFailures, Failure, Finding, Precedent, Unclassified, Verdict, by_rules
+from evalscribe.text import pluralise, printable
 
 
 def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None) -> str:
@@ -26,7 +26,9 @@ def explanation(finding: Finding, case: Failure | UnreadableEvidence, reviewed: 
     step = finding.step or ("none: grading never began" if never_graded else "not recorded")
     lines += ["", *_verdict(finding.verdict, step), *_across(finding.across)]
     if isinstance(case, Failure):
-        lines += [*_history(finding, case.precedents), *_evidence(case.evidence), *_left_out(case)]
+        lines += [*_history(finding, case.precedents), *_evidence(case.evidence)]
+        if not by_rules(finding.verdict.judge):
+            lines += _left_out(case)
     return "\n".join(printable(line.expandtabs(4)) for line in lines)
 
 
@@ -46,7 +48,8 @@ def _verdict(verdict: Verdict | Unclassified, step: str) -> Iterator[str]:
     yield f"Error   {verdict.error}"
     yield f"Cause   {verdict.cause}"
     stage = f" ({verdict.stage})" if verdict.stage else ""
-    yield f"Judge   {verdict.judge}{stage}, {verdict.confidence:.2f}{decided}"
+    confidence = "" if by_rules(verdict.judge) else f", {verdict.confidence:.2f}"
+    yield f"Judge   {verdict.judge}{stage}{confidence}{decided}"
     if verdict.tags:
         yield f"Tags    {', '.join(verdict.tags)}"
     if verdict.fix:
@@ -91,7 +94,7 @@ def _history(finding: Finding, precedents: tuple[Precedent, ...]) -> Iterator[st
 def _evidence(evidence: Evidence) -> Iterator[str]:
     yield from ("", "Evidence")
     for document in evidence.documents:
-        yield f"  {document.role:<10}  {document.path} ({len(document.lines)} lines)"
+        yield f"  {document.role:<10}  {document.path} ({pluralise(document.line_count, 'line')})"
     for missing in evidence.missing:
         yield f"  missing: {missing}"
 

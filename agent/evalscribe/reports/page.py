@@ -18,12 +18,12 @@ import yaml
 from evalscribe.ids import content_id, model_folder
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.evidence import CitationStatus
-from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation
+from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation, by_rules
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, Section, Snippet, replaced
 from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.model.run import COMPONENT, TARGET
 from evalscribe.reports import inline, labels, snippets
-from evalscribe.text import dollars, mask_code, one_line, pluralise
+from evalscribe.text import contrast, dollars, mask_code, one_line, pluralise
 
 KIND = "evalscribe-report/2"
 SECTIONS: dict[str, Section] = {
@@ -454,10 +454,15 @@ def _is_shown(error: str, shown: str) -> bool:
 
 
 def _ends(error: str) -> str:
-    """Return an error without the middle of a long one: the beginning names the kind, the end what was wrong."""
+    """Return a long error without what two values have in common, else without its middle.
+
+    The beginning names the kind, the end what was wrong.
+    """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
         return error
+    if shown := contrast(error, LONGEST_ERROR):
+        return shown
     begin, end = (re.sub(pattern, "", part) for pattern, part in ((r"\s+\S*$", error[:50]), (r"^\S*\s+", error[-75:])))
     return f"{begin} … {end}"
 
@@ -556,8 +561,7 @@ def _decided(entry: ReportEntry, report: Report) -> str:
         return ""
     stage = f" ({judge.stage})" if judge.stage else ""
     by = f"by {inline.name(judge.id)}{stage}" if len(report.judges) > 1 else ""
-    rules = judge.id.startswith("rules@")  # their confidence is a constant of each rule
-    return by if rules else f"{judge.confidence:.2f} {by}".rstrip()
+    return by if by_rules(judge.id) else f"{judge.confidence:.2f} {by}".rstrip()
 
 
 def inline_words(slug: str) -> str:

@@ -380,7 +380,7 @@ def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> b
     if not lines or first > len(document.lines):
         return False
     printed = Snippet(role=snippet.role, path=snippet.path, first=first, text="\n".join(lines)).text.split("\n")
-    if snippet.first == snippet.last < last - first + snippet.first:
+    if snippet.first == snippet.last <= last - first + snippet.first:
         return _squeezed("".join(printed[: last - first + 1])) == _squeezed(snippet.text)
     quoted = snippet.text.split("\n")
     return list(map(fold_line, printed[: len(quoted)])) == list(map(fold_line, quoted))

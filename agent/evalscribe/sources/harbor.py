@@ -179,7 +179,7 @@ class HarborReader(EvalReader):
         category, _, name = _task_name(result, config).rpartition("/")
         trajectories = [part.trajectory for part in parts if part.trajectory]
         usage = _usage(result, trajectories)
-        reference = reference_document(answers) if status in ("passed", "failed") else None
+        reference = reference_document(answers, folder.name) if status in ("passed", "failed") else None
         steps = [step for part in parts for step in part.steps] + rest
         error = next((part.error for part in parts if part.error), None)
         return SourceEval(

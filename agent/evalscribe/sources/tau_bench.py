@@ -22,7 +22,7 @@ from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import Omissions, RecordFile, safe_name, score_number
 from evalscribe.sources.streams import JsonStream
-from evalscribe.text import cut, slug
+from evalscribe.text import cut, one_line, slug
 
 RESPOND = "respond"
 """Action with which a model that acts in text addresses the user."""
@@ -177,7 +177,7 @@ def _expected(action: JsonValue) -> Action:
 def _difference(expected: list[Action], made: list[Action]) -> str | None:
     """Describe the most important difference in one line; None if exactly the expected calls were made."""
     found = compare_calls(expected, made)
-    return safe_name(describe_difference(found[0], expected, made)) if found else None
+    return one_line(describe_difference(found[0], expected, made)) if found else None
 
 
 def _unfinished(messages: Sequence[ChatMessage]) -> str:

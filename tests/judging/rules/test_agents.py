@@ -112,7 +112,7 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
         ),
         pytest.param(
             evidence(calls(("cancel_room", {"room": "Oak12"}, "{}")), expected=[]),
-            "MODEL_FAULT", "unasked-cancel-room", False, id="a change that nobody expected",
+            "MODEL_FAULT", "unexpected-cancel-room", False, id="a change that nobody expected",
         ),
         pytest.param(
             evidence(says("It is 12."), outputs=["1,200"], step="outputs"),
@@ -120,15 +120,15 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
         ),
         pytest.param(
             evidence(calls(("submit", {"answer": "flag{a/b}"}, "")), target="flag{a|b}", step="match"),
-            "OVERLY_STRICT", "same-answer-otherwise-written", True, id="only signs differ",
+            "OVERLY_STRICT", "answer-with-other-signs", True, id="only signs differ",
         ),
         pytest.param(
             evidence(says("The answer is Paris, of course."), target="Paris", step="exact"),
-            "OVERLY_STRICT", "same-answer-otherwise-written", True, id="the target with more around it",
+            "OVERLY_STRICT", "answer-with-more-around-it", True, id="the target with more around it",
         ),
         pytest.param(
             evidence(says("1,000.0"), target="1000", step="match"),
-            "OVERLY_STRICT", "same-answer-otherwise-written", True, id="the same number",
+            "OVERLY_STRICT", "number-otherwise-written", True, id="the same number",
         ),
         pytest.param(
             evidence(says("flag{deadbeef01}"), target="flag{deadbeef02}", step="match"),

@@ -53,7 +53,7 @@ def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
     )
 
 
-def test_words_alone_prove_nothing() -> None:
+def test_words_alone_are_a_suspicion() -> None:
     case = make_failure(
         "types",
         log="[error] types: failed",
@@ -62,8 +62,8 @@ def test_words_alone_prove_nothing() -> None:
         gaps="a:\n- Trying to store a file from a mutation",
     )
     verdict = decide(case)
-    assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
-    assert verdict.rule is None
+    assert (verdict.classification, verdict.uncertain) == ("KNOWN_GAP", True)
+    assert verdict.rule == "gap-may-describe-what-differs"
 
 
 def test_a_name_that_the_task_gives_says_nothing() -> None:

@@ -86,7 +86,7 @@ def test_nothing_is_quoted_where_nothing_stands_out() -> None:
     verdict = unexplained("const total = 1;\n", "const sum = 2;\n")
     assert quoted(verdict) == []
     assert verdict.why == "the log ends before the reason"
-    assert verdict.reasoning == "The log of `types` has no error. No line stands out: `a.ts` differs in 1 line."
+    assert verdict.reasoning == "No line stands out: `a.ts` differs in 1 line."
 
 
 def test_a_word_of_the_task_is_no_function_that_the_task_knows() -> None:

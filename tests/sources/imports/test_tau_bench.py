@@ -68,7 +68,7 @@ BOOKED = ACTION["kwargs"]
         ),
         pytest.param(
             (call("book_seat", **BOOKED), call("book_seat", **BOOKED)),
-            '`book_seat` with user "ann" was called, which was not expected',
+            '`book_seat` with user "ann" was called 2 times instead of 1',
             id="twice",
         ),
         pytest.param(

@@ -10,7 +10,14 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.judging.rules.transcripts import AnsweredCall, LocatedTurn, Transcripts
 from evalscribe.model.evidence import Citation, Document
-from evalscribe.model.tool_calls import ToolCallDifference, compare_calls, describe_difference, innermost_mismatch
+from evalscribe.model.tool_calls import (
+    ToolCallDifference,
+    compare_calls,
+    describe_difference,
+    innermost_mismatch,
+    name_call,
+)
+from evalscribe.text import pluralise
 
 ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
 """A text that looks like an id."""
@@ -29,7 +36,7 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
     first = found[0]
     if first.kind == "never":
         return _never(facts, spoken, first, found)
-    return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unasked(spoken, first, found)
+    return _otherwise(spoken, first, found) if first.kind == "otherwise" else _unexpected(spoken, first, found)
 
 
 def _never(
@@ -44,14 +51,16 @@ def _never(
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause="calls-no-tool" if idle else f"never-calls-{code.kebab(first.tool)}",
+        cause="calls-no-tool"
+        if idle
+        else f"{'too-few-calls-of' if _calls(spoken, first.tool) else 'never-calls'}-{code.kebab(first.tool)}",
         confidence=0.5 if silent else 0.75,
         uncertain=bool(silent),
         error=describe_difference(first, spoken.wanted, spoken.actions),
         why=quote.cut(
             f"calls no tool; `{first.tool}` was expected" if idle else f"never calls {_expected(spoken, first)}"
         ),
-        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken)}.{_more(found)}"
+        reasoning=f"{_expected(spoken, first)} was expected; {_count(spoken, first.tool)}.{_more(found)}"
         + (f" {_silence(silent)}" if silent else ""),
         citations=(*_header(spoken, first), *_last_words(spoken)),
     )
@@ -125,31 +134,46 @@ def _else_alike(made: AnsweredCall, wanted: LocatedTurn, difference: ToolCallDif
     return f"In message {made.call.turn.number} the model calls `{difference.tool}`; {others}."
 
 
-def _unasked(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
+def _unexpected(spoken: Transcripts, first: ToolCallDifference, found: tuple[ToolCallDifference, ...]) -> RuleDecision:
     made = spoken.made[first.made or 0]
     agreed = _agreed(spoken, made)
     nothing = "no change was expected" if not spoken.expected else "it is not among the expected calls"
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
-        cause=f"unasked-{code.kebab(first.tool)}",
+        cause=f"unexpected-{code.kebab(first.tool)}",
         confidence=0.6,
         error=describe_difference(first, spoken.wanted, spoken.actions),
         why=quote.cut(f"calls `{first.tool}`; {nothing}"),
         reasoning=f"The model called `{first.tool}`; {nothing}.{_more(found)}"
-        + (" The user had agreed to it, so what forbids it must be in the instructions." if agreed else ""),
+        + (
+            " The user had agreed to it: if the instructions do not forbid it, the grader is too strict."
+            if agreed
+            else ""
+        ),
         citations=(made.call.header(1 + MOST_NAMED), *((agreed,) if agreed else ())),
     )
 
 
 def _expected(spoken: Transcripts, difference: ToolCallDifference) -> str:
     action = spoken.wanted[difference.expected or 0]
+    if _calls(spoken, action.tool):
+        return name_call(action, spoken.actions)
     words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
     ids = [value for name, value in words.items() if ID.fullmatch(value) or (name.endswith("id") and value.isalnum())]
     return f"`{action.tool}`" + (f" of `{ids[0]}`" if ids else "")
 
 
-def _count(spoken: Transcripts) -> str:
+def _calls(spoken: Transcripts, tool: str) -> list[AnsweredCall]:
+    """Return the calls of a tool that had an effect."""
+    return [made for made in spoken.made if made.action.tool == tool and not made.failed]
+
+
+def _count(spoken: Transcripts, tool: str) -> str:
+    if own := _calls(spoken, tool):
+        wanted = pluralise(sum(action.tool == tool for action in spoken.wanted), "call")
+        messages = ", ".join(str(made.call.turn.number) for made in own[:MOST_NAMED])
+        return f"of {wanted} of `{tool}`, the model makes {len(own)} (message {messages})"
     names = list(dict.fromkeys(f"`{action.tool}`" for action in spoken.actions))
     if not names:
         return f"the model answers {len(spoken.words)} times and calls no tool"
@@ -169,7 +193,10 @@ def _more(found: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(spoken: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    return (spoken.expected[difference.expected].header(2),) if difference.expected is not None else ()
+    """Quote the expected call; with more of its arguments if the tool was called with others."""
+    if difference.expected is None:
+        return ()
+    return (spoken.expected[difference.expected].header(5 if _calls(spoken, difference.tool) else 2),)
 
 
 def _last_words(spoken: Transcripts) -> tuple[Citation, ...]:
@@ -230,6 +257,8 @@ LONGEST_TARGET = 300
 """Maximum characters of a target that an answer is compared with; a longer one is a criterion."""
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
+ALIKE, LONG_TARGET = 0.3, 40
+"""Similarity below which two texts are said to have little in common, if the target has more characters."""
 SHORTEST_ALMOST = 8
 SIGNS = re.compile(r"[\W_]+")
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
@@ -249,10 +278,17 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
     if answer.text.strip() == target.text and len(facts.evidence.steps) > 1:
         return None  # another check than the comparison failed
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
-        return _otherwise_written(facts, answer, target, "has the target, in another form or with more around it")
+        return _otherwise_written(facts, answer, target, _other_form(answer.text.strip(), target.text))
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):
         return _otherwise_written(
-            facts, answer, target, f"differs from the target only in signs: {_first_difference(answer, target)}"
+            facts,
+            answer,
+            target,
+            OtherForm(
+                "answer-with-other-signs",
+                f"differs from the target only in signs: {_first_difference(answer, target)}",
+                "check the target for lost signs, or ignore signs in the comparison",
+            ),
         )
     alike = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
     almost = alike >= ALMOST and len(target.text) >= SHORTEST_ALMOST
@@ -266,7 +302,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
             f"almost right: {_first_difference(answer, target)}" if almost else f"answers {_short(answer.text)}"
         ),
         reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}. "
-        + (f"They differ from {_first_difference(answer, target)} on." if almost else "They have little in common."),
+        + (f"They differ from {_first_difference(answer, target)} on." if almost else _apart(answer, target, alike)),
         citations=(*_shown(facts, answer), target.citation),
     )
 
@@ -318,19 +354,51 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
     )
 
 
-def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, how: str) -> RuleDecision:
+def _apart(answer: FinalAnswer, target: FinalAnswer, alike: float) -> str:
+    """Say how far two texts are apart; nothing for short ones, where that is seen."""
+    ours, theirs = answer.text.strip(), target.text
+    if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
+        return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
+    return "They have little in common." if len(theirs) > LONG_TARGET and alike < ALIKE else ""
+
+
+class OtherForm(NamedTuple):
+    """How an answer has the target in another form."""
+
+    cause: str
+    how: str
+    fix: str
+
+
+def _other_form(answer: str, target: str) -> OtherForm:
+    if _fold(answer) == _fold(target):
+        how = "differs from the target only in case or white space"
+        return OtherForm("answer-in-another-case", how, "ignore case and white space in the comparison")
+    number = _number(target) is not None
+    if number and _number(answer) is not None:
+        return OtherForm(
+            "number-otherwise-written", "is the same number, written otherwise", "compare numbers by value"
+        )
+    if number and re.fullmatch(rf"{re.escape(target)} ?[^\w\s]*\w{{0,12}}", answer):
+        fix = "ignore units in the comparison, or ask for the bare number"
+        return OtherForm("answer-with-a-unit", "is the target with a unit", fix)
+    fix = "look for the target within the answer, or ask for the bare answer in the task"
+    return OtherForm("answer-with-more-around-it", "has the target with more around it", fix)
+
+
+def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, form: OtherForm) -> RuleDecision:
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
-        cause="same-answer-otherwise-written",
+        cause=form.cause,
         confidence=0.5,
         uncertain=True,
         error=quote.cut(f"answers {_short(answer.text)} instead of {_short(target.text)}", 200),
-        why=quote.cut(f"the answer {how}"),
-        reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {how}. "
-        "The target or the comparison may be wrong; look at both.",
+        why=quote.cut(f"the answer {form.how}"),
+        reasoning=f"The answer is {_short(answer.text)}, the target {_short(target.text)}: it {form.how}. "
+        "Look whether it means the same.",
         citations=(*_shown(facts, answer), target.citation),
-        fix="check the target for lost signs, and whether the comparison should allow other spellings",
+        fix=form.fix,
     )
 
 

@@ -30,9 +30,11 @@ CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
 MODEL_SERVICE = re.compile(r"\bAPI(?:Connection|Timeout|Status)?Error\b|\bapi\.[\w.-]+\.\w+|\b(?:llm|model)\b", re.I)
 """Signs that a failed connection was to a model."""
 TIMED_OUT = re.compile(r"timed? ?out", re.I)
+TIME = re.compile(r"\bafter (\d[\d.,]* ?(?:ms|s|m|h|seconds?|minutes?|hours?))\b", re.I)
+"""The length of a time limit in the message of a harness."""
 REFUSAL = re.compile(
-    r"\W*(?:(?:i'm|i am) (?:very |really )?sorry,? but |sorry,? |unfortunately,? )?"
-    r"i(?:'m| am)? (?:can't|cannot|can not|won't|will not|not able to|unable to) "
+    r"\W*(?:(?:i['’]m|i am) (?:very |really )?sorry[,.]? (?:but )?|sorry[,.]? |unfortunately,? )?"
+    r"(?:but )?i(?:['’]m| am)? (?:can['’]t|cannot|can not|won['’]t|will not|not able to|unable to) "
     r"(?:\w+ )?(?:help|assist|comply|continue|fulfil|do that|support|engage|participate)",
     re.IGNORECASE,
 )
@@ -105,7 +107,7 @@ def cut_off(facts: Facts) -> RuleDecision | None:
     stuck = len(failing) * 2 > min(LATEST, len(facts.spoken.made))
     last = facts.spoken.by_model[-1] if facts.spoken.by_model else None
     made = next((one for one in facts.spoken.made[-1:] if one.answer is None and one.call is last), None)
-    waiting = made.call.turn.name if made else None
+    waiting = _waiting(made, step) if made else None
     return RuleDecision(
         label="MODEL_FAULT",
         kind="model",
@@ -118,12 +120,21 @@ def cut_off(facts: Facts) -> RuleDecision | None:
         + (
             f"{len(failing)} of its last {min(LATEST, len(facts.spoken.made))} calls failed, so it was stuck."
             if stuck
-            else f"Its last call, of `{waiting}`, had not returned: it may be slow, or never end."
+            else waiting
             if waiting
             else "Nothing was repeated or stuck at the end: whether the limit was too low, the transcript cannot tell."
         ),
         citations=(*(_failed(failing[-1]) if stuck else ()), *_last(facts.spoken)),
     )
+
+
+def _waiting(made: AnsweredCall, step: Step) -> str:
+    """Say in which call the limit came."""
+    command = next((value for value in made.action.arguments.values() if isinstance(value, str)), "")
+    said = f", `{quote.cut(command, 80)}`," if command and "`" not in command else ""
+    limit = TIME.search(step.error or "")
+    came = f"the time limit of {limit[1]} came" if limit else "the limit came"
+    return f"Its last call of `{made.call.turn.name}`{said} had not returned when {came}."
 
 
 def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
@@ -146,6 +157,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
         kind="model",
         cause="refuses",
         confidence=0.65,
+        error=quote.cut(f"refuses: {said.text}", 200),
         why=quote.cut(f"refuses: {said.text}"),
         reasoning=f"{_work(facts.spoken)} Its last words refuse the task instead of answering.",
         citations=(said,),
@@ -163,7 +175,7 @@ def never_answers(facts: Facts) -> RuleDecision | None:
         cause="no-answer",
         confidence=0.5,
         uncertain=True,
-        error="the model says nothing and calls no tool",
+        error="the model gives no answer",
         why="the model says nothing and calls no tool",
         reasoning="The transcript holds no word and no call of the model. It may have answered with nothing, or its "
         "answer was lost on the way: the transcript cannot tell which.",
@@ -238,7 +250,7 @@ def _key(made: AnsweredCall) -> str:
 
 def _work(spoken: Transcripts) -> str:
     words, calls = (pluralise(len(each), "time") for each in (spoken.words, spoken.made))
-    return f"The model spoke {words} and called tools {calls}."
+    return f"The model spoke {words}{f' and called tools {calls}' if spoken.made else ''}."
 
 
 def _so_far(spoken: Transcripts) -> str:

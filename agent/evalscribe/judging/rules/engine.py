@@ -21,9 +21,10 @@ from evalscribe.judging.rules.facts import Facts, Rule, RuleDecision
 from evalscribe.model.evidence import Citation
 from evalscribe.model.finding import Failure, Verdict
 from evalscribe.model.protocols import Estimate
+from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
-VERSION = 3
+VERSION = 4
 """Raise by hand when any failure may get a different verdict: label, cause, confidence, error, quotation, or the
 meaning of an explanation.
 
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     infrastructure.reference_not_set_up,
     infrastructure.tests_never_started,
     infrastructure.grader_not_connected,
+    infrastructure.outside_service_failed,
     precedents.people_said_before,
     extraction.error_for_an_answer,
     extraction.no_answer_extracted,
@@ -90,9 +92,11 @@ RULES: tuple[Rule, ...] = (
     silent_tests.lacks_what_was_to_be_chosen,
     silent_tests.no_request_is_answered,
     silent_tests.nothing_was_tested,
+    known_gaps.gap_may_describe_what_differs,
     known_gaps.gap_may_mean_what_is_missing,
     model_faults.does_not_compile,
     model_faults.behaves_otherwise,
+    model_faults.does_not_parse,
     model_faults.imports_from_elsewhere,
     model_faults.uses_unknown_name,
     references.tests_of_the_work_fail,
@@ -166,6 +170,8 @@ def _error(facts: Facts, decision: RuleDecision) -> str:
         return decision.error
     if facts.outcome.failures:
         return f"{facts.outcome.failures[0].name}: the log does not say why"
+    if any(document.path in (SCORES_LOG, FILTERS_LOG, CHOICES_LOG) for document in facts.evidence.of("log")):
+        return f"{facts.step} failed; the source gives no reason"  # it has no log by nature
     return f"{facts.step} failed; the log ends before the reason"
 
 

@@ -198,6 +198,15 @@ class Facts:
         return code.joined(line.text for line in self.expected_lines)
 
     @cached_property
+    def folded_output(self) -> str:
+        """The output's code without white space."""
+        return code.fold(self.output_code)
+
+    @cached_property
+    def folded_expected(self) -> str:
+        return code.fold(self.expected_code)
+
+    @cached_property
     def all_output(self) -> str:
         """Code of all of the model's files, including those without a reference file."""
         return code.joined(line.text for line in self.own_lines)

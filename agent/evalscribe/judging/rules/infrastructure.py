@@ -277,6 +277,33 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
     )
 
 
+def outside_service_failed(facts: Facts) -> RuleDecision | None:
+    """Every failed test reports that a server answered 429 or 5xx, and output and reference ask the same one."""
+    failures = facts.outcome.failures
+    if facts.check != "tests" or not failures or not all(SERVER_ERROR.search(test.message) for test in failures):
+        return None
+    hosts = [set(OUTSIDE.findall(text)) for text in (facts.all_output, facts.expected_code)]
+    shared = sorted(hosts[0] & hosts[1])
+    found = SERVER_ERROR.search(failures[0].message)
+    if not shared or found is None:
+        return None
+    why = f"`{shared[0]}` answered {found[1]}"
+    return RuleDecision(
+        label="KNOWN_GAP",
+        kind="infrastructure",
+        cause="outside-service-failed",
+        confidence=0.5,
+        uncertain=True,
+        why=quote.whole_or(why, f"an outside service answered {found[1]}"),
+        reasoning=f"{quote.sentence(why)} The reference asks the same service.",
+        citations=(*quote.log(facts), *quote.both(facts, shared[0])[:1]),
+    )
+
+
+SERVER_ERROR = re.compile(r"\b(?:status|http)\b[^\n\d]{0,24}(429|50[0234])\b", re.IGNORECASE)
+OUTSIDE = re.compile(r"https?://((?!localhost|127\.|0\.0\.0\.0)[\w-]+(?:\.[\w-]+)+)")
+
+
 def right_address(facts: Facts) -> str:
     """Return the change for a grader that may ask the wrong address; a retry cannot help if it retries already."""
     grader = basename(facts.evidence.of("grader")[0].path) if facts.evidence.of("grader") else "the grader"

@@ -8,6 +8,13 @@ from evalscribe.judging.rules.code import GapNote, basename, stems
 from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, misplaced
 from evalscribe.model.evidence import Citation, LocatedError
 
+LEAST_WORDS = 3
+"""Minimum significant words of a note that are compared with code."""
+HELPER = re.compile(
+    r"^(?:export\s+)?(?:(?:async\s+)?function\s+\w+|const\s+\w+\s*=\s*(?:async\s*)?\([^()]*\)\s*=>|(?:async )?def \w+)",
+    re.MULTILINE,
+)
+"""A function of a module that is no argument of a call, whatever its name."""
 OF_LINT = re.compile(r"lint", re.IGNORECASE)
 
 
@@ -41,6 +48,13 @@ def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
+def gap_may_describe_what_differs(facts: Facts) -> RuleDecision | None:
+    """The log gives no reason, and a note speaks of what the output writes otherwise than the reference."""
+    if facts.said.strip() or not _may_compare(facts) or misplaced(facts):
+        return None
+    return _first(facts, lambda note: _defined_otherwise(facts, note) or _in_words(facts, note), 0.5, _as_described)
+
+
 def gap_may_mean_what_is_missing(facts: Facts) -> RuleDecision | None:
     """Like `gap_names_what_is_missing`, but the note only hints at it, or at what the reference lacks too."""
     if not _may_compare(facts) or misplaced(facts):
@@ -61,14 +75,16 @@ def _first(
         if name := match(note):
             lint, said = facts.check == "lint", tell(facts, name, note)
             about = _error_of(facts, name) if lint else None
+            # What the note does not speak of may be the model's own fault.
+            partly = about is not None and any(e.code and e.code != about.code for e in facts.errors)
             return RuleDecision(
                 label="KNOWN_GAP",
                 kind="lint" if lint else "model",
                 cause=_cause(name, about),
-                confidence=confidence,
-                uncertain=confidence <= 0.5,
+                confidence=0.5 if partly else confidence,
+                uncertain=partly or confidence <= 0.5,
                 why=quote.whole_or(said, f"see {note.document.path}:{note.line}"),
-                reasoning=f"{quote.sentence(said)}{_other_rules(facts, about)}",
+                reasoning=f"{quote.sentence(said)}{_other_rules(facts, about)}{_also_in_reference(facts, about)}",
                 citations=(*_lines(facts, name, note, about), quote.note(note), *quote.log_naming(facts, name, about)),
                 by_error_text=tell is _in_error and not _names_a_test(facts, name),
                 fix=checks.relax([about.code]) if about and about.code else None,
@@ -173,12 +189,40 @@ def _preferred(facts: Facts, note: GapNote) -> str | None:
     """Return the words after `instead of` if all are on lines only in the reference, and none is in the output."""
     gone = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
     words = stems(note.preferred)
-    return note.preferred if words and words <= gone else None
+    has_it = "function" in words and HELPER.search(facts.all_output)
+    return note.preferred if words and words <= gone and not has_it else None
+
+
+def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
+    """Return a key that a note names and that the output gives another value than the reference."""
+    named = {name.lower() for name in code.NAME.findall(note.text) if code.SHAPED.search(name)}
+    for line in facts.introduced:
+        key, other = quote.KEY.match(line.text), quote.counterpart(facts, line)
+        if key and other and key[1].lower() in named and note.words & (stems(line.text) - stems(other.text)):
+            return key[1]
+    return None
+
+
+def _in_words(facts: Facts, note: GapNote) -> str | None:
+    """Return the name of a changed line if a note's words all stand on changed lines, and one only on this line."""
+    own = stems(code.joined(line.text for line in facts.introduced))
+    if len(note.words) < LEAST_WORDS or not note.words <= own:
+        return None
+    for line in facts.introduced:
+        other, declares = quote.counterpart(facts, line), quote.DECLARES.match(line.text)
+        if other and declares and note.words & (stems(line.text) - stems(other.text)):
+            return declares[1]
+    return None
 
 
 def _other_rules(facts: Facts, about: LocatedError | None) -> str:
     others = list(dict.fromkeys(e.code for e in facts.errors if e.code and about and e.code != about.code))
     return f" The output also breaks {checks.listed(others)}." if others else ""
+
+
+def _also_in_reference(facts: Facts, about: LocatedError | None) -> str:
+    shared = doubts.reference_has_it(facts, about) if about and about.places else None
+    return " The reference has the same line." if shared else ""
 
 
 def _in_error(facts: Facts, name: str, note: GapNote) -> str:
@@ -198,6 +242,10 @@ def _in_hint(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
     if name == note.preferred and not code.terms(name):
         return f"`{note.document.path}` asks for a {name}, which the output may lack"
     return f"`{note.document.path}` may mean `{name}`, which the output lacks"
+
+
+def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001
+    return f"`{note.document.path}` may describe `{name}`"
 
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:

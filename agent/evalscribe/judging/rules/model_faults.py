@@ -16,8 +16,49 @@ from evalscribe.judging.rules.facts import (
     missing_calls,
 )
 from evalscribe.model import evidence
-from evalscribe.model.evidence import Citation
+from evalscribe.model.evidence import Citation, Document
 from evalscribe.text import pluralise
+
+
+def does_not_parse(facts: Facts) -> RuleDecision | None:
+    """The log gives no reason, but brackets of the output's code do not match, and the reference's do."""
+    silent = not facts.errors and not facts.outcome.failures and facts.check in ("build", "install")
+    lines = (_stray_bracket(facts, document) for document in facts.original.of("output")) if silent else ()
+    line = next((one for one in lines if one), None)
+    if line is None or any(_stray_bracket(facts, document) for document in facts.original.of("expected")):
+        return None
+    why = f"syntax error: a bracket at {line.document.path}:{line.number} closes nothing"
+    return RuleDecision(
+        label="MODEL_FAULT",
+        kind="model",
+        cause="syntax-error",
+        confidence=0.7,
+        why=quote.whole_or(why, f"syntax error at {code.basename(line.document.path)}:{line.number}"),
+        reasoning=quote.sentence(why),
+        citations=(*quote.pairs(facts, [line]), *quote.log(facts)),
+    )
+
+
+SCRIPTS = (".ts", ".js", ".mjs", ".cjs")
+"""Programs whose brackets are counted: the text between tags of JSX may have any."""
+REGEX = re.compile(r"(?<=[=(,:&|!?])\s*/(?![/*\s])(?:\\.|\[[^\]\n]*\]|[^/\\\n\[])+/")
+PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
+    """Return the line of the first closing bracket that closes nothing, or another kind of bracket."""
+    if not document.path.endswith(SCRIPTS):
+        return None
+    text = code.joined(facts.code_of(document))
+    text = re.sub(f"{code.STRING}|{REGEX.pattern}", lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    open_brackets: list[str] = []
+    for match in re.finditer(r"[()\[\]{}]", text):
+        if match[0] not in PAIRS:
+            open_brackets.append(match[0])
+        elif not open_brackets or open_brackets.pop() != PAIRS[match[0]]:
+            number = text.count("\n", 0, match.start()) + 1
+            return CodeLine(document, number, facts.code_of(document)[number - 1])
+    return None
 
 
 def imports_from_elsewhere(facts: Facts) -> RuleDecision | None:
@@ -271,9 +312,7 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
         confidence=0.5 if guess else 0.65,
         uncertain=guess,
         why=why,
-        reasoning=f"{quote.sentence(difference)} Reference, task and grader never mention it."
-        if difference
-        else quote.sentence(uses),
+        reasoning=quote.sentence(difference or uses),
         citations=(*quote.pairs(facts, [line]), *quote.log(facts)),
     )
 
@@ -340,11 +379,10 @@ def _where_to_look(facts: Facts, suspects: tuple[Citation, ...]) -> str:
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))
     own = Counter(line.document.path for line in facts.introduced)
-    silent = f"The log of `{facts.step}` has no error."
     if not own:
-        return silent
+        return f"The log of `{facts.step}` has no error."
     path, lines = own.most_common(1)[0]
-    return f"{silent} No line stands out: `{path}` differs in {pluralise(lines, 'line')}."
+    return f"No line stands out: `{path}` differs in {pluralise(lines, 'line')}."
 
 
 def _subject(error: evidence.LocatedError) -> str:
@@ -360,7 +398,7 @@ def _reached(line: CodeLine) -> tuple[str, ...]:
     """Return names after a dot, after `new` or on an import line, except built-in ones."""
     imported = IMPORTED.search(line.text)
     used = code.NAME.findall(line.text) if imported else re.findall(r"(?:\.|\bnew\s+)([A-Za-z_$][\w$]*)", line.text)
-    return tuple(name for name in used if name not in code.BUILT_IN)
+    return tuple(name for name in used if name not in code.BUILT_IN and name not in quote.STRUCTURAL_WORDS | {"type"})
 
 
 def _count(facts: Facts) -> str:

@@ -12,6 +12,7 @@ from evalscribe.judging.rules import code
 from evalscribe.judging.rules.code import GapNote
 from evalscribe.judging.rules.facts import CodeLine, Facts, bodies
 from evalscribe.model.evidence import Citation, Document, FailedTest, LocatedError, Role
+from evalscribe.text import contrast
 
 LONGEST = 90
 PROGRAMS = (".py", ".sh", ".js", ".ts", ".mjs", ".rb", ".go", ".rs", ".java", ".c", ".cpp", ".pl", ".r")
@@ -23,7 +24,9 @@ FOLDED = 24
 def cut(text: str, longest: int = LONGEST) -> str:
     """Return one line of at most `longest` characters."""
     text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
+    if len(text) <= longest:
+        return text
+    return contrast(text, longest) or text[: longest - 1].rsplit(" ", 1)[0].rstrip(" ,;:.…") + " …"
 
 
 def is_code(document: Document) -> bool:
@@ -90,7 +93,10 @@ ALIKE = 0.6
 """Minimum similarity of a reference line to be the counterpart of an output line."""
 RENAMED = 0.75
 """Minimum similarity of two lines with different keys for the key to be what is wrong."""
-LOCAL = re.compile(r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)")
+LOCAL = re.compile(
+    r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)"
+    r"|([A-Za-z_$][\w$]*)\)?\s*=>|\b(?:const|let|var)\s*[\[{]([^\]}=]*)[\]}]\s*="
+)
 """A name that code declares for itself."""
 CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
 OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
@@ -161,6 +167,9 @@ def log_naming(facts: Facts, name: str, about: LocatedError | None = None) -> tu
         return (short(facts, about.citation),)
     if facts.first and name in facts.first.error:
         return log(facts)
+    for test in facts.outcome.failures:
+        if any(code.says(text, name) for _, _, text in bodies(facts, test)):
+            return (short(facts, test.citation),)
     for error in facts.errors:
         document = facts.evidence.document("log", error.citation.path) if error.citation else None
         for number, text in facts.details(error.citation) if error.citation else ():
@@ -337,7 +346,12 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     if partner is None:
         return None
     lines = facts.expected_lines if own.role == "output" else facts.output_lines
-    candidates = [c for c in lines if c.document.path == partner.path][:COMPARED]
+    candidates = [
+        c
+        for c in lines
+        if c.document.path == partner.path and c.text.startswith(".") == line.text.startswith(".")  # of a chain
+    ][:COMPARED]
+    ours = facts.folded_output if own.role == "output" else facts.folded_expected
     likeness = _Likeness((_enclosing(facts, line) or _statement(facts, line)).folded)
     best, highest = None, 0.0
     for other in sorted(candidates, key=lambda c: abs(c.number - line.number)):
@@ -346,7 +360,10 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
             continue
         if not bonus and _of_other_keys(line, other):
             continue
-        score = max(likeness.to(_statement(facts, other).folded, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
+        whole = _statement(facts, other).folded
+        if not bonus and other.folded != line.folded and whole.rstrip(",") in ours:
+            continue  # what both sides have answers itself
+        score = max(likeness.to(whole, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
         if score > highest:  # of equals the nearest, which comes first
             best, highest = other, score
     return best if highest >= ALIKE else None
@@ -386,10 +403,12 @@ def _swaps(facts: Facts, line: CodeLine) -> bool:
     keys = KEY.match(line.text), KEY.match(other.text)
     if keys[0] and keys[1] and keys[0][2] == keys[1][2] == ":" and keys[0][1] != keys[1][1]:
         return _Likeness(line.text).to(other.text) >= RENAMED
-    ours, theirs = (code.names(re.sub(code.STRING, "", text)) - CONTEXT for text in (line.text, other.text))
+    texts = (re.sub(code.STRING, "", text) for text in (line.text, other.text))
+    ours, theirs = (code.names(text) - CONTEXT - STRUCTURAL_WORDS - {"of"} for text in texts)
     if ours == theirs and OPERATOR.findall(line.text) != OPERATOR.findall(other.text):
         return True
-    local = frozenset(name for text in (facts.output_code, facts.expected_code) for name in LOCAL.findall(text) if name)
+    found = (groups for text in (facts.output_code, facts.expected_code) for groups in LOCAL.findall(text))
+    local = code.names(" ".join(name for groups in found for name in groups))
     return bool((ours ^ theirs) - local)
 
 
@@ -463,7 +482,7 @@ def served(facts: Facts) -> tuple[Citation, ...]:
 def _strangeness(facts: Facts, line: CodeLine) -> float:
     """Return a score for names that the reference lacks; names that occur nowhere else count more."""
     text = re.sub(code.STRING, "", line.text)
-    reached = frozenset(re.findall(r"\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
+    reached = frozenset(re.findall(r"(?<!\.)\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
     return 2.0 * len(code.names(text) & facts.foreign - code.BUILT_IN) + len(reached - code.BUILT_IN)
 
 

@@ -27,6 +27,18 @@ NOT_LOADED = re.compile(
     r"_ ERROR collecting \S|Interrupted: \d+ errors? during collection|Failed to load test|^ERROR \S+\.py(?: - |$)"
 )
 LOADING = re.compile(r"\S+ did not load: ")
+_WANTED = r"expected|wanted|wants?|should be"
+_GOT = r"actual|got|received|found"
+VALUES = re.compile(
+    rf"^\W*(?P<label>{_WANTED})\b\s*[:=]?\s*(?P<wanted>\S.*?),?\s+(?:but )?(?:{_GOT})\b\s*[:=]?\s*(?P<got>\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What a verifier prints of the value that it wants and the one that it finds, on one line or on two."""
+MOST_VALUE = 40
+"""Maximum characters of a value that is named in a sentence."""
+ABOVE = 8
+"""Maximum lines between a condition and the message that it leads to."""
+CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
 ENDINGS = ("limit", "agent")
 """Steps about the end of the agent's work, which no test is."""
 
@@ -43,24 +55,37 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
         return None
     certain = not own and (alike or reference.total >= ENOUGH)
     often = f"{reference.total} of {pluralise(reference.total, 'trial')}"
+    values = _values(facts) if alike else None
+    lines = _deciding(facts) if not own else ()
+    place = f" ({lines[0].path}:{lines[0].first})" if lines else ""
+    who = "the reference answer itself" if reference.judged else "the reference answer"
+    whose = "it says" if reference.judged else "this answer and the reference say"
+    if values:
+        told = f"The verifier wants {values[0]}; {whose} {values[1]}."
+    elif alike and not reference.judged:
+        told = "The verifier prints the same for both answers, so it cannot tell this one from the reference."
+    elif own:
+        told = f"But this answer also fails `{quote.cut(own[0], 80)}`, which the reference passes."
+    else:
+        told = "Nobody can pass before that is settled: the verifier, the reference or the environment is wrong."
+    fix = f"correct the verifier{place} or the reference: the reference answer fails `{quote.cut(_named(facts), 80)}`"
+    if values and not reference.judged:
+        fix = f"correct the verifier{place}: it wants {values[0]}, and the reference says {values[1]} like the model"
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="grader",
         cause="reference-answer-fails-too",
         confidence=(0.9 if alike and reference.total >= ENOUGH else 0.8) if certain else 0.5,
         uncertain=not certain,
-        why=f"the reference answer fails too, in {often}",
-        reasoning=f"The reference answer fails as well, in {often}. "
-        + (
-            "The verifier prints the same for both answers, so it cannot tell this one from the reference."
-            if alike
-            else f"But this answer also fails `{quote.cut(own[0], 80)}`, which the reference passes."
-            if own
-            else "Nobody can pass before that is settled: the verifier, the reference or the environment is wrong."
-        )
-        + _of_the_empty_answer(facts),
-        citations=(*_own_words(facts), *_their_words(facts, "reference answer", failed=True)),
-        fix=f"correct the verifier or the reference: the reference answer fails `{quote.cut(_named(facts), 80)}`",
+        why=f"{who} fails{'' if reference.judged else ' too'}, in {often}",
+        reasoning=f"{who[0].upper()}{who[1:]} fails{'' if reference.judged else ' as well'}, in {often}"
+        f"{': that points at the task' if reference.judged else ''}. {told}{_of_the_empty_answer(facts)}",
+        citations=(
+            *lines,
+            *_own_words(facts),
+            *_their_words(facts, "reference answer", failed=None if alike else True),
+        ),
+        fix=fix,
         would_pass=alike,
     )
 
@@ -81,9 +106,17 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
         confidence=0.5,
         uncertain=True,
         why=f"the verifier is flaky: the reference answer passes {passes}",
-        reasoning=f"The reference answer passes only {passes}, and fails with the same message. Chance decides these "
-        "tests; whether this answer is right as well, they cannot tell.",
-        citations=(*_own_words(facts), *_their_words(facts, "reference answer", failed=True)),
+        reasoning=(
+            f"This is the reference answer itself, which passes only {passes}: chance decides these tests."
+            if reference.judged
+            else f"The reference answer passes only {passes}, and fails with the same message. Chance decides these "
+            "tests; whether this answer is right as well, they cannot tell."
+        ),
+        citations=(
+            *_deciding(facts),
+            *_own_words(facts),
+            *_their_words(facts, "reference answer", failed=None if _prints_as(facts, reference) else True),
+        ),
         fix="make the verifier accept every answer that the task allows: the reference answer passes only " + passes,
     )
 
@@ -129,7 +162,9 @@ def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
         cause="nothing-delivered" if undone else "fails-" + code.kebab(_named(facts)),
         confidence=0.7 if fair else 0.5,
         uncertain=not fair,
-        why=quote.cut(f"fails like an empty answer: {said}" if undone else said),
+        why="the empty answer fails, as it has to"
+        if empty and empty.judged
+        else quote.cut(f"fails like an empty answer: {said}" if undone else said),
         reasoning=f"`{facts.step}` failed. {counted}" + _fairness(reference) + _of_the_empty_answer(facts),
         citations=(
             *_own_words(facts),
@@ -189,14 +224,46 @@ def _own_words(facts: Facts) -> tuple[Citation, ...]:
     return _around(log, _named(facts), facts.first.error if facts.first else "") if log else ()
 
 
-def _their_words(facts: Facts, kind: AnswerKind, *, failed: bool) -> tuple[Citation, ...]:
-    """Quote what the verifier printed for another answer."""
+def _values(facts: Facts) -> tuple[str, str] | None:
+    """Return the value that the verifier wants and the one that it found, as code, if it prints both."""
+    found = VALUES.search(_output(facts))
+    values = (found["wanted"].strip(), found["got"].strip()) if found else ("", "")
+    if values[0] == values[1] or any("`" in value or len(value) > MOST_VALUE for value in values):
+        return None
+    return f"`{values[0]}`", f"`{values[1]}`"
+
+
+def _deciding(facts: Facts) -> tuple[Citation, ...]:
+    """Quote the grader's line that computes the value it wants, else the condition that leads to its message."""
+    label = VALUES.search(_output(facts))
+    message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _named(facts))[:30]
+    for document in facts.evidence.of("grader"):
+        if not quote.is_code(document):
+            continue
+        shown = rf"(?:echo|print|log|assert|raise|throw)[^\n]*?{label['label']}\W{{1,8}}(\w+)" if label else "(?!)"
+        printed = re.search(shown, document.text, re.IGNORECASE)
+        computed = rf"\s*(?:(?:local|export|const|let|var)\s+)?{printed[1]}\s*:?=[^=]" if printed else None
+        if computed and (at := _line_like(document, computed)):
+            return (cite_lines(document, at, at),)
+        if message and (at := _line_like(document, rf".*{re.escape(message)}")):
+            lines = range(at, max(0, at - ABOVE), -1)
+            condition = next((n for n in lines if CONDITION.match(document.lines[n - 1])), None)
+            return (cite_lines(document, condition, condition),) if condition else ()
+    return ()
+
+
+def _line_like(document: Document, pattern: str) -> int | None:
+    return next((n for n, line in enumerate(document.lines, 1) if re.match(pattern, line)), None)
+
+
+def _their_words(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
+    """Quote what the verifier printed for another answer; only how many trials passed if `failed` is not True."""
     document = facts.evidence.document("log", PATH)
     if document is None or _graded(facts, kind) is None:
         return ()
     begins = f"{kind}, trial "
     heads = ((n, line) for n, line in enumerate(document.lines, 1) if line.startswith(begins))
-    first = next((n for n, line in heads if (" failed at [" in line) == failed), None)
+    first = next((n for n, line in heads if failed is None or (" failed at [" in line) == failed), None)
     if first is None:
         return ()
     last = first

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from evalscribe.model.analysis import CitationSummary, FindingSummary, RecommendationSummary
 from evalscribe.model.evidence import Document
-from evalscribe.model.finding import RECOMMENDATION_GROUPS
+from evalscribe.model.finding import RECOMMENDATION_GROUPS, label_and_confidence
 from evalscribe.model.protocols import OnText
 from evalscribe.reports.discussion.dossier import (
     AROUND,
@@ -18,7 +18,7 @@ from evalscribe.reports.discussion.dossier import (
     rank_report,
     search_report,
 )
-from evalscribe.text import cut, printable
+from evalscribe.text import cut, pluralise, printable
 
 MOST_HITS = 10
 MOST_NEAR = 4
@@ -159,7 +159,11 @@ class LookupDiscussion:
             document = evidence.document(citation.role, citation.path)
             holds = document is not None and citation.status != "unverified"
             yield from _with_context(citation, document) if document and holds else _quoted(citation)
-        yield from ("", "Evidence", *(f"  {d.role:<10}  {d.path} ({len(d.lines)} lines)" for d in evidence.documents))
+        yield from (
+            "",
+            "Evidence",
+            *(f"  {d.role:<10}  {d.path} ({pluralise(d.line_count, 'line')})" for d in evidence.documents),
+        )
         yield from (f"  missing: {what}" for what in evidence.missing)
 
     def _recommendation(self, item: RecommendationSummary) -> Iterator[str]:
@@ -209,7 +213,7 @@ def _label(finding: FindingSummary) -> str:
 
 def _judge(finding: FindingSummary) -> str | None:
     judge = finding.judge
-    return f"{judge.classification}, {judge.confidence:.2f}, {judge.id}" if judge else None
+    return f"{label_and_confidence(judge.classification, judge.confidence, judge.id)}, {judge.id}" if judge else None
 
 
 def _quoted(citation: CitationSummary) -> Iterator[str]:
