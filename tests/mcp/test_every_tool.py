@@ -260,7 +260,7 @@ def test_a_run_is_cancelled(session: Session) -> None:
         ("analyze too dear", "budget of 5"),
         ("analyze nobody named", "set `judge`"),
         ("analyze no key", "ANTHROPIC_API_KEY"),
-        ("analyze file", "Supported formats"),
+        ("analyze file", "is empty"),
         ("analyze outside", "outside the workspace"),
         ("judge outside", "outside the workspace"),
         ("judge file outside", "outside the workspace"),

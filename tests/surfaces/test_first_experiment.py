@@ -151,6 +151,35 @@ def test_what_cannot_be_used_creates_nothing(workspace: Workspace, folder: Path)
     workspace.run(*RUN, code=2)
 
 
+def test_items_with_other_names_are_mapped(workspace: Workspace, folder: Path) -> None:
+    rows = [(1, 2, 4), (2, 3, 6)]
+    (folder / "rows.jsonl").write_text("".join(f'{{"id": {id}, "n": {n}, "double": {two}}}\n' for id, n, two in rows))
+    (folder / "rows.csv").write_text("id,n,double\n1,2,4\n")
+    run = ("experiments", "run", "--target", "agent:answer", "--scorer", "exact_match", "--data")
+    said = workspace.run(*run, "rows.jsonl", code=65).err
+    assert said.startswith("evalscribe: rows.jsonl:1: `n`, `double` are unknown; fields: key, input, expected_output,")
+    assert said.splitlines()[1:] == ["and 1 more", "No run was created."]
+    assert (
+        "has no field `m`; its fields: `id`, `n`, `double`"
+        in workspace.run(*run, "rows.jsonl", "--map", "input=m", code=65).err
+    )
+    assert "no column 'm'" in workspace.run(*run, "rows.csv", "--map", "input=m", code=64).err
+    assert (
+        "there is no field 'inputs'; did you mean input"
+        in workspace.run(*run, "rows.jsonl", "--map", "inputs=n", code=64).err
+    )
+    named = ("--map", "input=n,expected=double")
+    for file in ("rows.jsonl", "rows.csv"):
+        assert " on rows@" in workspace.run(*run, file, *named, code=2).out
+    workspace.run("datasets", "create", "--name", "uploaded")
+    assert "rows.jsonl: 2 new" in workspace.run("datasets", "upload", "uploaded", "rows.jsonl", *named).out
+    told = workspace.run("datasets", "examples", "list", "uploaded", "--include-payload", "--format", "json").out
+    assert [(one["key"], one["input"], one["expected_output"]) for one in json.loads(told)] == [
+        ("1", 2, 4),
+        ("2", 3, 6),
+    ]
+
+
 def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: Path) -> None:
     target = ("experiments", "run", "--target", "broken.py:answer", "--data", "items.jsonl", "--scorer", "exact_match")
     told = "10 of 10 trials raised NameError (broken.py:4)"

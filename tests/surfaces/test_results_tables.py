@@ -25,8 +25,10 @@ def table(inside: InProcessCommand) -> Path:
 
 
 def test_a_table_is_analysed(inside: InProcessCommand, table: Path) -> None:
-    ended = inside.run("analyze", table.name, *MAP, "--model", "acme/m-1", "--judge", "rules", "--json")
+    ended = inside.run("analyze", table.name, *MAP, "--model", "acme/m-1", "--judge", "rules", "--json", code=65)
     told = json.loads(ended.out)
+    assert told["run"]["unread"] == ["1 x a row that cannot be read: 2 cells in place of 6 (first: line 6)"]
+    assert "results.csv: columns: input=question, output=answer, expected=gold, passed, reason, id\n" in ended.err
     assert "left out: 1 x a row that cannot be read: 2 cells in place of 6 (first: line 6)" in ended.err
     assert (told["run"]["passed"], told["run"]["failed"], told["run"]["model"]) == (1, 3, "m-1")
     findings = {one["eval"]: one for one in told["findings"]}
@@ -45,8 +47,9 @@ def test_a_table_is_analysed(inside: InProcessCommand, table: Path) -> None:
 
 
 def test_a_table_is_queried_and_exported(inside: InProcessCommand, table: Path) -> None:
-    said = inside.run("import", table.name, *MAP).out
+    said = inside.run("import", table.name, *MAP, code=65).out
     assert "results.csv (csv)" in said
+    assert "  columns: input=question, output=answer, expected=gold, passed, reason, id\n" in said
     assert "  left out: 1 x a row that cannot be read: 2 cells in place of 6 (first: line 6)\n" in said
     query = "SELECT name, status, metadata_json->>'line' AS line FROM agent_runs ORDER BY name"
     rows = inside.run("sql", query, "--format", "csv").out.splitlines()
@@ -61,6 +64,47 @@ def test_two_tables_are_compared_and_leave_no_collection(inside: InProcessComman
     compared = json.loads(inside.run("compare", "results.csv", "fixed.csv", *MAP, "--judge", "rules", "--json").out)
     assert [one["eval"] for one in compared["pairs"] if one["change"] == "fixed"] == ["geo-2"]
     assert "no collection" in inside.run("collections", "list").out
+
+
+PLAIN = "frage,antwort,soll,note\nCapital of Australia?,Sydney,Canberra,1\nCapital of France?,Paris,Paris,5\n"
+NAMED = ("--map", "input=frage,output=antwort,expected=soll,score=note", "--threshold", "4")
+
+
+def test_columns_and_threshold_are_kept(inside: InProcessCommand) -> None:
+    (inside.folder / "noten.csv").write_text(PLAIN)
+    rules = ("--judge", "rules")
+    first = inside.run("analyze", "noten.csv", *NAMED, *rules)
+    assert "Sydney" in inside.run("explain", "noten.csv", "capital-of-australia", *rules).out
+    again = inside.run("analyze", "noten.csv", *rules)
+    assert "(unchanged)" in again.out
+    assert "columns: input=frage, output=antwort, expected=soll, score=note\n" in again.err
+    assert "0 new, 2 same" in inside.run("import", "noten.csv").out
+    (inside.folder / "neu.csv").write_text(PLAIN.replace("Sydney,Canberra,1", "Canberra,Canberra,5"))
+    inside.run("import", "neu.csv", *NAMED)
+    compared = inside.run("compare", "noten.csv", "neu.csv", *rules)
+    assert "1 fixed" in compared.out
+    assert "neu.csv: columns: input=frage, output=antwort" in compared.err
+    assert "2 changed" in inside.run("import", "noten.csv", "--map", "input=frage,score=note", "--threshold", "4").out
+    assert first.code == 0
+
+
+def test_a_folder_of_several_tables_is_refused_before_it_is_stored(inside: InProcessCommand) -> None:
+    folder = inside.folder / "tables"
+    folder.mkdir()
+    for name in "ab":
+        (folder / f"{name}.csv").write_text(f"question,output,correct\n{name},x,0\n")
+    said = inside.run("analyze", "tables", "--judge", "rules", code=64).err
+    assert "tables contains several runs; choose one of its files:\n  tables/a.csv: " in said
+    assert "nothing to forget" in inside.run("gc", "--dry-run").out
+
+
+def test_the_columns_of_a_file_are_explained(inside: InProcessCommand) -> None:
+    (inside.folder / "odd.csv").write_text("qestion,model_answer,gold,correct,tag\nq,a,b,0,x\n")
+    said = inside.run("import", "--explain", "odd.csv").out
+    assert "    model_answer (output) -> last message\n    gold (expected) -> document `expected`\n" in said
+    assert "    qestion, tag -> metadata\n" in said
+    assert "document `task`" not in said
+    assert "no column input; did you mean `--map input=qestion`?" in said
 
 
 @pytest.mark.parametrize(

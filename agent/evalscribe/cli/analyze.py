@@ -19,7 +19,7 @@ from evalscribe.cli.output import aside, page, print_json, print_notes, say, usa
 from evalscribe.cli.reports import agent_run_analysis
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.runs import eval_named
-from evalscribe.errors import UsageError
+from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import run_id_prefix
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.finding import Failure
@@ -115,7 +115,10 @@ def analyze(
     outcome = run_until_signal(main())
     if discuss is None:
         discuss = _a_person_waits() and not (as_json or as_agent_run_analysis or quiet or commit)
-    return _discussed(outcome, given) if discuss and isinstance(outcome, AnalysisResult) else 0
+    if discuss and isinstance(outcome, AnalysisResult):
+        return _discussed(outcome, given)
+    damaged = outcome.run.unread or outcome.run.status == "importing"
+    return DataError.exit_code if damaged else 0
 
 
 def _a_person_waits() -> bool:

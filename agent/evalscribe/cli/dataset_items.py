@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from evalscribe.cli import output, tables
+from evalscribe.cli import options, output, tables
 from evalscribe.cli.datasets import Named
 from evalscribe.cli.tables import Format
 from evalscribe.errors import DataError, UsageError
@@ -31,7 +31,8 @@ from evalscribe.experiments.datasets import (
 )
 from evalscribe.json_data import to_text
 from evalscribe.model.dataset import Item
-from evalscribe.sources.items import CsvColumns, ItemFile, open_csv, open_items
+from evalscribe.sources.items import ITEM_NAMES, CsvColumns, ItemFile, open_csv, open_items
+from evalscribe.sources.results_table import parse_columns
 from evalscribe.store.lookup import find_dataset, find_dataset_version
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace
@@ -118,6 +119,7 @@ def upload(
             show_default=False,
         ),
     ],
+    map: options.Map = None,
     partial: Partial = True,
     form: Format = "table",
 ) -> int:
@@ -125,7 +127,8 @@ def upload(
 
     Fields: `input`, and optionally `expected_output`, `key`, `metadata`, `events`, `split`, `cluster`, `source`.
     """
-    return _upload(dataset, file, None, partial, form)
+    names = parse_columns(map or (), ITEM_NAMES)
+    return _upload(dataset, file, lambda path, name: open_items(path, name, names), partial, form)
 
 
 def upload_csv(
@@ -200,13 +203,13 @@ def upload_csv(
         header=not no_header,
         json_cells=json_columns,
     )
-    return _upload(dataset, file, columns, partial, form)
+    return _upload(dataset, file, lambda path, name: open_csv(path, name, columns), partial, form)
 
 
-def _upload(dataset: str, file: str, columns: CsvColumns | None, partial: bool, form: str) -> int:
+def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], partial: bool, form: str) -> int:
     """Upload items; return 65 if the file was not read to its end."""
     tables.validate_format(form)
-    with Workspace() as workspace, _item_file(file, columns) as (name, opened):
+    with Workspace() as workspace, _item_file(file, open) as (name, opened):
         datasets = workspace.store.datasets
         done = upload_items(datasets, find_dataset(datasets, dataset), name, opened, partial=partial)
     for line in upload_problems(done):
@@ -216,7 +219,7 @@ def _upload(dataset: str, file: str, columns: CsvColumns | None, partial: bool, 
 
 
 @contextmanager
-def _item_file(file: str, columns: CsvColumns | None) -> Iterator[tuple[str, Callable[[], ItemFile]]]:
+def _item_file(file: str, open: Callable[[Path, str], ItemFile]) -> Iterator[tuple[str, Callable[[], ItemFile]]]:
     """Yield the file's name and a function that opens it, repeatably; standard input (`-`) is copied to a file."""
     with ExitStack() as stack:
         path, name = Path(file), file
@@ -225,7 +228,7 @@ def _item_file(file: str, columns: CsvColumns | None) -> Iterator[tuple[str, Cal
             name = path.name
             with path.open("wb") as copy:
                 copyfileobj(sys.stdin.buffer, copy)
-        yield name, (lambda: open_csv(path, name, columns) if columns else open_items(path, name))
+        yield name, (lambda: open(path, name))
 
 
 def _is_text(done: AddedItem) -> bool:

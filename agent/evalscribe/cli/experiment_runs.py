@@ -221,6 +221,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    map: options.Map = None,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
@@ -291,8 +292,8 @@ def run(
 ) -> int:
     """Run an experiment in a process of its own.
 
-    A new one needs a target, items and a scorer: `evalscribe experiments run --target python:agent:answer --data
-    items.jsonl --scorer exact_match`, or a file with these. What exists is used again.
+    A new one needs `--target python:agent:answer --data items.jsonl --scorer
+    exact_match`, or a file with these. What exists is used again.
 
     While it waits: exit code 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 waited too long.
 
@@ -302,7 +303,7 @@ def run(
     """
     validate_format(form)
     timeout_s = None if timeout is None else seconds(timeout)
-    spec = _spec(experiment, target, data, scorer or (), config)
+    spec = _spec(experiment, target, data, scorer or (), config, map or ())
     if spec is not None and experiment_version_id is not None:
         raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
     if target is not None and deployment_id is not None:
@@ -350,10 +351,15 @@ def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
 
 
 def _spec(
-    experiment: str | None, target: str | None, data: str | None, scorers: Sequence[str], config: str | None
+    experiment: str | None,
+    target: str | None,
+    data: str | None,
+    scorers: Sequence[str],
+    config: str | None,
+    map: Sequence[str],
 ) -> ExperimentSpec | None:
     """Return the experiment that a file or options describe; None if an existing one is named."""
-    given: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers)}
+    given: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers), "map": tuple(map)}
     if experiment is not None and is_spec_file(experiment):
         return read_spec(Path(experiment)).model_copy(update={key: one for key, one in given.items() if one})
     if not any(given.values()):

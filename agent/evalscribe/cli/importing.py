@@ -19,11 +19,12 @@ from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
 from evalscribe.errors import DataError
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.record import AddedCounts
+from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.run import UNKNOWN
 from evalscribe.sources.formats import format_of
+from evalscribe.sources.results_table import COLUMNS
 from evalscribe.sources.snapshot import SnapshotWriter
-from evalscribe.text import one_line
+from evalscribe.text import join_first, one_line
 from evalscribe.workspace import Workspace
 
 MOST_RUNS = 20
@@ -48,10 +49,12 @@ def print_imports(
             f"explore 'what do the failures have in common?' --collection {quote(done.collection.id)} --judge rules"
         )
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
-    torn = [one.stopped for one in done.imports.values() if one.stopped]
-    for line in torn:
-        output.say(f"evalscribe: {line}\nWhat stands before it is kept.", file=sys.stderr)
-    return DataError.exit_code if torn else 0
+    for name, one in done.imports.items():
+        if one.stopped:
+            output.say(f"evalscribe: {one.stopped}\nWhat stands before it is kept.", file=sys.stderr)
+        elif one.damage:
+            output.say(f"evalscribe: {name}: {'; '.join(one.damage)}\nThe rest is kept.", file=sys.stderr)
+    return DataError.exit_code if any(one.damage for one in done.imports.values()) else 0
 
 
 def _lines(done: CollectionImport, *, dry_run: bool, explain: bool) -> Iterator[str]:
@@ -62,6 +65,8 @@ def _lines(done: CollectionImport, *, dry_run: bool, explain: bool) -> Iterator[
         if len(one.runs) > MOST_RUNS:
             yield f"  and {len(one.runs) - MOST_RUNS} more runs"
         yield f"  {_came_in(one, dry_run=dry_run)}"
+        if one.table:
+            yield f"  {one.table.text}"
         yield from _left_out(one)
     for reason in done.passed_over.values():
         yield f"Passed over: {one_line(reason.splitlines()[0])}"
@@ -75,7 +80,17 @@ def _explained(one: FileImport) -> Iterator[str]:
     if format := format_of(one.format):
         told = {"a run": format.a_run, "an eval": format.an_eval, "passed": format.passed, "tested": format.versions}
         yield from (f"  {name}: {text}" for name, text in told.items() if text)
-        yield from (f"    {field} -> {becomes}" for field, becomes in format.fields.items())
+        for field, becomes in format.fields.items():
+            if what := _own_columns(one.table, field) if one.table else field:
+                yield f"    {what} -> {becomes}"
+
+
+def _own_columns(table: TableReading, fields: str) -> str:
+    """Return the columns of a table that are read as these fields; for other columns, the unused ones."""
+    if (own := [field for field in fields.split(", ") if field in COLUMNS]) or not table.unused:
+        names = {field: table.columns[field] for field in own if field in table.columns}
+        return ", ".join(name if name == field else f"{one_line(name)} ({field})" for field, name in names.items())
+    return join_first([one_line(name) for name in table.unused], MOST_LEFT)
 
 
 def _came_in(one: FileImport, *, dry_run: bool) -> str:
@@ -145,7 +160,10 @@ def import_runs(
 ) -> int:
     """Import runs into a collection.
 
-    Reads Harbor, SWE-bench, promptfoo, Inspect, lm-eval, OpenTelemetry and more; `--explain` tells how.
+    Reads Harbor jobs, Terminal-Bench 1, ATIF, Claude Code and Codex sessions, SWE-bench, SWE-agent,
+    lm-evaluation-harness, Every Eval Ever, HELM, Inspect logs, tau-bench, promptfoo, pydantic-evals, DeepEval,
+    OpenTelemetry traces, JUnit XML, agent runs, CSV and JSON tables, snapshots of Convex runs and `evalscribe export`;
+    `--explain` tells how.
     """
     given = options.workspace_options(locals())
     dry_run = dry_run or explain

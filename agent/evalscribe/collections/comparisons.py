@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evalscribe.collections import regressions
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.comparison_page import comparison_page, matrix_page, p_value, same_runs, within_page
-from evalscribe.collections.importing import import_file
+from evalscribe.collections.importing import import_file, recall_columns
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.regressions import (
     CompareJudges,
@@ -61,8 +61,11 @@ class SideReader:
 
     async def bring(self, path: Path) -> tuple[Run, ...]:
         """Import a file into no collection and return its runs."""
-        records = open_records(path, run_overrides(self.workspace))
-        done = await import_file(self.workspace.store.runs, None, records, None, self.watcher.imported)
+        runs = self.workspace.store.runs
+        records = open_records(path, recall_columns(runs, path, run_overrides(self.workspace)))
+        done = await import_file(runs, None, records, None, self.watcher.imported)
+        if done.table:
+            self.watcher.say(f"{path.name}: {done.table.text}")
         if done.stopped:
             self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs

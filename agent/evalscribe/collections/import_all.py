@@ -14,6 +14,7 @@ from evalscribe.collections.importing import (
     import_file,
     import_source,
     rare_garbage_collection,
+    recall_columns,
 )
 from evalscribe.collections.lookup import plan_collection
 from evalscribe.collections.runs import SAMPLE, collection_name, open_source, run_overrides
@@ -197,6 +198,8 @@ def _file(
     dry_run: bool,
     in_folder: bool = False,
 ) -> Bring:
+    archive = workspace.store.runs if workspace.has_store else None
+    overrides = recall_columns(archive, path, overrides)
     found = recognise(path, overrides, in_folder=in_folder)
     records = found.format.open(path, overrides)
     whole_path = path.resolve()

@@ -4,25 +4,31 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from evalscribe.errors import EvalscribeError, flag
+from evalscribe.errors import DataError, EvalscribeError, flag
 from evalscribe.ids import Frozen
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import AddedCounts, Record, Records
+from evalscribe.model.record import AddedCounts, Record, Records, TableReading
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
-from evalscribe.sources.formats import EXPLICIT, keep_stated_models
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.formats import EXPLICIT, keep_stated_models, recognise
+from evalscribe.sources.recognition import FileStart
+from evalscribe.sources.results_table import TABLE, first_run_id
 
 if TYPE_CHECKING:
     from evalscribe.store.collections import CollectionStore
     from evalscribe.store.records import RunStore
 
 MOST_RECORDS = 500
+MOST_UNREAD = 5
+"""Maximum phrases about evals that could not be read which a run keeps."""
 FETCHES = 8
 """Maximum evals requested from a source at once."""
 MOST_CHARACTERS = 16 * 1024 * 1024
@@ -31,6 +37,25 @@ MOST_CHARACTERS = 16 * 1024 * 1024
 
 ShowImport = Callable[[int, float], None]
 """Receives the progress of an import: the evals so far, and the part of the file that is read, from 0 to 1."""
+
+
+def recall_columns(archive: "RunStore | None", path: Path, overrides: RunOverrides) -> RunOverrides:
+    """Add the columns and the threshold with which this table was last read, unless the user names columns.
+
+    Raises `EvalscribeError` if the file cannot be read.
+    """
+    if archive is None or overrides.columns or path.is_dir():
+        return overrides
+    start = FileStart(path)
+    if start.is_zip or start.is_sqlite or start.character == "<":
+        return overrides
+    with suppress(DataError):  # without its columns it may be of no known format
+        if recognise(path, overrides, in_folder=True).format.name != TABLE:
+            return overrides
+    if (known := archive.run(first_run_id(path))) is None:
+        return overrides
+    threshold = known.threshold if overrides.threshold is None else overrides.threshold
+    return overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
 
 
 class FileImport(Frozen):
@@ -46,8 +71,17 @@ class FileImport(Frozen):
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+    """What of `left_out` is whole evals."""
+    table: TableReading | None = None
+    """How the columns of a table of results were read."""
     stopped: str | None = None
     """Why reading stopped early; earlier evals are kept."""
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read of the file's evals."""
+        return (*((self.stopped,) if self.stopped else ()), *self.lost)
 
 
 class _Batch(Frozen):
@@ -79,7 +113,7 @@ async def import_file(
         EvalscribeError: Not even a run can be read, or the store cannot be used.
     """
     tally = _Tally()
-    batches = _batches(_read(archive, records, said), tally)
+    batches = _batches(_read(archive, records, said), tally, records)
     first = True
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         tally.added += _stored(archive, shelf if first else None, collection, batch.runs, batch.records)
@@ -87,7 +121,8 @@ async def import_file(
         show(tally.evals, records.progress)
     if tally.stopped is not None and not tally.evals:
         raise tally.stopped
-    return tally.told(records.format, records.left_out, collection)
+    done = tally.told(records.format, records.left_out, collection)
+    return done.model_copy(update={"lost": tuple(records.lost), "table": records.table})
 
 
 def _stored(
@@ -193,7 +228,7 @@ class _Tally:
         return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
 
 
-def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
+def _batches(read: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
     """Group records into batches of bounded size. The reason why reading stopped goes into the tally."""
     runs: list[Run] = []
     records: list[Record] = []
@@ -208,6 +243,9 @@ def _batches(read: Iterator[Run | Record], tally: _Tally) -> Iterator[_Batch]:
         if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
             yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
             runs, records, size = [], [], 0
+    if source.lost:
+        unread = tuple(source.lost[:MOST_UNREAD])
+        tally.runs = {id: run.model_copy(update={"unread": unread}) for id, run in tally.runs.items()}
     if tally.stopped is None:
         if tally.runs or records:
             yield _Batch.model_construct(runs=tuple(tally.runs.values()), records=tuple(records))

@@ -11,7 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalscribe.collections.importing import MOST_CHARACTERS, FileImport, characters, import_file
+from evalscribe.collections.importing import (
+    MOST_CHARACTERS,
+    FileImport,
+    characters,
+    import_file,
+    recall_columns,
+)
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
 from evalscribe.ids import Frozen
@@ -19,7 +25,7 @@ from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.analysis import AnalyzedRun, analyzed_run
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.record import Record, Records
+from evalscribe.model.record import Record, Records, TableReading
 from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
@@ -116,6 +122,8 @@ async def import_run(
     for file, records in opened:
         done = await import_file(archive, None, records, None, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
+        if done.table:
+            watcher.say(f"{file.name}: {done.table.text}")
         if done.stopped:
             watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}
@@ -167,6 +175,14 @@ class _ReadAhead:
     @property
     def left_out(self) -> Mapping[str, int]:
         return self._records.left_out
+
+    @property
+    def lost(self) -> Sequence[str]:
+        return self._records.lost
+
+    @property
+    def table(self) -> TableReading | None:
+        return self._records.table
 
     @property
     def progress(self) -> float:
@@ -377,7 +393,8 @@ async def _stored(
     if is_file_of_runs(run):
         path = Path(run)
         called = path.name or str(path)
-        run_id = await import_run(workspace.store.runs, _files(path, overrides), called, watcher)
+        files = _files(workspace.store.runs, path, overrides)
+        run_id = await import_run(workspace.store.runs, files, called, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
     overrides.require_used((), f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
@@ -424,9 +441,10 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     return describe_other_id(workspace, named)
 
 
-def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
+def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
+        overrides = recall_columns(archive, path, overrides)
         return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # it has no files
@@ -434,8 +452,9 @@ def _files(path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
     found, reasons = [], []
     for one in there:
         try:
-            format = recognise(one, overrides, in_folder=True).format
-            found.append(RunFile(str(one), partial(format.open, one, overrides), overrides.said))
+            kept = recall_columns(archive, one, overrides)
+            format = recognise(one, kept, in_folder=True).format
+            found.append(RunFile(str(one), partial(format.open, one, kept), kept.said))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:

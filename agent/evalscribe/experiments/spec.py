@@ -1,7 +1,7 @@
 """Create what an experiment needs that is described in one command or in one file."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -28,7 +28,16 @@ from evalscribe.model.score import Binding
 from evalscribe.model.target import Component
 from evalscribe.prompts.files import parse_yaml, read_text
 from evalscribe.sources.files import FileReader
-from evalscribe.sources.items import CsvColumns, ItemFile, decode_line, item_lines, open_csv, open_items
+from evalscribe.sources.items import (
+    ITEM_NAMES,
+    CsvColumns,
+    ItemFile,
+    decode_line,
+    item_lines,
+    open_csv,
+    open_items,
+)
+from evalscribe.sources.results_table import find_column, parse_columns
 from evalscribe.text import cut, join_first, one_line, pluralise
 from evalscribe.workspace import Workspace
 
@@ -47,6 +56,8 @@ class ExperimentSpec(Frozen):
     """`python:module:function`, also `module.py:function`; an address; or `cmd:…`."""
     data: str | None = None
     """File with items: JSON lines, a JSON list, or CSV."""
+    map: tuple[str, ...] = ()
+    """Names in `data` of the items' fields, such as `input=text`."""
     scorers: tuple[str, ...] = ()
     """Each a built-in scorer, one that was created, `python:module:function`, or JSON with `name` and `config`."""
     config: str | None = None
@@ -101,7 +112,9 @@ def _texts(value: dict[str, Any]) -> dict[str, Any]:
     scorers = value.get("scorers", [])
     texts = {"scorers": [_text(one) for one in (scorers if isinstance(scorers, list) else [scorers])]}
     config = {"config": _text(value["config"])} if value.get("config") is not None else {}
-    return {**value, **texts, **config}
+    columns = value.get("map")
+    named = {"map": [f"{field}={name}" for field, name in columns.items()]} if isinstance(columns, dict) else {}
+    return {**value, **texts, **config, **named}
 
 
 def _text(value: object) -> object:
@@ -129,7 +142,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
         _require(spec)
     before = version_options(there, version_named(workspace, there, None)) if there else None
     bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
-    items = tuple(_read(Path(spec.data))) if spec.data else ()
+    items = tuple(_read(Path(spec.data), parse_columns(spec.map, ITEM_NAMES))) if spec.data else ()
     created: list[str] = []
     build = None
     if component:
@@ -259,9 +272,9 @@ def _target(before: TargetSpec | None, build: CreatedDeployment | None) -> Targe
     return ComponentTarget(deployment_id=build.deployment.id, component=component)
 
 
-def _read(path: Path) -> Sequence[Any]:
+def _read(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
     """Read all items. Raises `DataError` naming the first lines that hold none."""
-    file = _open(path)
+    file = _open(path, map)
     items = list(file.read())
     if file.bad:
         more = [f"and {file.bad - len(file.problems):,} more"] if file.bad > len(file.problems) else []
@@ -282,20 +295,22 @@ MAX_NAMED = 20
 """Maximum columns in a message."""
 
 
-def _open(path: Path) -> ItemFile:
+def _open(path: Path, map: Mapping[str, str]) -> ItemFile:
     endings = {suffix.lower() for suffix in path.suffixes}
     if endings.isdisjoint((".csv", ".tsv")):
-        return open_items(path, str(path))
+        return open_items(path, str(path), map)
     delimiter = "\t" if ".tsv" in endings else ","
     with FileReader(path) as reading:
         _, line = next(item_lines(reading), (1, b""))
     header = next(csv.reader([decode_line(line)], delimiter=delimiter), [])
-    if "input" not in header:
+    named = {field: find_column(header, field, name, str(path)) for field, name in map.items()}
+    if "input" not in header and "input" not in named:
         names = join_first([cut(one_line(name), 40) for name in header], MAX_NAMED) or "none"
         raise DataError(
-            f"{path} has no column `input`; its columns are {names}. `evalscribe datasets upload-csv` reads tables "
-            "with other names"
+            f"{path} has no column `input`; its columns are {names}. Name one with `map` input=COLUMN", fields=("map",)
         )
-    used = {field: next((name for name in names if name in header), None) for field, names in COLUMNS.items()}
-    others = tuple(name for name in header if name != "input" and name not in used.values())
-    return open_csv(path, str(path), CsvColumns(input=("input",), metadata=others, delimiter=delimiter, **used))
+    named = {**{name: name for name in header}, **named}
+    used = {field: next((named[name] for name in names if name in named), None) for field, names in COLUMNS.items()}
+    input = named.get("input", "input")
+    others = tuple(name for name in header if name != input and name not in used.values())
+    return open_csv(path, str(path), CsvColumns(input=(input,), metadata=others, delimiter=delimiter, **used))

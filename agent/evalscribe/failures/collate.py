@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from evalscribe.errors import flag
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
 from evalscribe.failures.trials import all_trials_failed, count_trials, merge_trials
@@ -23,6 +24,7 @@ from evalscribe.model.finding import (
     TrialCount,
     Verdict,
 )
+from evalscribe.model.record import NO_OUTPUT
 from evalscribe.model.run import TARGET, Run
 from evalscribe.text import join_first, pluralise, prose
 
@@ -351,13 +353,16 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iterable[Recommendation]:
-    """Recommend once per run to record what would settle labels: messages of tests, and logs that end too early."""
+    """Recommend once per run to record what would settle labels: answers, messages of tests, ends of logs."""
     unsure = [f for f in findings if f.judged and f.judged.uncertain and not set(f.paths).intersection(fixed)]
     short = [f for f in unsure if f.judged and f.judged.error.endswith(NO_REASON)]
     if short:
         steps = list(dict.fromkeys(_code(f.step) if f.step else "the run" for f in short))
         text = f"Record the whole log of {join_first(steps, SHOWN_TASKS)}: it ends before the reason"
         yield Recommendation(group="eval", text=text, evals=_paths(short))
+    if unanswered := [f for f in unsure if NO_OUTPUT in f.missing]:
+        text = f"Name the column with the answers, such as `{flag('map')} output=NAME`, and analyse the table again"
+        yield Recommendation(group="eval", text=text, evals=_paths(unanswered))
     silent = [f for f in unsure if f.judged and f.judged.error.startswith(NAMES_ONLY)]
     if silent:
         yield Recommendation(group="eval", text=RECORD, evals=_paths(silent))

@@ -321,9 +321,16 @@ class ModelJudge:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate the usage: a few turns, each reading the earlier ones from the cache."""
-        first = self._first_tokens + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
-        return estimate_conversation(first, self._cost, turns=LIKELY_TURNS, reading=LIKELY_READING, answer=LIKELY_TURN)
+        """Estimate the usage: a few turns, each reading the earlier ones from the cache.
+
+        If the question shows all of the evidence, a turn less is likely, and none reads more than that.
+        """
+        shown = estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
+        turns, reading = LIKELY_TURNS, LIKELY_READING
+        if set(case.packed.left_out) <= set(case.evidence.missing):
+            turns, reading = LIKELY_TURNS - 1, min(LIKELY_READING, shown)
+        first = self._first_tokens + shown
+        return estimate_conversation(first, self._cost, turns=turns, reading=reading, answer=LIKELY_TURN)
 
     async def judge(self, case: Failure) -> Verdict | Unclassified:
         fence = evidence_delimiter(case)

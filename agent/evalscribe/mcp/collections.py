@@ -28,7 +28,7 @@ from evalscribe.mcp.progress import ProgressReporter, with_progress
 from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
 from evalscribe.model.finding import Classification
 from evalscribe.model.protocols import QueryRows
-from evalscribe.model.record import AddedCounts
+from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
 from evalscribe.remote.engine import LOCAL
@@ -56,6 +56,8 @@ class ImportedFile(Frozen):
     """Number of evals; null if nothing was stored, because only storing compares them."""
     left_out: dict[str, int]
     """Fields of the file that an eval has no place for, with counts."""
+    table: TableReading | None
+    """How the columns of a table of results were read; give `map` to read others."""
     stopped: str | None
     """Why reading stopped before the end of the file; earlier evals are kept."""
 
@@ -153,6 +155,7 @@ def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
                 ),
                 **(one.added.model_dump() if written else dict.fromkeys(AddedCounts.model_fields)),
                 left_out=one.left_out,
+                table=one.table,
                 stopped=one.stopped,
             )
             for name, one in done.imports.items()

@@ -57,6 +57,8 @@ class AnalyzedRun(Frozen):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    unread: tuple[str, ...] | None = None
+    """Evals of its file that could not be read, with their count."""
     trials: TrialRates | None = None
     """How reliably tasks with several trials pass; null where there are none, or the source names only failures."""
 

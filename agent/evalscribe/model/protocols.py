@@ -41,7 +41,7 @@ class Estimate(Frozen):
     @property
     def summary(self) -> str:
         """`about 120,000 tokens, $1.20`."""
-        tokens = f"about {self.input_tokens + self.output_tokens:,} tokens"
+        tokens = f"about {float(f'{self.input_tokens + self.output_tokens:.2g}'):,.0f} tokens"
         return tokens if self.cost_usd is None else f"{tokens}, {dollars(self.cost_usd)}"
 
     def __add__(self, other: "Estimate") -> "Estimate":

@@ -1,15 +1,17 @@
 """Evals with everything that an imported file says of them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pydantic import Field, JsonValue
 
+from evalscribe.errors import flag
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run, Step
 from evalscribe.model.transcript import AgentRun, Transcript, render_transcript
+from evalscribe.text import cut, join_first, one_line
 
 TASK_VERSION = "task_version"
 """Name in the metadata of the source's own version of an eval, which changes with its task and its grader."""
@@ -20,6 +22,10 @@ FILTERS_LOG = "filters"
 """The document that says what each filter took from an answer, and its score: `strict (acc 0) extracted: B`."""
 CHOICES_LOG = "choices"
 """The document with the choices of a question, each with its likelihood or letter: `A yes  <- chosen, target`."""
+
+
+NO_OUTPUT = "output: the table has no column for it"
+"""What is missing of every eval of a table of results without the answers."""
 
 
 class Record(Frozen):
@@ -62,6 +68,39 @@ class GradedEval(Frozen):
     """The same for the grader's files."""
 
 
+class TableReading(Frozen):
+    """How a table of results was read."""
+
+    columns: dict[str, str]
+    """The column of each field: `{"input": "question"}`."""
+    unused: tuple[str, ...] = ()
+    """Columns that are read as none; they become metadata."""
+    likely: dict[str, str] = Field(default_factory=dict)
+    """Unused columns that may be meant for a field without one, by field."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """One line: `columns: input=question, output, passed=correct; as metadata: source`."""
+        named = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
+        parts = [f"columns: {', '.join(named)}"]
+        if self.unused:
+            parts.append(f"as metadata: {join_first([_cell(name) for name in self.unused], 8)}")
+        missing = {name: self.likely.get(name) for name in ("input", "output") if name not in self.columns}
+        for field, name in {**self.likely, **missing}.items():
+            hint = (
+                f"; did you mean `{flag('map')} {field}={_cell(name)}`?"
+                if name
+                else f" (name one with `{flag('map')}`)"
+            )
+            parts.append(f"no column {field}{hint}")
+        return "; ".join((*parts, *self.notes))
+
+
+def _cell(name: str) -> str:
+    return cut(one_line(name), 40)
+
+
 class Records(Protocol):
     """A file of runs, read once from beginning to end and never held whole. Redacted while reading."""
 
@@ -71,6 +110,14 @@ class Records(Protocol):
     @property
     def left_out(self) -> Mapping[str, int]:
         """What the file holds but records do not: phrases with counts. Complete after reading."""
+
+    @property
+    def table(self) -> TableReading | None:
+        """How the columns of a table of results are read, complete after reading; None for other formats."""
+
+    @property
+    def lost(self) -> Sequence[str]:
+        """What of `left_out` is whole evals, with its count."""
 
     @property
     def progress(self) -> float:

@@ -134,6 +134,8 @@ def _status(report: Report) -> Iterator[str]:
     if run.status in _STATUS:
         reason = f" ({run.status_reason})" if run.status_reason else ""
         yield f"**{_STATUS[run.status]}**{reason}."
+    if run.unread:
+        yield f"**Not all of the file could be read**: {'; '.join(run.unread)}."
     if run.listed < run.failed:
         yield f"**The source lists only {run.listed} of the {run.failed} failures; only these are analysed.**"
 

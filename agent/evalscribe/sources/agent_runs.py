@@ -66,7 +66,7 @@ class AgentRuns(RecordFile):
             return _record(value, run, seen[_name(value)], trials[_name(value)])
         except DataError as error:
             told = str(error).removeprefix(f"{IT}: ")
-            self._left_out.add(f"an agent run that cannot be read: {told}", place)
+            self._left_out.add(f"an agent run that cannot be read: {told}", place, lost=True)
             return None
 
     def _values(self, left_out: Omissions) -> Iterator[_Numbered]:
@@ -77,7 +77,7 @@ class AgentRuns(RecordFile):
                         yield line.number, line.value
                     else:
                         problem = line.problem.partition(" at character")[0]
-                        left_out.add(f"a line that cannot be read: {problem}", f"line {line.number}")
+                        left_out.add(f"a line that cannot be read: {problem}", f"line {line.number}", lost=True)
                 return
             text = JsonStream(self._reader, str(self._path))
             yield from enumerate(text.elements() if text.peek() == "[" else iter((text.value(),)))

@@ -214,7 +214,7 @@ class AtifReader(EvalReader):
             except EvalscribeError as error:
                 if len(files) == 1:
                     raise
-                self._omit(f"a trajectory that cannot be read: {error}", path.name)
+                self._omit(f"a trajectory that cannot be read: {error}", path.name, lost=True)
                 continue
             yield self._eval(found, path)
 

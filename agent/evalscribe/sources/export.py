@@ -17,7 +17,15 @@ from evalscribe.sources.streams import JsonLine, json_lines
 
 _UNTOLD = {"failures"}
 """Fields left out of a run's line, because they are written as records."""
-_FIGURES = ("started_at", "duration_s", "input_tokens", "output_tokens", "cost_usd", "incomplete_evals")
+_FIGURES = (
+    "started_at",
+    "duration_s",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "incomplete_evals",
+    *("unread", "columns", "threshold"),
+)
 """Fields that most sources do not have: left out where they are unknown."""
 
 
@@ -89,7 +97,7 @@ class ExportFile(RecordFile):
                 raise DataError("an eval before its run")
             return self._with_overrides(one) if isinstance(one, Run) else one
         except DataError as error:
-            self._left_out.add(str(error), f"line {line.number}")
+            self._left_out.add(str(error), f"line {line.number}", lost=True)
             return None
 
     def _with_overrides(self, run: Run) -> Run:

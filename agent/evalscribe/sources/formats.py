@@ -57,9 +57,7 @@ FORMATS: tuple[Format, ...] = (
     *results_table.FORMATS,
 )
 """Every format; the first that recognises a file reads it, so the more particular ones come first."""
-SUPPORTED = (
-    f"Supported formats: {join_first([*dict.fromkeys(one.title for one in FORMATS), 'snapshots of Convex runs'], 99)}."
-)
+SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
 """Names of a dataset's items, which contain no runs."""
@@ -93,7 +91,7 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
         return _using(found, path, overrides, in_folder=in_folder)
     start = FileStart(path)
     if not start.is_zip and not start.is_sqlite and not start.character:
-        raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only white space'}. {SUPPORTED}")
+        raise DataError(f"{path} {'is empty' if not start.bytes else 'contains only white space'}")
     for format in FORMATS:
         if why := format.recognise(start, overrides):
             return _using(Recognised(format, why), path, overrides, in_folder=in_folder)

@@ -126,7 +126,7 @@ class HarborReader(EvalReader):
                 try:
                     yield self._eval(trial, answers.get(trial.checksum, ()))
                 except EvalscribeError as error:
-                    self._omit(f"a trial that cannot be read: {error}", trial.folder.name)
+                    self._omit(f"a trial that cannot be read: {error}", trial.folder.name, lost=True)
 
     def _jobs(self) -> list[_Job]:
         if _is_trial(self._path):

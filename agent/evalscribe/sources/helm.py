@@ -79,7 +79,7 @@ class HelmReader(EvalReader):
                     continue
                 for one in text.elements():
                     if not isinstance(one, dict) or not object_of(one.get("instance")):
-                        self._omit("a request that cannot be read", state.name)
+                        self._omit("a request that cannot be read", state.name, lost=True)
                     elif waiting and _key(waiting[0]) == _key(one):
                         held += len(str(one))
                         if len(waiting) < MAX_STATES and held <= MAX_SESSION_CHARACTERS:

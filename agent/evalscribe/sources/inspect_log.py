@@ -159,10 +159,10 @@ class InspectLog(RecordFile):
             where = self._place(sample, run, _object(header.get("eval")), place)
             return inspect_sample.parse_sample(sample, where, self._left_out)
         except RecursionError:
-            self._left_out.add("a sample that cannot be read: JSON nested too deeply", place)
+            self._left_out.add("a sample that cannot be read: JSON nested too deeply", place, lost=True)
             return None
         except DataError as error:
-            self._left_out.add(f"a sample that cannot be read: {error}", place)
+            self._left_out.add(f"a sample that cannot be read: {error}", place, lost=True)
             return None
 
     def _place(

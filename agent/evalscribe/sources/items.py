@@ -3,7 +3,7 @@
 import codecs
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from evalscribe import text as prose
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, UsageError, flag
 from evalscribe.ids import Frozen
 from evalscribe.json_data import InvalidJson, StrictJson, collect_strings, is_clean
 from evalscribe.model.dataset import Item
@@ -21,8 +21,9 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import pluralise
 
 ITEM_FIELDS = tuple(Item.model_fields)
-_SHORT = {"expected": "expected_output"}
+_SHORT = {"expected": "expected_output", "id": "key"}
 """Other names of fields."""
+ITEM_NAMES = (*ITEM_FIELDS, *_SHORT)
 _NAMES = ("key", "split", "cluster")
 _MAY_BE_NULL = ("input", "expected_output")
 _MAY_BE_EMPTY = ("metadata", "events")
@@ -36,24 +37,24 @@ class ParsedItem(NamedTuple):
     item: Item
     hidden: int
     """Number of secrets removed from it."""
+    named: bool = False
+    """True if the line has a key of its own."""
 
 
-def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
+class _WrongFieldsError(DataError):
+    """The fields of a row are wrong, so probably those of every row."""
+
+
+def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[str, str] | None = None) -> ParsedItem:
     """Parse and redact one decoded line.
 
-    Without a `key`, one is derived from the content; without a `source`, the given one is used. Raises `DataError`
-    describing the problem, without its location.
+    Without a `key`, one is derived from the content; without a `source`, the given one is used. With `columns`, fields
+    of the line by field of the item, the remaining ones become metadata. Raises `DataError` describing the problem,
+    without its location.
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
-    for short, field in _SHORT.items():
-        if short in value and field in value:
-            raise DataError(f"`{short}` and `{field}` mean the same; use one of them")
-    value = {_SHORT.get(name) or name: part for name, part in value.items()}
-    if unknown := next((name for name in value if name not in ITEM_FIELDS), None):
-        raise DataError(
-            f"`{prose.cut(prose.one_line(unknown), 80)}` is unknown; fields: {', '.join(ITEM_FIELDS)} (or expected)"
-        )
+    value = _fields(value, columns or {})
     kept, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
     try:
         item = Item.model_validate({"key": "", "source": dict(source), **kept})
@@ -61,7 +62,40 @@ def parse_item(value: object, source: Mapping[str, JsonValue]) -> ParsedItem:
         raise DataError(_item_error(error)) from None
     if "key" not in kept:
         item = item.model_copy(update={"key": make_item_key(item)})
-    return ParsedItem(item, hidden)
+    return ParsedItem(item, hidden, "key" in kept)
+
+
+def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, object]:
+    """Return a row under the names of an item's fields. Raises `DataError` for unknown ones."""
+    columns = {_SHORT.get(field, field): name for field, name in columns.items()}
+    for field, name in columns.items():
+        if name not in row and field == "input":
+            raise _WrongFieldsError(f"has no field `{_shown(name)}`; its fields: {_listed(row)}")
+    fields = {name: _SHORT.get(name, name) for name in ITEM_NAMES}
+    fields = {name: field for name, field in fields.items() if field not in columns}
+    for short, field in _SHORT.items():
+        if short in row and field in row and short in fields:
+            raise DataError(f"`{short}` and `{field}` mean the same; use one of them")
+    fields |= {name: field for field, name in columns.items()}
+    found = {fields[name]: part for name, part in row.items() if name in fields}
+    unknown = {name: part for name, part in row.items() if name not in fields}
+    if unknown and not columns:
+        likely = f"; name columns, such as `{flag('map')} input={_shown(next(iter(unknown)))}`"
+        known = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
+        verb = "is" if len(unknown) == 1 else "are"
+        raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in found else likely}")
+    if unknown:
+        metadata = found.get("metadata")
+        found["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), **unknown}
+    return found
+
+
+def _shown(name: str) -> str:
+    return prose.cut(prose.one_line(name), 80)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return prose.join_first([f"`{_shown(name)}`" for name in names], 12)
 
 
 def make_item_key(item: Item) -> str:
@@ -163,13 +197,16 @@ MAX_PROBLEMS = 20
 class ItemCollector:
     """Collects items and problems during one reading of a file."""
 
-    def __init__(self, name: str, unit: str = "line") -> None:
+    def __init__(self, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
         """Start an empty collection.
 
         Args:
             name: Name of the file.
             unit: Unit by which values are numbered, `line` or `item`.
+            columns: Names in the file by field of the item.
         """
+        self._columns = columns
+        self._wrong: set[str] = set()
         self.problems: list[str] = []
         self.bad = 0
         self.hidden = 0
@@ -181,9 +218,17 @@ class ItemCollector:
     def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
         """Parse an item; record a problem and return None if it is invalid. `source` is added to file and location."""
         try:
-            read = parse_item(value, {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})})
-            item = read.item if isinstance(value, dict) and value.get("key") is not None else self._keyed(read.item)
+            origin = {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})}
+            read = parse_item(value, origin, self._columns)
+            item = read.item if read.named else self._keyed(read.item)
             self._take(item.key, number)
+        except _WrongFieldsError as error:
+            if str(error) in self._wrong:
+                self.bad += 1
+            else:
+                self._wrong.add(str(error))
+                self.refuse(number, str(error))
+            return None
         except DataError as error:
             self.refuse(number, str(error))
             return None
@@ -216,11 +261,11 @@ class ItemCollector:
 class ItemFile:
     """A file of items, read once from beginning to end; base of all formats."""
 
-    def __init__(self, path: Path, name: str, unit: str = "line") -> None:
-        """Store the arguments; `unit` is the unit by which values are numbered, `line` or `item`."""
+    def __init__(self, path: Path, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
+        """Store the arguments, as `ItemCollector` takes them."""
         self._path = path
         self._name = name
-        self._intake = ItemCollector(name, unit)
+        self._intake = ItemCollector(name, unit, columns)
         self._json = StrictJson()
 
     def read(self) -> Iterator[Item]:
@@ -250,6 +295,9 @@ class ItemFile:
 
 
 class JsonLines(ItemFile):
+    def __init__(self, path: Path, name: str, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(path, name, columns=columns)
+
     def read(self) -> Iterator[Item]:
         with FileReader(self._path) as reading:
             for number, line in item_lines(reading):
@@ -265,8 +313,8 @@ class JsonLines(ItemFile):
 
 
 class JsonList(ItemFile):
-    def __init__(self, path: Path, name: str) -> None:
-        super().__init__(path, name, "item")
+    def __init__(self, path: Path, name: str, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(path, name, "item", columns)
 
     def read(self) -> Iterator[Item]:
         with _Utf8(self._path, self._name) as reading:
@@ -490,12 +538,13 @@ def _told(error: csv.Error) -> str:
     return f"not CSV: {error}{' (a quote that is never closed?)' if unclosed else ''}"
 
 
-def open_items(path: Path, name: str) -> ItemFile:
+def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) -> ItemFile:
     """Open a file with one item per line, or a list of items.
 
     Args:
         path: The file.
         name: Name of the file in messages.
+        columns: Names in the file by field of the item, if they differ; the remaining ones become metadata.
 
     Raises:
         NotFoundError: The file does not exist.
@@ -503,7 +552,7 @@ def open_items(path: Path, name: str) -> ItemFile:
         DataError: The content is invalid.
     """
 
-    return JsonList(path, name) if is_list(path) else JsonLines(path, name)
+    return JsonList(path, name, columns) if is_list(path) else JsonLines(path, name, columns)
 
 
 def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemFile:

@@ -22,7 +22,7 @@ from evalscribe.errors import DataError
 from evalscribe.ids import content_id, path_part
 from evalscribe.json_data import clean_json, collect_strings, is_clean
 from evalscribe.model.evidence import Document
-from evalscribe.model.record import SCORES_LOG, TASK_VERSION, Record
+from evalscribe.model.record import SCORES_LOG, TASK_VERSION, Record, TableReading
 from evalscribe.model.run import Eval, EvalStatus, Run, RunStatus, Step
 from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
@@ -51,27 +51,36 @@ class Omissions:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
+        self._lost: set[str] = set()
 
-    def add(self, phrase: str, place: str | None = None, number: int = 1) -> None:
+    def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
+        """Count an omission; `lost` if it is a whole eval, not a part of one."""
         if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
         self._counts[phrase] += number
+        if lost:
+            self._lost.add(phrase)
         if place is not None and phrase not in self._first:
             self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places have names from the file
 
     def told(self) -> dict[str, int]:
-        return {
-            f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase: number
-            for phrase, number in self._counts.items()
-        }
+        return {self._placed(phrase): number for phrase, number in self._counts.items()}
+
+    def lost(self) -> tuple[str, ...]:
+        """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
+
+    def _placed(self, phrase: str) -> str:
+        return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
 
 
 class RecordFile(ABC):
     """A file that holds runs (`Records`), read once or twice; a second pass needs counts from the whole file."""
 
     format: str
+    table: TableReading | None = None
     passes = 1
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
@@ -84,6 +93,10 @@ class RecordFile(ABC):
     @property
     def left_out(self) -> Mapping[str, int]:
         return self._left_out.told()
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        return self._left_out.lost()
 
     @property
     def progress(self) -> float:
@@ -205,7 +218,7 @@ class EvalReader(RecordFile):
             try:
                 yield self._record(one, made[key], runs[key])
             except DataError as error:
-                self._omit(f"an eval that cannot be stored: {error}", one.place)
+                self._omit(f"an eval that cannot be stored: {error}", one.place, lost=True)
 
     def _evals(self) -> Iterator[SourceEval]:
         try:
@@ -213,8 +226,8 @@ class EvalReader(RecordFile):
         except RecursionError:  # values just deep enough to be parsed can be too deep for what a reader makes of them
             raise DataError(f"{self._path}: JSON nested too deeply") from None
 
-    def _omit(self, phrase: str, place: str | None = None, number: int = 1) -> None:
-        self._left_out.add(phrase, place, number)
+    def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
+        self._left_out.add(phrase, place, number, lost=lost)
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:

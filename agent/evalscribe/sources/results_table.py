@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Document, Role
-from evalscribe.model.record import SCORES_LOG, Record, Records
+from evalscribe.model.record import NO_OUTPUT, SCORES_LOG, Record, Records, TableReading
 from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.model.transcript import Transcript
 from evalscribe.sources import records
@@ -27,12 +27,18 @@ from evalscribe.sources.items import TOO_LONG, csv_rows, item_lines
 from evalscribe.sources.recognition import FileStart, Format
 from evalscribe.sources.records import Omissions, RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json, json_lines
-from evalscribe.text import cut, join_first, one_line, slug
+from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
 COLUMNS: Mapping[str, Sequence[str]] = {
-    "input": ("inputs", "question", "prompt", "query"),
-    "output": ("outputs", "actual_output", "model_output", "response", "completion", "prediction"),
-    "expected": ("expected_output", "reference", "reference_output", "reference_outputs", "ground_truth", "target"),
+    "input": ("inputs", "question", "prompt", "query", "user_input", "problem"),
+    "output": (
+        *("outputs", "actual_output", "model_output", "model_answer", "model_response", "response", "completion"),
+        *("prediction", "predicted", "predicted_answer", "generated", "generated_answer", "generation"),
+    ),
+    "expected": (
+        *("expected_output", "expected_answer", "reference", "reference_output", "reference_outputs"),
+        *("reference_answer", "ground_truth", "gold", "gold_answer", "golden_answer", "correct_answer", "target"),
+    ),
     "passed": ("pass", "success", "correct", "is_correct", "status"),
     "score": (),
     "scores": (),
@@ -43,10 +49,11 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "provider": (),
     "model": ("model_name",),
 }
-"""The fields of a row, each with other names that its column may have, the likeliest first.
-
-`answer` is not among them: it is the reference answer in some tables and the model's in others.
-"""
+"""The fields of a row, each with other names that its column may have, the likeliest first."""
+_EITHER = "answer"
+"""The output in some tables and the reference in others: read as the one of them that has no column of its own."""
+_LABEL = "label"
+"""The reference beside a prediction; in other tables often what a grader says."""
 _DECIDING = ("passed", "score", "scores")
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
@@ -56,6 +63,8 @@ _SAMPLE_ROWS = 100
 _MAX_NAMES = 500
 _MAX_SLUG = 48
 _PASSES_FROM = 1.0
+GRADING = "grading"
+"""The step of a row that has only a verdict, whose column may be called `passed`: `passed failed` would mislead."""
 _MAIN_SCORES = ("reward", "score", "passed", "correct")
 _STATUSES: Mapping[str, EvalStatus] = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "success"), "passed"),
@@ -65,21 +74,23 @@ _STATUSES: Mapping[str, EvalStatus] = {
 }
 _Row = dict[str, JsonValue]
 TableForm = Literal["csv", "jsonl", "json"]
+TABLE = "table"
+"""Name of the format, whose forms the readers print."""
 
 
-def parse_columns(assignments: Sequence[str]) -> dict[str, str]:
+def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
     """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
     columns: dict[str, str] = {}
-    next_field = re.compile(rf",(?=\s*(?:{'|'.join(COLUMNS)})\s*=)")  # the name of a column may contain a comma
+    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
     for one in (part for text in assignments for part in next_field.split(text)):
         field, equals, name = (part.strip() for part in one.partition("="))
         if not equals or not name:
             raise _wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
-        if field not in COLUMNS:
-            near = get_close_matches(field, COLUMNS, 1)
+        if field not in fields:
+            near = get_close_matches(field, fields, 1)
             raise _wrong_columns(
                 f"there is no field {field!r}"
-                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(COLUMNS)}")
+                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(fields)}")
             )
         if field in columns:
             raise _wrong_columns(f"{field} has two columns")
@@ -103,22 +114,46 @@ def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -
         UsageError: A column that the user named does not exist.
         DataError: Several columns have the name of a field.
     """
-    chosen = {field: _wanted_column(names, field, name, file) for field, name in wanted.items()}
+    chosen = {field: find_column(names, field, name, file) for field, name in wanted.items()}
     plain = {_plain(name): name for name in reversed(names)}
-    for field, others in COLUMNS.items():
-        found = next((plain[one] for one in (field, *others) if plain.get(one) not in (None, *chosen.values())), None)
+
+    def choose(field: str, others: Iterable[str]) -> None:
+        found = next((plain[one] for one in others if plain.get(one) not in (None, *chosen.values())), None)
         if field in chosen or found is None:
-            continue
+            return
         if (times := names.count(found)) > 1:
             raise DataError(
                 f"{file} has {times} columns {_quoted(found)}: keep one of them. For outputs of several providers side "
                 "by side, import the tool's JSON lines instead"
             )
         chosen[field] = found
-    return chosen
+
+    for field, others in COLUMNS.items():
+        choose(field, (field, *others))
+    if "predict" in chosen.get("output", "").lower():
+        choose("expected", (_LABEL,))
+    if ("output" in chosen) != ("expected" in chosen):
+        choose("expected" if "output" in chosen else "output", (_EITHER,))
+    return {field: chosen[field] for field in COLUMNS if field in chosen}
 
 
-def _wanted_column(names: Sequence[str], field: str, name: str, file: str) -> str:
+def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the unused columns that may be meant for a field without one, by field."""
+    likely: dict[str, str] = {}
+    for name in unused:
+        plain = _plain(name)
+        for field in ("input", "output", "expected", "passed", "score"):
+            known = (field, *COLUMNS[field], *{"output": (_EITHER,), "expected": (_EITHER, _LABEL)}.get(field, ()))
+            if field in chosen or field in likely or (field in _DECIDING and chosen.keys() & set(_DECIDING)):
+                continue
+            if plain.split("_")[-1] in known or get_close_matches(plain, known, 1, 0.8):
+                likely[field] = name
+                break
+    return likely
+
+
+def find_column(names: Sequence[str], field: str, name: str, file: str) -> str:
+    """Return the column that the user named for a field. Raises `UsageError` if there is none or several."""
     same = [one for one in names if one == name] or [one for one in names if one.strip().lower() == name.lower()]
     if len(same) == 1:
         return same[0]
@@ -207,6 +242,14 @@ class _TextReader(FileReader):
                 return text.encode(errors="replace")
 
 
+def first_run_id(path: Path) -> str:
+    """Return the id of the first run of a table, made of the content of its file. Raises the errors of `FileReader`."""
+    with FileReader(path) as reading:
+        while reading.read():
+            pass
+        return reading.digest[:32]
+
+
 class _Score(NamedTuple):
     """How a row was graded."""
 
@@ -242,12 +285,15 @@ class ResultsTable(RecordFile):
         self.format = form
         self._header = header or TableHeader(",", ())
         self._decimal_comma = self._header.delimiter != ","
+        self._names: tuple[str, ...] = ()
         self._columns: dict[str, str] = {}
+        self._notes: Counter[str] = Counter()
 
     def read(self) -> Iterator[Run | Record]:
-        self._columns = self._choose()
+        self._choose()
         summary = self._summarise()
         digest = self._finish_first_pass()
+        self.table = self._reading()
         runs: dict[tuple[str, str], Run] = {}
         seen: Counter[tuple[str, str]] = Counter()
         for number, row in self._rows(self._left_out):
@@ -256,10 +302,17 @@ class ResultsTable(RecordFile):
             if (provider, model) not in runs:
                 run_id = digest if not runs else content_id([digest, provider, model]).removeprefix("sha256:")[:32]
                 experiment = self._overrides.experiment or "default"
-                runs[provider, model] = Run(id=run_id, provider=provider, model=model, experiment=experiment)
+                runs[provider, model] = Run(
+                    id=run_id,
+                    provider=provider,
+                    model=model,
+                    experiment=experiment,
+                    columns=tuple(self._overrides.columns.items()),
+                    threshold=self._overrides.threshold,
+                )
                 yield runs[provider, model]
             run = runs[provider, model]
-            category, name = self._name(row, summary)
+            category, name = self._name(row, summary, number)
             task = f"{category}/{name}" if category else name
             seen[run.id, task] += 1
             score = self._score(row)
@@ -276,28 +329,41 @@ class ResultsTable(RecordFile):
             )
             yield self._record(run, eval, row, score, number)
 
-    def _choose(self) -> dict[str, str]:
-        """Return the columns. Raises `DataError` if none says which rows passed."""
+    def _choose(self) -> None:
+        """Choose the columns. Raises `DataError` if none says which rows passed."""
         names = list(self._header.names)
         if self.format != "csv":
             rows = islice(self._rows(Omissions()), _SAMPLE_ROWS)
             names = list(islice(dict.fromkeys(str(name) for _, row in rows for name in row), _MAX_NAMES))
-        columns = choose_columns(names, self._overrides.columns, str(self._path))
-        if not any(field in columns for field in _DECIDING):
+        self._names = tuple(_distinct(names))
+        self._columns = choose_columns(names, self._overrides.columns, str(self._path))
+        self.table = self._reading()
+        if not any(field in self._columns for field in _DECIDING):
+            likely = self.table.likely
+            field = next((one for one in _DECIDING if one in likely), "score")
             raise DataError(
                 f"{self._path} does not say which rows passed: it needs a column `passed` or `score`, or `map` "
-                f"score=NAME. {_columns_of(names)}",
+                f"{field}={likely.get(field, 'NAME')}. {_columns_of(names)}",
                 fields=("map",),
             )
-        return columns
+
+    def _reading(self) -> TableReading:
+        unused = tuple(name for name in self._names if name not in self._columns.values())
+        return TableReading(
+            columns=dict(self._columns),
+            unused=unused,
+            likely=_likely_columns(unused, self._columns),
+            notes=tuple(f"{pluralise(number, 'line')} {what}" for what, number in self._notes.items()),
+        )
 
     def _summarise(self) -> _Summary:
         """Read the file once. Raises `DataError` if no row has a grade that can be read, or if scores exceed 1."""
         summary = _Summary()
         left_out = Omissions()
+        self._notes.clear()
         try:
             for number, row in self._rows(left_out):
-                category, name = self._name(row, summary)
+                category, name = self._name(row, summary, number)
                 provider, model = self._agent(row)
                 summary.trials[
                     f"{provider}/{model}\0{category}/{name}" if category else f"{provider}/{model}\0{name}"
@@ -342,18 +408,18 @@ class ResultsTable(RecordFile):
             try:
                 yield number, cast(_Row, records.safe_json(row))
             except DataError as error:
-                left_out.add(f"a row that cannot be read: {error}", self._place(number))
+                left_out.add(f"a row that cannot be read: {error}", self._place(number), lost=True)
 
     def _csv_rows(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
         def decode(line: bytes) -> str:
             try:
                 return line.decode()
             except UnicodeDecodeError:
-                left_out.add("a line that is not UTF-8, read as Windows-1252")
+                self._notes["read as Windows-1252, not UTF-8"] += not self._finished_passes
                 return line.decode("cp1252", "replace")
 
         def refuse(number: int, problem: str) -> None:
-            left_out.add(f"a row that cannot be read: {problem}", self._place(number))
+            left_out.add(f"a row that cannot be read: {problem}", self._place(number), lost=True)
 
         names: list[str] | None = None
         with _TextReader(self._path) as self._reader:
@@ -375,7 +441,7 @@ class ResultsTable(RecordFile):
                 if line.value is not None:
                     yield line.number, line.value
                 else:
-                    left_out.add(f"a row that cannot be read: {line.problem}", self._place(line.number))
+                    left_out.add(f"a row that cannot be read: {line.problem}", self._place(line.number), lost=True)
 
     def _json_items(self, left_out: Omissions) -> Iterator[tuple[int, object]]:
         with FileReader(self._path) as self._reader:
@@ -384,7 +450,7 @@ class ResultsTable(RecordFile):
                 if isinstance(value, dict):
                     yield number, value
                 else:
-                    left_out.add("a row that cannot be read: it is not an object", self._place(number))
+                    left_out.add("a row that cannot be read: it is not an object", self._place(number), lost=True)
             text.end()
 
     def _place(self, number: int) -> str:
@@ -402,10 +468,14 @@ class ResultsTable(RecordFile):
     def _agent(self, row: _Row) -> tuple[str, str]:
         return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
 
-    def _name(self, row: _Row, summary: _Summary) -> tuple[str, str]:
-        """Return category and name: the row's id, else its input. Equal names of other inputs get a suffix."""
+    def _name(self, row: _Row, summary: _Summary, number: int) -> tuple[str, str]:
+        """Return category and name: the row's id, else its input, else its place. Equal names of other inputs get a
+        suffix.
+        """
         category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
         text = self._text(row, "input") or ""
+        if not text and self._text(row, "id") is None:
+            return category, f"row-{number}" if self.format == "json" else f"line-{number}"
         digest = content_id(text).removeprefix("sha256:")[:8]
         named = self._text(row, "id")
         name = records.safe_name(named) if named else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
@@ -419,18 +489,19 @@ class ResultsTable(RecordFile):
         """Read the grade: `passed` decides, else the score."""
         numbers = self._numbers(row)
         main = next((name for name in ("score", *_MAIN_SCORES) if name in numbers), next(iter(numbers), None))
+        step = GRADING if main in (None, "passed", "correct") else main
         value = numbers.get(main) if main else None
         passed = self._cell(row, "passed")
         error = self._cell(row, "error")
         if passed is not None:
             status = _STATUSES.get(_as_text(passed).strip().lower())
             if status is not None:
-                return _Score(status, main or "passed", value)
+                return _Score(status, step, value)
             return _Score("incomplete", problem=f"`{self._columns['passed']}` is {_quoted(_as_text(passed))}")
         if value is not None:
             threshold = self._overrides.threshold
             least = _PASSES_FROM if threshold is None else threshold
-            return _Score("passed" if value >= least else "failed", main or "score", value)
+            return _Score("passed" if value >= least else "failed", step, value)
         if error is not None:
             return _Score("error")
         if (raw := self._cell(row, "score")) is not None and _as_text(raw).strip().lower() not in _STATUSES:
@@ -466,7 +537,7 @@ class ResultsTable(RecordFile):
         failed = score.status == "failed"
         error = self._text(row, "error")
         reason = self._text(row, "reason") or error
-        if failed and reason is None and score.value is not None:
+        if failed and reason is None and score.value:
             reason = f"scored {score.value:g}"
         step = TARGET if score.status == "error" else score.step
         eval = eval.model_copy(
@@ -485,7 +556,8 @@ class ResultsTable(RecordFile):
             metadata=self._metadata(run, eval, row, score, number),
             transcripts=self._transcripts(eval, row),
             steps=steps,
-            documents=(*self._documents(row), *self._log(score, reason)),
+            documents=(*self._documents(row), *self._log(row, score, reason)),
+            missing=() if "output" in self._columns else (NO_OUTPUT,),
         )
 
     def _metadata(self, run: Run, eval: Eval, row: _Row, score: _Score, number: int) -> dict[str, JsonValue]:
@@ -503,7 +575,12 @@ class ResultsTable(RecordFile):
         return {**metadata, **rest, **own}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return input and output as messages, which judges of collections and the SDK read."""
+        """Return input and output as messages, which judges of collections and the SDK read.
+
+        Without a column for the output there are none: it would look as if the model had said nothing.
+        """
+        if "output" not in self._columns:
+            return ()
         texts = ("user", self._text(row, "input")), ("assistant", self._text(row, "output"))
         messages = [{"role": role, "content": text} for role, text in texts if text is not None]
         place = str(eval.id)
@@ -517,14 +594,15 @@ class ResultsTable(RecordFile):
                 path = f"{field}.txt" if isinstance(value, str) else f"{field}.json"
                 yield Document(role=role, path=path, text=_as_text(value))
 
-    def _log(self, score: _Score, reason: str | None) -> Iterator[Document]:
+    def _log(self, row: _Row, score: _Score, reason: str | None) -> Iterator[Document]:
         """Yield the log of scores, as a run of an experiment has it."""
         if score.status == "error":
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
-            value = float(score.status == "passed") if score.value is None else score.value
-            said = f": {one_line(reason)}" if reason else ""
-            yield Document(role="log", path=SCORES_LOG, text=f"{score.step}: {score.status} {value:g}{said}")
+            value = "" if score.value is None else f" {score.value:g}"
+            said = reason or ("" if value else f"`{self._columns['passed']}` is {self._text(row, 'passed')}")
+            text = f"{score.step}: {score.status}{value}" + (f": {one_line(said)}" if said else "")
+            yield Document(role="log", path=SCORES_LOG, text=text)
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
@@ -565,7 +643,7 @@ def _open(path: Path, overrides: RunOverrides) -> Records:
 
 FORMATS = (
     Format(
-        name="table",
+        name=TABLE,
         title="tables of results (CSV or JSON)",
         used=frozenset(("map", "threshold")),
         open=_open,

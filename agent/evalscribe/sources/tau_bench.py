@@ -239,7 +239,7 @@ class TauBench(RecordFile):
         try:
             return _record(cast(_Entry, records.safe_json(entry)), run, known, self._left_out, place)
         except DataError as error:
-            self._left_out.add(f"an entry that cannot be stored: {error}", place)
+            self._left_out.add(f"an entry that cannot be stored: {error}", place, lost=True)
             return None
 
 

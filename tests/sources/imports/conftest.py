@@ -1,13 +1,13 @@
 """Files to be imported, and what became of them."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from evalscribe.model.record import Record
+from evalscribe.model.record import Record, TableReading
 from evalscribe.model.run import Run
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
@@ -21,6 +21,8 @@ class Read:
     run: Run
     records: list[Record]
     left_out: dict[str, int] = field(default_factory=dict)
+    lost: Sequence[str] = ()
+    table: TableReading | None = None
 
     @property
     def told(self) -> str:
@@ -34,7 +36,8 @@ def read(path: Path, **overrides: str) -> Read:
     run, *rest = list(records.read())
     assert isinstance(run, Run)
     assert all(isinstance(one, Record) for one in rest)
-    return Read(records.format, run, [one for one in rest if isinstance(one, Record)], dict(records.left_out))
+    read = [one for one in rest if isinstance(one, Record)]
+    return Read(records.format, run, read, dict(records.left_out), records.lost, records.table)
 
 
 @pytest.fixture

@@ -87,9 +87,11 @@ def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param(b"", "is empty. Supported formats:", id="empty"),
+        pytest.param(b"", "given.json is empty$", id="empty"),
         pytest.param(b" \n\xef\xbb\xbf", "contains no runs: it is neither", id="nearly empty"),
-        pytest.param(b"\x00\xff\xfe\x80 binary", "contains no runs: it is binary. Supported formats:", id="binary"),
+        pytest.param(
+            b"\x00\xff\xfe\x80 binary", "contains no runs: it is binary. `evalscribe import --help` lists", id="binary"
+        ),
         pytest.param(b"task,points\na,1\n", "as CSV it has none of the columns .* first line: 'task,points'", id="csv"),
         pytest.param(b"[]", "contains no runs: it is an empty list", id="empty list"),
         pytest.param(b'{"a": 1}', "contains no runs: its keys are `a`", id="other object"),

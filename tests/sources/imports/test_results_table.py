@@ -47,7 +47,7 @@ def test_a_row_is_an_eval_with_its_documents(table: Callable[..., Path], read_fi
     assert [(one.eval.path, one.eval.status, one.eval.reason) for one in read.records] == [
         ("geo-1", "passed", None),
         ("geo-2", "failed", "Wrong city: the largest, not the capital"),
-        ("math-1", "failed", "scored 0"),
+        ("math-1", "failed", None),
     ]
     second, third = read.records[1:]
     assert {(one.role, one.path): one.text for one in evidence_of(second).documents if one.role != "transcript"} == {
@@ -123,6 +123,51 @@ def test_rows_without_ids_are_named_after_their_input(table: Callable[..., Path]
     assert names[1].startswith("what-is-2-2-")
     assert len(set(names)) == 5
     assert max(map(len, names)) < 70
+
+
+def test_rows_without_input_and_id_are_evals_of_their_own(
+    table: Callable[..., Path], read_file: Callable[..., Any]
+) -> None:
+    read = read_file(table("qestion,output,correct\none,a,0\ntwo,b,1\n"))
+    assert [one.eval.path for one in read.records] == ["line-2", "line-3"]
+    assert read.table.text == (
+        "columns: output, passed=correct; as metadata: qestion; no column input; did you mean `--map input=qestion`?"
+    )
+    json_rows = table('[{"output": "a", "passed": true}, {"output": "a", "passed": false}]', "rows.json")
+    assert [one.eval.path for one in records_of(json_rows)] == ["row-0", "row-1"]
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "likely"),
+    [
+        ("question,model_answer,gold,correct", {"output": "model_answer", "expected": "gold"}, {}),
+        ("question,answer,gold,correct", {"output": "answer", "expected": "gold"}, {}),
+        ("question,response,answer,correct", {"output": "response", "expected": "answer"}, {}),
+        ("question,answer,correct", {}, {"output": "answer"}),
+        ("text,label,prediction,correct", {"output": "prediction", "expected": "label"}, {}),
+        ("question,output,label,correct", {"output": "output"}, {"expected": "label"}),
+        ("question,prediction,response,correct", {"output": "response"}, {}),
+        ("question,outptu,correct", {}, {"output": "outptu"}),
+        ("question,llm_response,output_tokens,correct", {}, {"output": "llm_response"}),
+    ],
+)
+def test_usual_names_of_columns(
+    table: Callable[..., Path],
+    read_file: Callable[..., Any],
+    header: str,
+    columns: dict[str, str],
+    likely: dict[str, str],
+) -> None:
+    read = read_file(table(f"{header}\na,b,c,0\n" if header.count(",") == 3 else f"{header}\na,b,0\n"))
+    assert {name: read.table.columns[name] for name in ("output", "expected") if name in read.table.columns} == columns
+    assert read.table.likely == likely
+
+
+def test_without_a_column_for_the_output_it_is_missing(table: Callable[..., Path]) -> None:
+    (record,) = records_of(table("question,gold,correct\nq,b,0\n"))
+    assert record.missing == ("output: the table has no column for it",)
+    assert record.transcripts == ()
+    assert (record.eval.failed_step, record.documents[-1].text) == ("grading", "grading: failed: `correct` is 0")
 
 
 def test_models_of_a_column_are_runs(table: Callable[..., Path]) -> None:
@@ -217,12 +262,13 @@ def test_what_is_wrong_is_named(table: Callable[..., Path], text: str, told: str
 def test_bad_rows_are_left_out_by_line(table: Callable[..., Path], read_file: Callable[..., Any]) -> None:
     text = b'input,output,score\na,b,0\nx,"y"z,1\nonly two,cells\nc,\xe9t\xe9,maybe\n'
     read = read_file(table(text))
+    assert read.lost == tuple(f"1 x {phrase}" for phrase in read.left_out if phrase.startswith("a row"))
+    assert read.table.notes == ("1 line read as Windows-1252, not UTF-8",)
     assert [(one.eval.name, one.eval.status) for one in read.records] == [("a", "failed"), ("c", "incomplete")]
     assert read.records[1].documents[1].text == "été"
     assert read.left_out == {
         "a row that cannot be read: not CSV: ',' expected after '\"' (first: line 3)": 1,
         "a row that cannot be read: 2 cells in place of 3 (first: line 4)": 1,
-        "a line that is not UTF-8, read as Windows-1252": 1,
         "a grade that cannot be read, so the eval is incomplete (first: line 5)": 1,
     }
 

@@ -17,7 +17,7 @@ from support.item_strategies import ITEMS
 def test_what_is_written_is_read_again(item: Item) -> None:
     line = render_item(item)
     again = parse_item(StrictJson().decode(line), {"file": "other.jsonl", "line": 7})
-    assert again == (item, 0)
+    assert again == (item, 0, True)
     assert "\n" not in line
     assert render_item(again.item) == line
 
