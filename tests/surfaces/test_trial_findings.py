@@ -27,7 +27,7 @@ def jobs(clone: Clone, real_data: Path) -> Path:
     """Jobs in which trials 1 and 2 of `region-revenue` got different wrong numbers."""
     jobs = Path(shutil.copytree(real_data / "formats" / "harbor" / "jobs", clone.folder / "jobs"))
     second = next(folder for folder in jobs.glob("model/region-revenue__*") if started(folder).endswith("2"))
-    changed = [path for path in (second / "verifier").iterdir() if replace(path, "1219.59", "999.99")]
+    changed = [path for path in (second / "verifier").iterdir() if replace(path, "2682.72", "999.99")]
     assert changed
     return jobs
 
@@ -69,10 +69,10 @@ def test_each_trial_keeps_its_own_verdict(workspace: Workspace, jobs: Path) -> N
     assert part.startswith("`region-revenue`, trials 1, 2 of 3\n**MODEL_FAULT** · ")
     first, second = re.findall(r"^- Trial \d: .*$", part, re.MULTILINE)
     assert first.startswith("- Trial 1: "), part
-    assert "1219.59" in first
+    assert "2682.72" in first
     assert "999.99" not in first
     assert "999.99" in second
-    assert "1219.59" not in second
+    assert "2682.72" not in second
 
     workspace.run("import", jobs / "model")
     query = "SELECT number, path, error FROM findings ORDER BY number, path"
