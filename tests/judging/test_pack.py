@@ -92,7 +92,7 @@ def test_a_file_that_the_model_lacks_is_named_not_printed() -> None:
 def test_what_is_left_out_is_named() -> None:
     left_out = pack(evidence(*USUAL)).left_out
     assert "boilerplate: README.md" in left_out
-    assert "grader test_grader.py: 14 lines" in left_out
+    assert "grader test_grader.py: 15 lines" in left_out
 
 
 def test_each_excerpt_stands_where_it_says(real_data: Path) -> None:

@@ -24,7 +24,7 @@ from evalscribe.model.evidence import (
 )
 from evalscribe.model.finding import Failure
 from evalscribe.model.tool_calls import changes_state
-from evalscribe.text import cut, pluralise, printable
+from evalscribe.text import cut, printable
 
 MAX_LINE = 600
 """Maximum characters of a line in a prompt."""
@@ -207,7 +207,7 @@ def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
 
 
 def _size(document: Document) -> str:
-    return pluralise(document.line_count, "line")
+    return f"{len(document.lines)} lines"
 
 
 def _boilerplate(both: Sequence[DocumentPair]) -> Iterator[str]:
@@ -497,6 +497,5 @@ def _untouched(evidence: Evidence, chosen: Sequence[Excerpt]) -> Iterator[str]:
             for excerpt in chosen
             if excerpt.role == document.role and excerpt.path == document.path
         )
-        if shown_lines < document.line_count and document.text.strip():
-            rest = pluralise(document.line_count - shown_lines, "line")
-            yield f"{document.role} {printable_path(document.path)}: {rest}"
+        if shown_lines < len(document.lines) and document.text.strip():
+            yield f"{document.role} {printable_path(document.path)}: {len(document.lines) - shown_lines} lines"
