@@ -37,7 +37,7 @@ class Workspace:
         await analyze(workspace, "sample", watcher)
     ```
 
-    Use `with` if no model is called: it closes everything that needs no event loop. `async with` closes models too.
+    Use `with` if no model is called: it closes the store. `async with` also closes the models.
     """
 
     def __init__(

@@ -219,7 +219,7 @@ class RunAnalysis:
             judges = join_first(sorted(models), 3)
             raise ConsentError(
                 f"the report on this run has verdicts of {judges}, which the rules would replace. "
-                "Add `yes` to call the model, or `judge` rules to replace them. Nothing was sent or written.",
+                "Set `yes` to call the model, or `judge` to `rules` to replace them. Nothing was sent or written.",
                 fields=("yes", "judge"),
             )
 

@@ -16,7 +16,7 @@ SCHEMA = "evalscribe_checkpoints"
 
 
 def serializer() -> JsonPlusSerializer:
-    """Return a serializer that calls no code.
+    """Return a serializer that runs no code when it reads.
 
     With the default one, a planted checkpoint can name any function of any module, and reading calls it (seen).
     """

@@ -36,7 +36,7 @@ class LineChange(Frozen):
 
 
 class DiffHunk(Frozen):
-    """Nearby changes with lines of context around them."""
+    """Changes that are close together, with the lines around them."""
 
     expected_first: int
     output_first: int

@@ -261,7 +261,7 @@ class PeopleLabels(Frozen):
 
 
 def by_people(labels: Iterable[HumanLabel]) -> PeopleLabels:
-    """Select one failure of each group that was labelled together."""
+    """Select one failure from each group that was given one label."""
     given = tuple(labels)
     agreed = labels_in_force(given)
     chosen = verdicts(agreed)
@@ -344,7 +344,7 @@ def from_reviews(
     unreviewed: bool = False,
     publish: bool = False,
 ) -> FromReviews:
-    """Fill the dataset's draft with every labelled failure whose evidence is available, replacing its items.
+    """Replace the items of the dataset's draft with every labelled failure whose evidence is available.
 
     Args:
         workspace: Workspace of the reports and the evidence.

@@ -88,7 +88,7 @@ class SubjectSession:
     """Judging of one subject; used once."""
 
     def __init__(self, court: JudgeSetup, subject: Subject, whole: Request, timeout_s: float | None) -> None:
-        """Prepare the session. `whole` is the question with the whole subject; `timeout_s` limits one rollout."""
+        """Prepare the session. `whole` is the request with the whole subject; `timeout_s` limits one rollout."""
         self._court = court
         self._subject = subject
         self._whole = whole

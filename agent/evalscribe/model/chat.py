@@ -113,7 +113,7 @@ class BudgetExceeded(CallFailed):
 
 
 class TransientFailure(CallFailed):
-    """`after`: seconds that the service asked to wait. `limited`: it takes fewer calls than it gets.
+    """`after`: seconds that the service asked to wait. `limited`: it limits the rate of calls.
 
     `ends_all`: what to raise once the retries are spent.
     """

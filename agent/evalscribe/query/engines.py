@@ -1,8 +1,8 @@
 """Transpile a checked query to Postgres or SQLite.
 
 sqlglot does most of it. This module adds what it lacks: JSON operators, casts, times and patterns of SQLite, in terms
-SQLite's own functions and of those in `store.query_process`. An argument is never written twice, unless it is a
-column: nested calls would make the statement exponentially long.
+of SQLite's own functions and those in `store.query_process`. No argument but a column is written twice, because nested
+calls would make the statement exponentially long.
 """
 
 from collections.abc import Callable

@@ -125,7 +125,7 @@ _redact_short = lru_cache(8192)(redact)
 def redact_json(value: object, hints: Hints | None = None) -> object:
     """Redact every string of a JSON value, including names; a member's name counts as the name of its text.
 
-    Returns the same object if nothing is redacted. `hints` describes all its strings, if known.
+    Returns the same object if nothing is redacted. `hints`, if known, cover every string of the value.
     """
     if hints is None:
         hints = find_hints("\n".join(collect_strings(value)))

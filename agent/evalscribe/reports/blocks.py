@@ -130,7 +130,7 @@ def _text(node: SyntaxTreeNode) -> str:
 
 
 def front_values(source: str) -> dict[object, object]:
-    """Return the values of a front matter, without its fences; none if it cannot be read."""
+    """Return the values of the front matter, without its fences; empty if it cannot be read."""
     try:
         found = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):

@@ -162,7 +162,7 @@ MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 class PagePart(NamedTuple):
     line: int
-    """Number of its first line, from 1."""
+    """Number of its first line, counting from 1."""
     lines: list[str]
 
 

@@ -208,7 +208,7 @@ FORMATS = (
         title="agent runs",
         open=_open,
         an_eval="an agent run",
-        passed="`reward`, `score`, `passed`, `correct`, else the first score: at least 1",
+        passed="the first of `reward`, `score`, `passed`, `correct` that it has, else its first score, is at least 1",
         fields={
             "messages, transcripts": "transcripts",
             "metadata.task, name, id": "name",

@@ -352,7 +352,7 @@ FORMATS = (
             "agent-*.jsonl": "transcripts of sub-agents",
             "slug, sessionId": "name",
             "cwd": "experiment of the run",
-            "toolUseResult": "left out: a copy",
+            "toolUseResult": "left out: repeats the result in `message`",
         },
     ),
 )

@@ -499,7 +499,7 @@ FORMATS = (
             "gen_ai.provider.name, gen_ai.system, llm.provider": "provider",
             "service.name": "experiment",
             "gen_ai.usage.*, llm.token_count.*": "tokens",
-            "traces that call no model": "no place; counted",
+            "traces that call no model": "not imported, only counted",
         },
     ),
 )

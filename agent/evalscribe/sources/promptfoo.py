@@ -287,7 +287,7 @@ class Promptfoo(EvalReader):
         )
 
     def _metrics(self, about: Mapping[str, object], row: Mapping[str, object]) -> dict[str, object]:
-        """Return what the source sums up of a column."""
+        """Return the metrics that the source states for the column (the prompt and provider) of a row."""
         prompts, at = about.get("prompts"), row.get("promptIdx")
         if isinstance(prompts, list) and isinstance(at, int) and 0 <= at < len(prompts):
             return object_of(object_of(prompts[at]).get("metrics"))

@@ -178,9 +178,9 @@ FORMATS = (
             "evaluator_failures": "skipped steps, and logs",
             "metrics": "tokens and cost, where they have the names of pydantic-ai; metadata",
             "labels, attributes, metadata": "metadata",
-            "experiment_metadata.model, attributes.model": "model, where all cases have the same",
+            "experiment_metadata.model, attributes.model": "model, if all cases have the same one",
             "dataset_name": "experiment",
-            "analyses, report_evaluator_failures": "no place; counted",
+            "analyses, report_evaluator_failures": "not imported, only counted",
         },
     ),
 )

@@ -244,7 +244,7 @@ class SweBenchReader(EvalReader):
         )
 
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
-        """Return how the reference patches were graded, by instance: by the given run, else by one of `gold` here."""
+        """Return the verdict on each instance's reference patch, by the given run, else by a `gold` run."""
         given = [one for one in evaluations if one.model == GOLD]
         if self._overrides.reference_run:
             path = Path(self._overrides.reference_run)
