@@ -68,7 +68,7 @@ def status(inside: InProcessCommand) -> tuple[str, int]:
 def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: InProcessCommand) -> None:
     assert status(killed) == ("importing", MOST_RECORDS)
     assert "INCOMPLETE: its import has not ended" in killed.run("collections", "show", "desk").out
-    page = killed.run("analyze", "part-1", "--judge", "rules").out
+    page = killed.run("analyze", "part-1", "--judge", "rules", code=65).out
     assert "Only a part of the run was imported" in page
     assert "(its import has not ended" in page
     write(killed.folder / "whole.jsonl", OTHER, 3)
@@ -99,7 +99,7 @@ def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: InProcessCo
     passed = {"eval": {"id": "e0", "category": "c", "name": "n", "status": "passed"}}
     (inside.folder / "part.jsonl").write_text(f"{json.dumps({'run': run})}\n{json.dumps(passed)}\n")
     inside.run("import", "part.jsonl", "--collection", "desk")
-    assert "Only a part of the run was imported" in inside.run("analyze", "part-1", "--judge", "rules").out
+    assert "Only a part of the run was imported" in inside.run("analyze", "part-1", "--judge", "rules", code=65).out
 
 
 def test_a_whole_import_is_not_marked(inside: InProcessCommand) -> None:
