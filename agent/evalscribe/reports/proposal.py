@@ -137,7 +137,7 @@ MOST_HITS = 50
 
 
 class ListFiles(ToolFields):
-    """List the repository's files, beginning with those that may be changed."""
+    """List the repository's files, those that may be changed first."""
 
     folder: Annotated[str, Field(description="Only files below this folder; empty for all.")]
 
@@ -154,7 +154,7 @@ class SearchFiles(ToolFields):
     """Find the lines that hold a text, capitals or not."""
 
     text: Annotated[str, Field(min_length=1, max_length=200, description="Plain text, no pattern.")]
-    folder: Annotated[str, Field(description="Search only below this folder; empty for all.")]
+    folder: Annotated[str, Field(description="Only in files below this folder; empty for all.")]
 
 
 class Replacement(ToolFields):
