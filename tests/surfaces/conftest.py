@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.experiments import control
 from support import run_snapshots
 from support.command import InProcessCommand, Workspace
 from support.convex_server import Deployment
 from support.messages_server import MessagesServer
+from support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -24,6 +26,12 @@ def inside(
 ) -> InProcessCommand:
     """The same folder, its commands in this process."""
     return InProcessCommand(workspace.folder, monkeypatch, capsys)
+
+
+@pytest.fixture
+def patient_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cancel` waits for its worker until it has ended: on a busy machine that takes longer than a user would wait."""
+    monkeypatch.setattr(control, "PATIENCE_S", float(PATIENCE_S))
 
 
 @pytest.fixture(scope="session")

@@ -151,6 +151,7 @@ def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> No
     assert state(ready, "pr-1")["state"] == "completed"
 
 
+@pytest.mark.usefixtures("patient_cancel")
 def test_a_cancelled_run_leaves_no_children(ready: Workspace) -> None:
     create(ready, "stuck", "stuck")
     run = ready.run("experiments", "run", "stuck").out.strip()

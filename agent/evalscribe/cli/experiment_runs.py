@@ -436,7 +436,7 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
         done = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
         tried = sum(workspace.store.experiment_runs.tally(done.id).values())
     if not done.terminal:
-        raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not hear; it was asked to stop.")
+        raise UnavailableError(f"the worker of run {done.id} ({done.worker}) does not respond; it was asked to stop.")
     told = f"Run {done.id} is {done.state}; {tried:,} of {pluralise(done.tries, 'trial')} were done."
     print_document(done, lambda: (told,), form)
     return 0
