@@ -1,0 +1,357 @@
+"""Run one untrusted command inside bubblewrap: no network, no home, nothing of the environment, limits on the rest.
+
+The command line was measured with bubblewrap 0.8.0. As root with its default flags bubblewrap is no sandbox: a bind
+mount can be made writable again from inside, and `/proc/sys` is writable. So root's sandboxes run as another user.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
+
+from evalscribe.errors import UnavailableError, UsageError
+
+Ending = Literal["exited", "time limit", "output limit", "disk limit", "memory limit"]
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a command may use. Above a limit on wall time, output, disk or memory all of its processes are killed."""
+
+    wall_s: float = 60.0
+    cpu_s: int = 60
+    """CPU seconds of each process."""
+    processes: int = 64
+    memory_bytes: int = 1024 * MIB
+    """All processes together, without files in `/tmp`. One process may reserve four times as many addresses."""
+    file_bytes: int = 50 * MIB
+    """The longest file."""
+    disk_bytes: int = 256 * MIB
+    """All writable folders together, including what they held at the beginning."""
+    files: int = 20_000
+    """Files and folders in them."""
+    output_bytes: int = 4 * MIB
+    """Output and error messages together."""
+
+
+class Folder(NamedTuple):
+    """A folder or file that the command sees. It is copied, so what it does to it is lost."""
+
+    source: Path | None
+    """None for an empty folder."""
+    inside: str
+    """Absolute path in the sandbox, such as `/app`."""
+    writable: bool = False
+
+
+class Execution(NamedTuple):
+    """What a command did."""
+
+    exit_code: int | None
+    """None if it was killed at a limit. 128 and the signal's number if a signal ended it."""
+    ended: Ending
+    output: str
+    """Output and error messages as they came, up to the limit."""
+    seconds: float
+    files: Mapping[str, str]
+    """The text of the files that were asked for and exist, by their paths in the sandbox."""
+
+
+COPIED_BYTES = 512 * MIB
+"""Maximum bytes of the folders that are copied into a sandbox."""
+COLLECTED_BYTES = MIB
+"""Maximum bytes of a file that is read afterwards."""
+TMP_BYTES = 64 * MIB
+FIRST_UID = 40_001
+UIDS = 20_000
+"""Users that root's sandboxes run as. Each run has its own, because processes are counted by user."""
+_LOOK_S = 0.1
+_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_NOT_RUN = "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else"
+
+
+async def execute(
+    command: Sequence[str],
+    folders: Sequence[Folder],
+    *,
+    start_in: str = "/",
+    environment: Mapping[str, str] | None = None,
+    visible: Sequence[Path] = (),
+    limits: Limits = Limits(),
+    collect: Sequence[str] = (),
+) -> Execution:
+    """Run a command in a sandbox of its own, and end everything that it started.
+
+    Args:
+        command: The program, with its path inside the sandbox or a name on its `PATH`, and its arguments.
+        folders: What it sees besides the system's programs; later ones may lie inside earlier ones.
+        start_in: Its working directory.
+        environment: Variables besides `PATH`, `HOME` and `LANG`; nothing is inherited.
+        visible: Folders of this machine that it may read at their own paths, such as an interpreter's.
+        limits: What it may use.
+        collect: Files in writable folders to read afterwards, as paths in the sandbox.
+
+    Raises:
+        UnavailableError: Bubblewrap is missing, or user namespaces are switched off.
+        UsageError: The folders are too large, or hold something that is neither a file nor a folder.
+    """
+    await require_sandbox()
+    with _workplace() as place:
+        uid = FIRST_UID + secrets.randbelow(UIDS) if os.geteuid() == 0 else None
+        mounts = [(_copied(folder, place / str(n), uid), folder) for n, folder in enumerate(folders)]
+        line = _command_line(command, mounts, visible, start_in, environment or {}, limits, place, uid)
+        writable = [path for path, folder in mounts if folder.writable]
+        began = time.monotonic()
+        async with _started(line) as process:
+            ended, output = await _watched(process, writable, limits)
+        seconds = time.monotonic() - began
+        code = process.returncode if ended == "exited" else None
+        found = {name: text for name in collect if (text := _collected(name, mounts)) is not None}
+    return Execution(
+        exit_code=128 - code if code is not None and code < 0 else code,
+        ended=ended,
+        output=output.decode("utf-8", "replace"),
+        seconds=seconds,
+        files=found,
+    )
+
+
+_checked = False
+
+
+async def require_sandbox() -> None:
+    """Check once that bubblewrap works here. Raises `UnavailableError` with what to do if it does not."""
+    global _checked
+    if _checked:
+        return
+    if not sys.platform.startswith("linux"):
+        raise UnavailableError(f"{_NOT_RUN}: it needs Linux. On other systems, use a Linux container or machine.")
+    if missing := [name for name in ("bwrap", "prlimit", "setpriv") if shutil.which(name) is None]:
+        packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap and util-linux"
+        raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
+    with _workplace() as place:
+        uid = FIRST_UID if os.geteuid() == 0 else None
+        line = _command_line(("true",), [], (), "/", {}, Limits(), place, uid)
+        async with _started(line) as process:
+            ended, output = await _watched(process, [], Limits(wall_s=20.0))
+    if ended != "exited" or process.returncode != 0:
+        said = output.decode("utf-8", "replace").strip().splitlines()
+        raise UnavailableError(
+            f"{_NOT_RUN}: {said[-1] if said else ended}. It needs user namespaces: see whether "
+            "`sysctl kernel.unprivileged_userns_clone` and `user.max_user_namespaces` allow them, or a container's "
+            "security profile forbids them."
+        )
+    _checked = True
+
+
+@contextlib.contextmanager
+def _workplace() -> Iterator[Path]:
+    """Make a folder that another user can pass through but not list, and remove it with whatever is in it then."""
+    place = Path(tempfile.mkdtemp(prefix="evalscribe-replay-"))
+    try:
+        place.chmod(0o711)
+        yield place
+    finally:
+        # Python's own removal ends at a depth of a thousand folders.
+        if subprocess.run(["rm", "-rf", "--", place], stderr=subprocess.DEVNULL, check=False).returncode:
+            subprocess.run(["chmod", "-R", "u+rwX", "--", place], stderr=subprocess.DEVNULL, check=False)
+            subprocess.run(["rm", "-rf", "--", place], stderr=subprocess.DEVNULL, check=False)
+
+
+def _copied(folder: Folder, to: Path, uid: int | None) -> Path:
+    """Copy a folder or file for the sandbox's user. Links are copied as links, which lead nowhere outside there."""
+    if folder.source is None:
+        to.mkdir()
+    elif folder.source.is_dir():
+        _check_size(folder.source)
+        shutil.copytree(folder.source, to, symlinks=True)
+    else:
+        shutil.copyfile(folder.source, to)
+    for path in (to, *to.rglob("*")):
+        if path.is_symlink():
+            continue
+        executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+        path.chmod(0o755 if executable else 0o644)
+        if uid is not None and folder.writable:
+            os.chown(path, uid, uid)
+    return to
+
+
+def _check_size(folder: Path) -> None:
+    size = 0
+    for path in folder.rglob("*"):
+        state = path.lstat()
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode) or stat.S_ISLNK(state.st_mode)):
+            raise UsageError(f"{path} is neither a file nor a folder")
+        size += state.st_size
+        if size > COPIED_BYTES:
+            raise UsageError(f"{folder} has more than {COPIED_BYTES // MIB} MB, too much to copy into a sandbox")
+
+
+def _command_line(
+    command: Sequence[str],
+    mounts: Sequence[tuple[Path, Folder]],
+    visible: Sequence[Path],
+    start_in: str,
+    environment: Mapping[str, str],
+    limits: Limits,
+    place: Path,
+    uid: int | None,
+) -> list[str]:
+    shown = [(path, path) for path in visible]
+    outer: list[str] = []
+    if uid is not None:
+        # Another user cannot pass through root's home to an interpreter there. A first bubblewrap, which runs nothing
+        # but the second, mounts it where that user can.
+        shown = [(place / f"visible-{n}", path) for n, path in enumerate(visible)]
+        for mounted, _ in shown:
+            mounted.mkdir()
+        outer = ["bwrap", "--die-with-parent", "--dev-bind", "/", "/"]
+        outer += [part for mounted, path in shown for part in ("--ro-bind", str(path), str(mounted))]
+        ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
+        outer = [*(outer if shown else ()), "setpriv", *ids]
+    bounded = [
+        *("prlimit", f"--nproc={limits.processes}", f"--as={4 * limits.memory_bytes}", f"--fsize={limits.file_bytes}"),
+        *("--nofile=1024", f"--cpu={limits.cpu_s}", "--core=0"),
+    ]
+    isolated = [
+        *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
+        *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr"),
+    ]
+    for name in _SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            isolated += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            isolated += ["--ro-bind", str(path), str(path)]
+    isolated += ["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
+    isolated += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    isolated += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - inside
+    for mounted, path in shown:
+        isolated += ["--ro-bind", str(mounted), str(path)]
+    for path, folder in mounts:
+        isolated += ["--bind" if folder.writable else "--ro-bind", str(path), folder.inside]
+    variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108
+    for name, value in variables.items():
+        isolated += ["--setenv", name, value]
+    return [*outer, *bounded, *isolated, "--chdir", start_in, "--", *command]
+
+
+@contextlib.asynccontextmanager
+async def _started(line: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start a process group of its own, and kill all of it at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *line,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        assert process.stdout is not None
+        while await process.stdout.read(65_536):  # `wait` does not return while output is unread
+            pass
+        await process.wait()
+
+
+async def _watched(
+    process: asyncio.subprocess.Process, writable: Sequence[Path], limits: Limits
+) -> tuple[Ending, bytes]:
+    """Read the output until the process ends or a limit is reached, whichever is first."""
+    output = bytearray()
+    reading = asyncio.ensure_future(_read(process, output, limits.output_bytes))
+    deadline = time.monotonic() + limits.wall_s
+    try:
+        while True:
+            done, _ = await asyncio.wait((reading,), timeout=min(_LOOK_S, max(0.0, deadline - time.monotonic())))
+            if done:
+                if not reading.result():
+                    return "output limit", bytes(output)
+                # The pipe is closed. Whatever closed it early may still run.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), max(0.0, deadline - time.monotonic()))
+                    return "exited", bytes(output)
+                return "time limit", bytes(output)
+            if time.monotonic() >= deadline:
+                return "time limit", bytes(output)
+            if not await asyncio.to_thread(_is_within, writable, limits.disk_bytes, limits.files):
+                return "disk limit", bytes(output)
+            if await asyncio.to_thread(_memory, process.pid) > limits.memory_bytes:
+                return "memory limit", bytes(output)
+    finally:
+        reading.cancel()
+        await asyncio.wait((reading,))
+
+
+async def _read(process: asyncio.subprocess.Process, output: bytearray, most: int) -> bool:
+    """Read until the pipe is closed. Returns False once there is more than `most`."""
+    assert process.stdout is not None
+    while piece := await process.stdout.read(65_536):
+        output += piece[: most - len(output)]
+        if len(output) >= most:
+            return False
+    return True
+
+
+def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> bool:
+    """Return whether folders hold no more than that; looks at no more than `most_files` entries."""
+    size, number = 0, 0
+    left = list(folders)
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                number += 1
+                with contextlib.suppress(OSError):
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(Path(entry.path))
+                if size > most_bytes or number > most_files:
+                    return False
+    return True
+
+
+def _memory(pid: int) -> int:
+    """Return the bytes of memory that a process and all that it started use."""
+    used, left = 0, [pid]
+    while left:
+        one = left.pop()
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            used += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            for task in os.listdir(f"/proc/{one}/task"):
+                left += map(int, Path(f"/proc/{one}/task/{task}/children").read_text().split())
+    return used
+
+
+def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
+    """Return the beginning of a file that the command left; None if there is none, or a link or device in its place."""
+    wanted = PurePosixPath(name)
+    for path, folder in reversed(mounts):
+        if not folder.writable or not wanted.is_relative_to(folder.inside):
+            continue
+        there = path / wanted.relative_to(folder.inside)
+        if os.path.realpath(there) != os.path.join(os.path.realpath(path), wanted.relative_to(folder.inside)):
+            return None
+        with contextlib.suppress(OSError):
+            descriptor = os.open(there, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    return file.read(COLLECTED_BYTES).decode("utf-8", "replace")
+        return None
+    return None

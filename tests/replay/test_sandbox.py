@@ -1,0 +1,197 @@
+"""Code under test that tries to break out, to stay, or to use up the machine."""
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evalscribe.errors import UsageError
+from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute
+from support.requirements import skip_or_fail
+
+
+@pytest.fixture(autouse=True)
+def bubblewrap() -> None:
+    if shutil.which("bwrap") is None:
+        skip_or_fail("bubblewrap")
+
+
+async def run(*command: str, limits: Limits | None = None, collect: tuple[str, ...] = ()) -> Execution:
+    return await execute(
+        command, [Folder(None, "/app", writable=True)], start_in="/app", limits=limits or Limits(), collect=collect
+    )
+
+
+HOME = os.path.expanduser("~")
+
+
+def python(code: str) -> tuple[str, ...]:
+    return "/usr/bin/env", "python3", "-c", code
+
+
+def shell(code: str) -> tuple[str, ...]:
+    return "sh", "-c", code
+
+
+async def test_a_command_runs_and_what_it_leaves_is_read(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test.sh").write_text("cat /app/answer.txt; echo 1 > /logs/reward.txt; exit 3")
+    (tmp_path / "answer.txt").write_text("42\n")
+    folders = [
+        Folder(tmp_path / "tests", "/tests"),
+        Folder(tmp_path, "/app", writable=True),
+        Folder(None, "/logs", writable=True),
+    ]
+    done = await execute(("sh", "/tests/test.sh"), folders, start_in="/app", collect=["/logs/reward.txt", "/logs/none"])
+    assert (done.exit_code, done.ended, done.output, done.files) == (3, "exited", "42\n", {"/logs/reward.txt": "1\n"})
+
+
+async def test_an_interpreter_of_this_machine_is_visible() -> None:
+    shown = [Path(sys.prefix), Path(sys.base_prefix)]
+    done = await execute((sys.executable, "-c", "import pytest; print(pytest.__version__)"), [], visible=shown)
+    assert (done.exit_code, done.output) == (0, f"{pytest.__version__}\n")
+
+
+async def test_environment_home_and_user_are_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "sk-very-secret")
+    done = await run(*shell(f"env; ls -d {HOME} /home /root /etc/shadow; grep Cap /proc/self/status; id -u; hostname"))
+    assert "secret" not in done.output
+    assert done.output.count("cannot access") == len([HOME, "/home", "/root", "/etc/shadow"])
+    assert "CapEff:\t0000000000000000" in done.output
+    assert "\n0\nsandbox" not in done.output
+
+
+async def test_nothing_outside_can_be_changed(tmp_path: Path) -> None:
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "a.txt").write_text("as it was")
+    code = (
+        "rm -rf --no-preserve-root / 2> /dev/null; echo x > /usr/evil; echo x > /ro/a.txt; echo 1 > /proc/sys/vm/panic"
+    )
+    folders = [Folder(tmp_path / "input", "/app", writable=True), Folder(tmp_path / "input", "/ro")]
+    done = await execute(shell(code), folders, start_in="/app")
+    assert done.ended == "exited"
+    assert (tmp_path / "input" / "a.txt").read_text() == "as it was"
+    assert {"evil"}.isdisjoint(os.listdir("/usr"))
+    assert "env" in os.listdir("/usr/bin")
+
+
+async def test_there_is_no_network_not_even_to_this_machine() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = await run(*python(f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"))
+        assert "ConnectionRefusedError" in done.output
+    done = await run(*python("import socket; socket.create_connection(('192.0.2.1', 80), 5)"))
+    assert "Network is unreachable" in done.output
+
+
+async def test_processes_outside_are_neither_seen_nor_signalled() -> None:
+    done = await run(
+        *shell(f"kill -9 {os.getpid()} {os.getppid()}; kill -9 -1; ls /proc | grep -c '^[0-9]'; echo here")
+    )
+    assert done.ended == "exited"
+    assert os.getppid() > 0
+
+
+async def test_a_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
+    mark = f"{tmp_path.name}-{os.getpid()}"
+    code = f"import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  time.sleep(3600)  # {mark}\n"
+    done = await run(*python(code))
+    assert done.exit_code == 0
+    assert not _running(mark)
+
+
+async def test_a_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
+    mark = f"{tmp_path.name}-{os.getpid()}"
+    code = f"import os\nwhile True:\n try: os.fork()\n except OSError: pass  # {mark}"
+    done = await run(*python(code), limits=Limits(wall_s=2))
+    assert done.ended in ("time limit", "memory limit")
+    assert not _running(mark)
+
+
+def _running(mark: str) -> bool:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@pytest.mark.parametrize(
+    ("command", "limits", "ended"),
+    [
+        (shell("while :; do :; done"), Limits(wall_s=1), "time limit"),
+        (shell("exec > /dev/null 2>&1; sleep 3600"), Limits(wall_s=1), "time limit"),
+        (("yes",), Limits(output_bytes=MIB), "output limit"),
+        (shell("while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"), Limits(disk_bytes=50 * MIB), "disk limit"),
+        (python("for n in range(10**9): open(str(n), 'w').close()"), Limits(files=1000), "disk limit"),
+        (
+            python("import os, time\nfor _ in range(3): os.fork()\nkept = b'x' * 60 * 2**20\ntime.sleep(3600)"),
+            Limits(memory_bytes=100 * MIB),
+            "memory limit",
+        ),
+    ],
+    ids=["endless loop", "silent", "endless output", "many large files", "many files", "memory of many processes"],
+)
+async def test_a_limit_ends_it(command: tuple[str, ...], limits: Limits, ended: str) -> None:
+    done = await run(*command, limits=limits)
+    assert (done.ended, done.exit_code) == (ended, None)
+    assert len(done.output) <= limits.output_bytes
+
+
+async def test_one_process_that_takes_too_much_is_refused() -> None:
+    done = await run(*python("bytearray(3 * 2**30)"), limits=Limits(memory_bytes=256 * MIB))
+    assert "MemoryError" in done.output
+    done = await run(*shell("truncate -s 100G big"))
+    assert done.exit_code == 128 + 25  # SIGXFSZ
+    done = await run(*python("while True: pass"), limits=Limits(cpu_s=1))
+    assert done.exit_code == 128 + 9
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../../../../../etc/passwd", "/dev/zero", "pipe"])
+async def test_a_link_or_device_is_not_read(target: str) -> None:
+    make = "mkfifo /app/out.txt" if target == "pipe" else f"ln -s {target} /app/out.txt"
+    assert (await run(*shell(make), collect=("/app/out.txt",))).files == {}
+    folder = "rm -rf /app/sub; ln -s /etc /app/sub"
+    assert (await run(*shell(folder), collect=("/app/sub/passwd",))).files == {}
+
+
+@pytest.fixture
+def passable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files that another user can pass through."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o711)
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield path
+
+
+async def test_a_deep_and_locked_tree_is_removed(passable: Path) -> None:
+    code = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nos.chmod('/app/d', 0)"
+    assert (await run(*python(code))).exit_code == 0
+    assert os.listdir(passable) == []
+
+
+async def test_it_ends_when_it_is_no_longer_waited_for(tmp_path: Path) -> None:
+    mark = f"{tmp_path.name}-{os.getpid()}"
+    task = asyncio.ensure_future(run(*python(f"import time; time.sleep(3600)  # {mark}")))
+    while not _running(mark):
+        assert not task.done()
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not _running(mark)
+
+
+async def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="neither a file nor a folder"):
+        await execute(("true",), [Folder(tmp_path, "/app")])
