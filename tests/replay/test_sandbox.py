@@ -14,6 +14,7 @@ import pytest
 from evalscribe.errors import UsageError
 from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute
 from support.requirements import skip_or_fail
+from support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +54,8 @@ async def test_a_command_runs_and_what_it_leaves_is_read(tmp_path: Path) -> None
 
 
 async def test_an_interpreter_of_this_machine_is_visible() -> None:
-    shown = [Path(sys.prefix), Path(sys.base_prefix)]
-    done = await execute((sys.executable, "-c", "import pytest; print(pytest.__version__)"), [], visible=shown)
+    shown = [Folder(Path(prefix), prefix) for prefix in (sys.base_prefix, sys.prefix)]
+    done = await execute((sys.executable, "-c", "import pytest; print(pytest.__version__)"), shown)
     assert (done.exit_code, done.output) == (0, f"{pytest.__version__}\n")
 
 
@@ -103,7 +104,7 @@ async def test_a_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
     code = f"import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  time.sleep(3600)  # {mark}\n"
     done = await run(*python(code))
     assert done.exit_code == 0
-    assert not _running(mark)
+    await until(lambda: not _running(mark), "the daemon is gone")
 
 
 async def test_a_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ async def test_a_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
     code = f"import os\nwhile True:\n try: os.fork()\n except OSError: pass  # {mark}"
     done = await run(*python(code), limits=Limits(wall_s=2))
     assert done.ended in ("time limit", "memory limit")
-    assert not _running(mark)
+    await until(lambda: not _running(mark), "its processes are gone")
 
 
 def _running(mark: str) -> bool:
@@ -188,10 +189,10 @@ async def test_it_ends_when_it_is_no_longer_waited_for(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not _running(mark)
+    await until(lambda: not _running(mark), "the sandbox's processes are gone")
 
 
 async def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="neither a file nor a folder"):
-        await execute(("true",), [Folder(tmp_path, "/app")])
+        await execute(("true",), [Folder(tmp_path, "/app", writable=True)])

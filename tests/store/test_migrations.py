@@ -45,6 +45,7 @@ RELEASED = {
     "0009": "ddd5bfa20c676c8ff20de79270defe970c7df843a8eeb0e5a6d27389fef0ed21",
     "0010": "76a2f14ae3c4a54d2e2dc841d3071f27066107420aed985d3a812a539c2bfd10",
     "0011": "e4cc98a7cd51a33f63c821cde4d92ac7f8591a95e939dae497efe1b074b24a02",
+    "0012": "cf2fe8dae8819a71eca83c73bdab39e44ef1c0fb3f98a67fb1b4f174710ff1ad",
 }
 """Revisions that exist in somebody's store, and the digest of each script."""
 

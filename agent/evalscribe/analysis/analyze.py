@@ -26,6 +26,7 @@ from evalscribe.analysis.prepare import (
     usage_by_stage,
     with_context,
 )
+from evalscribe.analysis.replay import ReplayOptions, prove_failures
 from evalscribe.analysis.write import ReportTarget, keep_standing_verdicts, report_target, why_undecided, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.errors import ConsentError
@@ -59,6 +60,7 @@ async def analyze(
     writes: bool = True,
     provider: str | None = None,
     model: str | None = None,
+    replay: ReplayOptions | None = None,
 ) -> AnalysisResult | AnalysisPlan | NothingFailed:
     """Judge every failure of a run and write the report.
 
@@ -73,6 +75,7 @@ async def analyze(
         writes: Write the report; otherwise it is not added to the store either.
         provider: Provider of the model under test, in place of the source's.
         model: Model under test, in place of the source's.
+        replay: Replay the failures before they are judged; None to use only what was proved before.
 
     Returns:
         The report, unless nothing failed or only the plan was asked for.
@@ -92,6 +95,7 @@ async def analyze(
         writes=writes and not dry_run,
         provider=provider,
         model=model,
+        replay=None if dry_run else replay,
     ) as analysis:
         read = await analysis.load()
         if not read.failures:
@@ -120,6 +124,7 @@ class RunAnalysis:
         rules_instead: bool = False,
         provider: str | None = None,
         model: str | None = None,
+        replay: ReplayOptions | None = None,
     ) -> None:
         """Read nothing yet.
 
@@ -134,6 +139,7 @@ class RunAnalysis:
             rules_instead: Let the rules judge if the user does not consent to calling the model.
             provider: Provider of the model under test, in place of the source's.
             model: Model under test, in place of the source's.
+            replay: Replay the failures before they are judged; None to use only what was proved before.
         """
         self._workspace = workspace
         self._analyst = analyst
@@ -145,6 +151,7 @@ class RunAnalysis:
         self._rules_instead = rules_instead
         self._provider = provider
         self._model = model
+        self._replay = replay
         self._opened = ExitStack()
         self._turn = asyncio.Lock()
         self._run: Run | None = None
@@ -195,6 +202,9 @@ class RunAnalysis:
                 if prepared.run != run:
                     store.put_run(prepared.run)
                 store.put_sightings(run.id, prepared.sightings)
+                if self._replay is not None:
+                    failures = prepared.run.failures
+                    prepared = await prove_failures(prepared, failures, self._watcher, self._replay)
                 self._prepared = prepared
         return self._prepared
 
@@ -240,7 +250,7 @@ class RunAnalysis:
         await self.collate()
         assert self._collated is not None
         if self._result is None:
-            self._result = _analyzed(self._collated, self._date, writes=self._writes)
+            self._result = write_collated(self._collated, self._date, writes=self._writes)
         return self._collated.target.where.name if self._writes else None
 
 
@@ -256,6 +266,7 @@ async def open_analysis(
     writes: bool = True,
     provider: str | None = None,
     model: str | None = None,
+    replay: ReplayOptions | None = None,
 ) -> AsyncIterator[RunAnalysis]:
     """Open the judge and the run's source; arguments as for `analyze`. Nothing is read yet."""
     async with open_run_source(
@@ -275,6 +286,7 @@ async def open_analysis(
             rules_instead=rules_may_judge(workspace, rubric=rubric, cascade=cascade),
             provider=provider,
             model=model,
+            replay=replay,
         )
         with closing(analysis):
             yield analysis
@@ -343,15 +355,21 @@ class CollatedRun:
 
 
 def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: bool) -> CollatedRun:
-    workspace, past = prepared.workspace, prepared.history
     findings = with_context(prepared, queue.findings())
     costs = usage_by_stage(prepared, queue.usage)
-    place = report_target(workspace, prepared.run, date)
-    standing = place.standing()
+    place = report_target(prepared.workspace, prepared.run, date)
     overwrites = writes and place.where.current is not None
     error = why_undecided(prepared.run, queue, costs)
     if error and (overwrites or not any(finding.judged for finding in findings)):
         raise error
+    return collate_findings(prepared, findings, place, costs, date)
+
+
+def collate_findings(
+    prepared: PreparedRun, findings: tuple[Finding, ...], place: ReportTarget, costs: Spent, date: str
+) -> CollatedRun:
+    """Find what findings have in common. Those without a verdict keep the one of the existing report."""
+    workspace, past, standing = prepared.workspace, prepared.history, place.standing()
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]
     whole = keep_standing_verdicts(findings, standing)
     done_before = follow_up_actions(
@@ -380,11 +398,14 @@ def _collation(
     return collate(prepared.run, findings, past.precedents, newest, corrections, follow_ups)
 
 
-def _analyzed(collated: CollatedRun, date: str, *, writes: bool) -> AnalysisResult:
-    """Compose and write the report."""
+def write_collated(
+    collated: CollatedRun, date: str, *, writes: bool, judges: tuple[str, ...] | None = None
+) -> AnalysisResult:
+    """Compose and write the report. `judges` are those that may have decided, by default the prepared ones."""
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history
-    judges = tuple(dict.fromkeys([*analyst.judges, *(f.judged.judge for f in findings if f.judged)]))
+    asked = analyst.judges if judges is None else judges
+    judges = tuple(dict.fromkeys([*asked, *(f.judged.judge for f in findings if f.judged)]))
 
     def composed(corrections: Mapping[str, Correction]) -> tuple[Report, Collation]:
         collation = collated.collation

@@ -84,7 +84,9 @@ class AnalysisResult(Frozen):
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
     """Estimate the judge's work; with `--fresh` cached verdicts are included."""
     known, asked = 0, []
-    for case in _cases(prepared, prepared.groups):
+    proved = [group for group in prepared.groups if prepared.proved(group)]
+    known += len(proved)
+    for case in _cases(prepared, (group for group in prepared.groups if group not in proved)):
         if not prepared.workspace.options.fresh and prepared.knows(case):
             known += 1
         else:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from posixpath import relpath
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,16 @@ from evalscribe.judging.rules.engine import RulesJudge
 from evalscribe.judging.verdicts import TIMEOUT_S, AnalysisWatcher, JudgedGroup, JudgeQueue
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import FailureFingerprint, GatheredEvidence, PreparedFailure, UnreadableEvidence
-from evalscribe.model.finding import CrossModelFailures, Failure, FailureGroup, Finding, HumanLabel, Verdict
+from evalscribe.model.finding import (
+    REPLAY_JUDGE,
+    CrossModelFailures,
+    Failure,
+    FailureGroup,
+    Finding,
+    HumanLabel,
+    Proof,
+    Verdict,
+)
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.history import ReportHistory, load_history, other_runs, stored_records
@@ -124,6 +134,19 @@ class PreparedRun:
     """Ids of the failed evals whose task a recorded reference answer passes."""
     computed: dict[str, bytes]
     """`PreparedFailure` of the first member of each group, compressed, by eval id."""
+    proofs: Mapping[str, Proof] = field(default_factory=dict)
+    """What replays of the same evidence show, by eval id."""
+
+    def proved(self, group: FailureGroup) -> Verdict | None:
+        """Return the verdict that was proved for every member of a group."""
+        proofs = [self.proofs.get(eval_id) for eval_id in group.eval_ids]
+        verdicts = [proof.verdict for proof in proofs if proof and proof.verdict]
+        same = len(verdicts) == len(proofs) and len({proof.outcome for proof in proofs if proof}) == 1
+        return verdicts[0] if same else None
+
+    def case_or_verdict(self, group: FailureGroup) -> Failure | UnreadableEvidence | Verdict:
+        """Return the proved verdict of a group, else its case."""
+        return self.proved(group) or self.case(group)
 
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
         """The case of the member that stands for a group, read from the store."""
@@ -156,8 +179,12 @@ class PreparedRun:
 
     def knows(self, case: Failure) -> bool:
         """True if the store has this judge's verdict on the case."""
+        return self.known_verdict(case) is not None
+
+    def known_verdict(self, case: Failure) -> Verdict | None:
+        """Return this judge's verdict on the case if the store has it."""
         known = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
-        return isinstance(known, Verdict) and not known.provisional
+        return known if isinstance(known, Verdict) and not known.provisional else None
 
 
 def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
@@ -227,7 +254,15 @@ async def prepare(
         missing={one.eval_id: one.missing for one in gathered if one.missing},
         passable=frozenset(one.eval_id for one in gathered if one.reference_passes),
         computed={one.eval_id: one.prepared for one in gathered if one.prepared and one.eval_id in first},
+        proofs=known_proofs(workspace, run, [one.digest for one in gathered]),
     )
+
+
+def known_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> dict[str, Proof]:
+    """Return the stored proofs about this very evidence, by eval id; `digests` are in the order of the failures."""
+    now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
+    proofs = workspace.store.analyses.proofs(run.id)
+    return {proof.eval_id: proof for proof in proofs if now.get(proof.eval_id) == proof.evidence}
 
 
 def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) -> JudgeQueue:
@@ -244,7 +279,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
     return JudgeQueue(
         run=prepared.run,
         groups=prepared.groups,
-        case_of=prepared.case,
+        case_of=prepared.case_or_verdict,
         judge=prepared.analyst.judge,
         store=workspace.store.analyses,
         concurrency=BATCH_WORKERS if batch else workspace.settings.concurrency.value,
@@ -255,8 +290,32 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
 
 def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Add other models' results, missing evidence and the reference answer's result to each finding."""
-    return tuple(_with_context(prepared, finding) for finding in findings)
+    """Add other models' results, missing evidence, and what replays and the reference answer show to each finding."""
+    return tuple(_with_context(prepared, part) for finding in findings for part in _by_proof(prepared, finding))
+
+
+def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
+    """Split a finding where replays of its evals show different things; a proved verdict replaces the judge's."""
+    proofs = prepared.proofs
+    for _, same in groupby(finding.evals, key=lambda eval: proofs[eval.id].outcome if eval.id in proofs else None):
+        evals = tuple(same)
+        proof = proofs.get(evals[0].id)
+        change: dict[str, object] = {"evals": evals} if evals != finding.evals else {}
+        if proof:
+            change["proof"] = proof
+        if proof and proof.verdict:
+            judged = finding.judged if finding.judged and finding.judged.judge != REPLAY_JUDGE else None
+            judged = judged or _judged_before(prepared, evals)
+            differs = judged and judged.classification != proof.verdict.classification
+            change |= {"verdict": proof.verdict, "contradicted": judged if differs else None}
+        yield finding.model_copy(update=change) if change else finding
+
+
+def _judged_before(prepared: PreparedRun, evals: Sequence[Eval]) -> Verdict | None:
+    """Return the judge's stored verdict on failures that have been proved since."""
+    group = next((group for group in prepared.groups if evals[0].id in group.eval_ids), None)
+    case = prepared.case(group) if group else None
+    return prepared.known_verdict(case) if isinstance(case, Failure) else None
 
 
 def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:

@@ -85,16 +85,17 @@ def standing_verdicts(report: Report) -> dict[str, Verdict]:
 
 
 def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
-    if entry.judge is None or entry.cause_kind is None:
+    judge = entry.contradicted or entry.judge
+    if judge is None or entry.cause_kind is None:
         return None
     change = next(
         (r for r in report.recommendations if r.group in ("eval", "lint") and set(r.evals) & set(entry.paths)), None
     )
     return Verdict(
-        classification=entry.judge.classification,
+        classification=judge.classification,
         cause=entry.cause or "",
         cause_kind=entry.cause_kind,
-        confidence=entry.judge.confidence,
+        confidence=judge.confidence,
         uncertain=entry.uncertain,
         error=entry.error,
         why=entry.why,
@@ -103,10 +104,10 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
             Citation(role=s.role, path=s.path, first=s.first, last=s.last, text=s.text, status=s.status)
             for s in entry.snippets
         ),
-        judge=entry.judge.id,
+        judge=judge.id,
         fix=change.text if change else None,
         would_pass=change.would_pass if change else False,
-        stage=entry.judge.stage,
+        stage=judge.stage,
     )
 
 

@@ -12,6 +12,7 @@ from evalscribe.analysis.analyze import analyze as analyze_run
 from evalscribe.analysis.estimates import AnalysisPlan, AnalysisResult, NothingFailed, stage_lines
 from evalscribe.analysis.explain import ExplainedFailure
 from evalscribe.analysis.explain import explain as explain_failure
+from evalscribe.analysis.replay import ReplayOptions
 from evalscribe.analysis.write import commit_report
 from evalscribe.cli import options, output
 from evalscribe.cli.logs import is_quiet
@@ -60,6 +61,9 @@ def analyze(
     reference_run: options.ReferenceRun = None,
     commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="First replay answers through the graders, in a sandbox.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be judged and what it would cost.")
     ] = False,
@@ -97,6 +101,7 @@ def analyze(
                 dry_run=dry_run,
                 provider=provider,
                 model=model,
+                replay=ReplayOptions() if prove else None,
             )
             display.end()
             try:

@@ -91,6 +91,7 @@ EXPORT = CommandEntry("experiments", "export", "Write a run as CSV, JSON, JUnit,
 COMMANDS: CommandTable = {
     "analyze": CommandEntry("analyze", "analyze", "Find out why evals failed, and whose fault it was.", ANALYSE),
     "explain": CommandEntry("analyze", "explain", "Explain one failed eval in full; write nothing.", ANALYSE),
+    "prove": CommandEntry("prove", "prove", "Show by replay whose fault failures were.", ANALYSE),
     "compare": CommandEntry("compare", "compare", "Compare runs: what changed, why, and is it noise?", ANALYSE),
     "explore": CommandEntry("explore", "explore", "Ask a question about a whole collection of runs.", ANALYSE),
     "recurring": CommandEntry("recurring", "recurring", "List the evals that keep failing.", ANALYSE),

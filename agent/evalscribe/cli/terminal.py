@@ -30,7 +30,7 @@ from evalscribe.cli.streams import can_ask, escaped, unescaped
 from evalscribe.errors import InterruptError, TerminatedError
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
-from evalscribe.model.finding import Unclassified, Verdict, label_and_confidence
+from evalscribe.model.finding import Proof, Unclassified, Verdict, label_and_confidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.settings import Options
 from evalscribe.text import dollars, one_line, pluralise, printable
@@ -282,6 +282,15 @@ class Display(Bar):
 
     def fetched(self, done: int, total: int) -> None:
         self._bar.update(self._task, description="Reading evidence", completed=done, total=total, visible=True)
+
+    def replayed(self, proof: Proof, done: int, total: int) -> None:
+        self._bar.update(self._task, description="Replaying", completed=done, total=total, visible=True)
+        if self._console.is_terminal:
+            width = len(str(total))
+            self._console.print(Text(f"{done:>{width}}/{total}  {one_line(proof.eval)}  {proof.outcome}"))
+        elif done == total:
+            elapsed = timedelta(seconds=int(self._bar.tasks[0].elapsed or 0))
+            self._console.print(Text(f"{done} of {total} replayed, {elapsed}"))
 
     def judged(self, event: JudgedGroup) -> None:
         money = self._money()

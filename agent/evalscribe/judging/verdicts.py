@@ -12,7 +12,16 @@ from evalscribe.errors import DataError, EvalscribeError, UnavailableError, Usag
 from evalscribe.ids import Frozen, share_field_names
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import UnreadableEvidence
-from evalscribe.model.finding import Failure, FailureGroup, Finding, NoVerdictCause, Unclassified, Verdict, undecided
+from evalscribe.model.finding import (
+    Failure,
+    FailureGroup,
+    Finding,
+    NoVerdictCause,
+    Proof,
+    Unclassified,
+    Verdict,
+    undecided,
+)
 from evalscribe.model.protocols import Estimate, Judge, LostWork
 from evalscribe.model.run import Eval, Run
 from evalscribe.redaction.redact import redact
@@ -20,7 +29,8 @@ from evalscribe.redaction.redact import redact
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
-CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence]
+CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
+"""Loads what the judge is given; a verdict where it was proved, so that no judge is asked."""
 """Builds the case of a group's first member when a worker needs it.
 
 Cases are not cached, because evidence may be large.
@@ -277,6 +287,8 @@ class JudgeQueue:
             raise
         except Exception as error:  # hostile evidence, for one
             return _no_answer(error, self.judge)
+        if isinstance(case, Verdict):
+            return FailureVerdict(verdict=case, cached=True)
         return await classify(case, self.judge, self.store, JudgingOptions(timeout_s=self.timeout_s, fresh=self.fresh))
 
     def _record(self, group: FailureGroup, answer: FailureVerdict, stream: Callable[[JudgedGroup], None]) -> Counts:
@@ -336,6 +348,9 @@ class AnalysisWatcher(Protocol):
 
     def fetched(self, done: int, total: int) -> None:
         """Report how much of the evidence is read."""
+
+    def replayed(self, proof: Proof, done: int, total: int) -> None:
+        """Report what the replays of one failure show, and how many failures are done."""
 
     def judged(self, event: JudgedGroup) -> None:
         """Report an answered group."""

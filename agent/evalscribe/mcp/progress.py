@@ -11,6 +11,7 @@ from mcp.server.mcpserver import Context
 
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
+from evalscribe.model.finding import Proof
 from evalscribe.model.run import Run
 from evalscribe.redaction.redact import redact
 from evalscribe.text import one_line
@@ -106,6 +107,9 @@ class ProgressReporter:
 
     def fetched(self, done: int, total: int) -> None:
         self._tell(f"Reading evidence: {done} of {total}")
+
+    def replayed(self, proof: Proof, done: int, total: int) -> None:
+        self._tell(f"Replayed {done} of {total}: {proof.eval}, {proof.outcome}")
 
     def judged(self, event: JudgedGroup) -> None:
         self._tell(f"Judged {event.n} of {event.total}: {event.evals[0].path}")

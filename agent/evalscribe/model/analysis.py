@@ -15,12 +15,14 @@ from evalscribe.model.finding import (
     RecommendationGroup,
     Recurrence,
     RecurrenceKind,
+    ReplayOutcome,
     TrialCount,
     TrialRates,
 )
 from evalscribe.model.report import (
     EvalRef,
     JudgeLabel,
+    ProofSummary,
     Report,
     ReportEntry,
     ReportNote,
@@ -125,6 +127,10 @@ class FindingSummary(Frozen):
     confidence: float | None = None
     uncertain: bool | None = None
     basis: VerdictBasis = "judged"
+    replay: ReplayOutcome | None = None
+    """What replays of the failure show; null if nothing was replayed."""
+    contradicted: JudgeOpinion | None = None
+    """The judge's verdict, which a proof replaced."""
     judge: JudgeOpinion | None = None
     """Null in reports written by people: then the label is a person's."""
     error: str | None = None
@@ -247,6 +253,8 @@ class Analysis(Frozen):
     notes: tuple[ReportNote, ...] = ()
     """Text that people added outside the findings."""
     follow_ups: tuple[FollowUpSummary, ...] = ()
+    proofs: tuple[ProofSummary, ...] = ()
+    """What replays of the failures show, with commands and logs."""
     cascade: CascadeSaving | None = None
     """What a cascade took and saved; null without one."""
     usage: CostSummary | None = None
@@ -278,14 +286,17 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
         recommendations=tuple(RecommendationSummary(**r.model_dump()) for r in report.recommendations),
         net_impact=NetImpactSummary(**report.net_impact.model_dump()),
         cascade=report.cascade,
+        proofs=report.proofs,
     )
 
 
 def finding_summaries(report: Report) -> Iterator[FindingSummary]:
     """Yield what a report says of each failed eval."""
+    outcomes = {proof.eval: proof.outcome for proof in report.proofs}
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))
-        yield from (_finding(n, one, ref, group) for one in entry.each for ref in one.evals)
+        for one in entry.each:
+            yield from (_finding(n, one, ref, group, outcomes.get(ref.path)) for ref in one.evals)
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
@@ -293,7 +304,7 @@ def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
 
-def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str) -> FindingSummary:
+def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: ReplayOutcome | None) -> FindingSummary:
     return FindingSummary(
         n=n,
         eval=ref.path,
@@ -308,6 +319,8 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str) -> FindingSum
         uncertain=entry.uncertain,
         judge=_opinion(entry.judge) if entry.judge else None,
         basis=entry.basis,
+        replay=replay,
+        contradicted=_opinion(entry.contradicted) if entry.contradicted else None,
         error=entry.error or None,
         why=entry.why or None,
         reasoning=entry.reasoning if entry.classification else None,

@@ -1,5 +1,6 @@
 """Verdicts, findings, human labels, and the patterns and recommendations made from them."""
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -179,9 +180,93 @@ def by_rules(judge: str) -> bool:
     return judge.startswith("rules@")
 
 
+def proves(judge: str) -> bool:
+    """Return whether the id is that of replays, which prove a verdict."""
+    return judge.startswith("replay@")
+
+
 def label_and_confidence(label: str, confidence: float, judge: str) -> str:
-    """Return a label with the confidence of the model that gave it; rules have none."""
-    return label if by_rules(judge) else f"{label} {confidence:.2f}"
+    """Return a label with the confidence of the model that gave it; rules and proofs have none."""
+    return label if by_rules(judge) or proves(judge) else f"{label} {confidence:.2f}"
+
+
+ReplayedAnswer = Literal["reference", "output"]
+REPLAY_JUDGE = "replay@1"
+"""Id of the judge of proved verdicts. Raise the number by hand when the same replays lead to another conclusion."""
+VerdictBasis = Literal["judged", "reproduced", "proved"]
+"""`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
+ReplayOutcome = Literal["reference fails", "flaky", "not reproducible", "fixed by change", "reproduced", "inconclusive"]
+_BASIS: dict[ReplayOutcome, VerdictBasis] = {
+    "reference fails": "proved",
+    "flaky": "proved",
+    "not reproducible": "proved",
+    "fixed by change": "proved",
+    "reproduced": "reproduced",
+    "inconclusive": "judged",
+}
+
+
+class Replay(Frozen):
+    """One answer that went through the grader once."""
+
+    answer: ReplayedAnswer
+    passed: bool
+    alike: bool = False
+    """Whether it failed in the same check and in the same way as the stored failure."""
+    change: str | None = None
+    """The change to the grader that was tried, such as `the corrected expectation`; None for the grader as it is."""
+    error: str | None = None
+    """How it failed, in one line."""
+    tests: tuple[str, ...] = ()
+    """The failed tests, where the grader names them."""
+    exit_code: int | None = None
+    """None if it was stopped at a limit, or the grader is no command."""
+    command: str = ""
+    """The grader's command; empty where it is no command."""
+    log: str = ""
+    """What the grader printed."""
+    recorded: bool = False
+    """Whether the run's own files have it: nothing was run."""
+    note: str = ""
+    """How the answer was obtained, if it is not stored as such."""
+    broken: str = ""
+    """Why it says nothing about the answer, such as `stopped at the time limit`; empty if it does."""
+
+
+class Proof(Frozen):
+    """What the replays of one failure show."""
+
+    eval: str
+    """Path."""
+    eval_id: str
+    evidence: str
+    """Digest of the evidence that it is about; with other evidence it says nothing."""
+    outcome: ReplayOutcome
+    why: str
+    """One line of at most 90 characters."""
+    reasoning: str
+    """Two or three sentences."""
+    verdict: Verdict | None = None
+    """The verdict, if whose fault it is was proved."""
+    same_grader: bool | None = None
+    """Whether the grader is the run's; None if the run has no record of it."""
+    replays: tuple[Replay, ...] = ()
+
+    @property
+    def basis(self) -> VerdictBasis:
+        return _BASIS[self.outcome]
+
+
+def replay_log_name(replays: Sequence[Replay], at: int) -> str:
+    """Return the name under which the log of a replay is quoted."""
+    answer = replays[at].answer
+    return f"replay-{answer}-{sum(one.answer == answer for one in replays[: at + 1])}.log"
+
+
+def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:
+    """Return how many replays of an answer passed, and how many there are."""
+    those = [one.passed for one in replays if one.answer == answer and one.change == change and not one.broken]
+    return sum(those), len(those)
 
 
 class Correction(Frozen):
@@ -251,6 +336,10 @@ class Finding(Frozen):
     """Evidence that the source no longer has, one phrase each; names evals if only some members lack it."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
+    proof: Proof | None = None
+    """What replays of the failure show; None if nothing was replayed."""
+    contradicted: Verdict | None = None
+    """The judge's verdict, which the proof replaced."""
     joined: tuple["Finding", ...] = ()
     """The findings on single trials that this one presents together: label and cause are shared, the rest is the
     first one's."""

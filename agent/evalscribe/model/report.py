@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 from evalscribe import text as prose
 from evalscribe.ids import Frozen
 from evalscribe.model.cascade import CascadeSaving, Stage
-from evalscribe.model.evidence import CitationStatus, Role
+from evalscribe.model.evidence import CitationStatus, Document, Role
 from evalscribe.model.finding import (
     NOT_THE_MODEL,
     RECOMMENDATION_GROUPS,
@@ -21,10 +21,16 @@ from evalscribe.model.finding import (
     FollowUp,
     NetImpact,
     Pattern,
+    Proof,
     Recommendation,
     Recurrence,
+    Replay,
+    ReplayedAnswer,
+    ReplayOutcome,
     TrialCount,
     TrialRates,
+    VerdictBasis,
+    replay_log_name,
 )
 from evalscribe.model.run import RunStatus
 
@@ -38,8 +44,6 @@ MODELS_NAMED = 8
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
 """What stands before a quotation; verified is the silent case."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
-VerdictBasis = Literal["judged", "reproduced", "proved"]
-"""`reproduced`: a replay shows that the failure is real; `proved`: a replay shows whose fault it is."""
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 M = TypeVar("M", bound=BaseModel)
@@ -145,6 +149,8 @@ class ReportEntry(Frozen):
     # Paid proposals are stored under ids of entries: fields that were added later are left out of them by default.
     basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
+    contradicted: JudgeLabel | None = Field(default=None, exclude_if=lambda label: label is None)
+    """The judge's label, if a proof showed another."""
     why: str = ""
     error: str = ""
     reasoning: prose.Prose = ""
@@ -280,6 +286,92 @@ def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
     return replaced(joined[0], evals=tuple(ref for one in joined for ref in one.evals), joined=tuple(joined))
 
 
+class ReplaySummary(Frozen):
+    """Replays of one answer that ended alike."""
+
+    answer: ReplayedAnswer
+    times: int
+    passed: bool
+    alike: bool = False
+    """Whether they failed as the stored failure did."""
+    change: str | None = None
+    """The change to the grader that was tried."""
+    recorded: bool = False
+    """Whether the run's own files have them: nothing was run."""
+    error: prose.Prose | None = None
+    exit_code: int | None = None
+    command: str = ""
+    note: str = ""
+    """How the answer was obtained, if it is not stored as such; or why the replays say nothing about it."""
+    document: str = ""
+    """Name of the first one's log in quotations."""
+    first: int = 1
+    """Number of the log's first line here."""
+    log: str = ""
+    """The end of what the grader printed in the first of them."""
+
+
+class ProofSummary(Frozen):
+    """What the replays of one failure show."""
+
+    eval: prose.EvalPath
+    outcome: ReplayOutcome
+    why: prose.Prose
+    same_grader: bool | None = None
+    """Whether the grader is the run's; null if the run has no record of it."""
+    replays: tuple[ReplaySummary, ...] = ()
+
+
+SHOWN_LOG = 8_000
+"""Maximum characters of a replay's log in a report."""
+
+
+def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tuple[Document, ...]:
+    """Return the logs of the replays of these evals, with the line numbers that quotations have."""
+    replays = (one for proof in proofs if proof.eval in paths for one in proof.replays if one.log)
+    return tuple(Document(role="log", path=one.document, text="\n" * (one.first - 1) + one.log) for one in replays)
+
+
+def summarise_proof(proof: Proof) -> ProofSummary:
+    """Return a proof as a report keeps it."""
+    alike: dict[tuple[object, ...], list[Replay]] = {}
+    names: dict[int, str] = {}
+    for number, one in enumerate(proof.replays):
+        key = (one.answer, one.change, one.recorded, one.passed, one.alike, one.error, one.exit_code, one.broken)
+        alike.setdefault(key, []).append(one)
+        names.setdefault(id(one), replay_log_name(proof.replays, number))
+    return ProofSummary(
+        eval=proof.eval,
+        outcome=proof.outcome,
+        why=proof.why,
+        same_grader=proof.same_grader,
+        replays=tuple(
+            ReplaySummary(
+                answer=first.answer,
+                times=len(same),
+                passed=first.passed,
+                alike=first.alike,
+                change=first.change,
+                recorded=first.recorded,
+                error=first.error,
+                exit_code=first.exit_code,
+                command=first.command,
+                note=first.broken or first.note,
+                document=names[id(first)] if first.log else "",
+                first=first.log[:cut].count("\n") + 1,
+                log=first.log[cut:],
+            )
+            for same in alike.values()
+            for first, cut in ((same[0], _start_of_end(same[0].log)),)
+        ),
+    )
+
+
+def _start_of_end(log: str) -> int:
+    """Return where the last lines of a log begin that a report keeps."""
+    return log.find("\n", len(log) - SHOWN_LOG) + 1 if len(log) > SHOWN_LOG else 0
+
+
 class ReportNote(Frozen):
     """Text that a person added to a section, outside the findings."""
 
@@ -310,6 +402,8 @@ class Report(Frozen):
     """Evals of earlier reports that ran here and did not fail, or are no longer among the failures."""
     follow_ups: tuple[FollowUp, ...] = ()
     """What was done after earlier reports, of any model, and whether it held here."""
+    proofs: tuple[ProofSummary, ...] = ()
+    """What replays of the failures show, in the order of the entries."""
     incomplete_evals: tuple[prose.EvalPath, ...] = ()
     """Paths of the evals that never completed, where the source names them."""
     recommendations: tuple[Recommendation, ...] = ()

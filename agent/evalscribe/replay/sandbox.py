@@ -47,13 +47,14 @@ class Limits:
 
 
 class Folder(NamedTuple):
-    """A folder or file that the command sees. It is copied, so what it does to it is lost."""
+    """A folder or file that the command sees."""
 
     source: Path | None
     """None for an empty folder."""
     inside: str
     """Absolute path in the sandbox, such as `/app`."""
     writable: bool = False
+    """Whether it gets a copy that it may change; otherwise it reads the folder itself."""
 
 
 class Execution(NamedTuple):
@@ -88,7 +89,6 @@ async def execute(
     *,
     start_in: str = "/",
     environment: Mapping[str, str] | None = None,
-    visible: Sequence[Path] = (),
     limits: Limits = Limits(),
     collect: Sequence[str] = (),
 ) -> Execution:
@@ -99,7 +99,6 @@ async def execute(
         folders: What it sees besides the system's programs; later ones may lie inside earlier ones.
         start_in: Its working directory.
         environment: Variables besides `PATH`, `HOME` and `LANG`; nothing is inherited.
-        visible: Folders of this machine that it may read at their own paths, such as an interpreter's.
         limits: What it may use.
         collect: Files in writable folders to read afterwards, as paths in the sandbox.
 
@@ -110,8 +109,8 @@ async def execute(
     await require_sandbox()
     with _workplace() as place:
         uid = FIRST_UID + secrets.randbelow(UIDS) if os.geteuid() == 0 else None
-        mounts = [(_copied(folder, place / str(n), uid), folder) for n, folder in enumerate(folders)]
-        line = _command_line(command, mounts, visible, start_in, environment or {}, limits, place, uid)
+        mounts = [(_mounted(folder, place / str(n), uid), folder) for n, folder in enumerate(folders)]
+        line = _command_line(command, mounts, start_in, environment or {}, limits, place, uid)
         writable = [path for path, folder in mounts if folder.writable]
         began = time.monotonic()
         async with _started(line) as process:
@@ -143,7 +142,7 @@ async def require_sandbox() -> None:
         raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
     with _workplace() as place:
         uid = FIRST_UID if os.geteuid() == 0 else None
-        line = _command_line(("true",), [], (), "/", {}, Limits(), place, uid)
+        line = _command_line(("true",), [], "/", {}, Limits(), place, uid)
         async with _started(line) as process:
             ended, output = await _watched(process, [], Limits(wall_s=20.0))
     if ended != "exited" or process.returncode != 0:
@@ -170,28 +169,49 @@ def _workplace() -> Iterator[Path]:
             subprocess.run(["rm", "-rf", "--", place], stderr=subprocess.DEVNULL, check=False)
 
 
-def _copied(folder: Folder, to: Path, uid: int | None) -> Path:
-    """Copy a folder or file for the sandbox's user. Links are copied as links, which lead nowhere outside there."""
+@contextlib.contextmanager
+def readable_copy(source: Path) -> Iterator[Path]:
+    """Copy a folder once for several sandboxes, without hidden entries, which hold keys and histories.
+
+    Raises `UsageError` as `execute`.
+    """
+    with _workplace() as place:
+        yield _copy(source, place / "copy", None, hidden=False)
+
+
+def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
+    """Return the path outside the sandbox that is mounted for a folder."""
     if folder.source is None:
         to.mkdir()
-    elif folder.source.is_dir():
-        _check_size(folder.source)
-        shutil.copytree(folder.source, to, symlinks=True)
+        if uid is not None:
+            os.chown(to, uid, uid)
+        return to
+    return _copy(folder.source, to, uid) if folder.writable else folder.source
+
+
+def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
+    """Copy a folder or file for the sandbox's user. Links are copied as links, which lead nowhere outside there."""
+    if source.is_dir():
+        skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
+        _check_size(source, hidden=hidden)
+        shutil.copytree(source, to, symlinks=True, ignore=skipped)
     else:
-        shutil.copyfile(folder.source, to)
+        shutil.copyfile(source, to)
     for path in (to, *to.rglob("*")):
         if path.is_symlink():
             continue
         executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
         path.chmod(0o755 if executable else 0o644)
-        if uid is not None and folder.writable:
+        if uid is not None:
             os.chown(path, uid, uid)
     return to
 
 
-def _check_size(folder: Path) -> None:
+def _check_size(folder: Path, *, hidden: bool) -> None:
     size = 0
     for path in folder.rglob("*"):
+        if not hidden and any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
         state = path.lstat()
         if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode) or stat.S_ISLNK(state.st_mode)):
             raise UsageError(f"{path} is neither a file nor a folder")
@@ -203,25 +223,25 @@ def _check_size(folder: Path) -> None:
 def _command_line(
     command: Sequence[str],
     mounts: Sequence[tuple[Path, Folder]],
-    visible: Sequence[Path],
     start_in: str,
     environment: Mapping[str, str],
     limits: Limits,
     place: Path,
     uid: int | None,
 ) -> list[str]:
-    shown = [(path, path) for path in visible]
     outer: list[str] = []
     if uid is not None:
         # Another user cannot pass through root's home to an interpreter there. A first bubblewrap, which runs nothing
         # but the second, mounts it where that user can.
-        shown = [(place / f"visible-{n}", path) for n, path in enumerate(visible)]
-        for mounted, _ in shown:
-            mounted.mkdir()
-        outer = ["bwrap", "--die-with-parent", "--dev-bind", "/", "/"]
-        outer += [part for mounted, path in shown for part in ("--ro-bind", str(path), str(mounted))]
+        read = [path for path, folder in mounts if folder.source is not None and not folder.writable]
+        for n, path in enumerate(read):
+            (place / f"read-{n}").mkdir() if path.is_dir() else (place / f"read-{n}").touch()
+            outer += ["--ro-bind", str(path), str(place / f"read-{n}")]
+        moved = {path: place / f"read-{n}" for n, path in enumerate(read)}
+        mounts = [(moved.get(path, path), folder) for path, folder in mounts]
         ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
-        outer = [*(outer if shown else ()), "setpriv", *ids]
+        start = ("bwrap", "--die-with-parent", "--dev-bind", "/", "/", *outer) if outer else ()
+        outer = [*start, "setpriv", *ids]
     bounded = [
         *("prlimit", f"--nproc={limits.processes}", f"--as={4 * limits.memory_bytes}", f"--fsize={limits.file_bytes}"),
         *("--nofile=1024", f"--cpu={limits.cpu_s}", "--core=0"),
@@ -239,8 +259,6 @@ def _command_line(
     isolated += ["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
     isolated += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
     isolated += ["--proc", "/proc", "--dev", "/dev", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - inside
-    for mounted, path in shown:
-        isolated += ["--ro-bind", str(mounted), str(path)]
     for path, folder in mounts:
         isolated += ["--bind" if folder.writable else "--ro-bind", str(path), folder.inside]
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108

@@ -15,9 +15,9 @@ from evalscribe.git.forge import ManualForge
 from evalscribe.git.report_folder import ReportsFolder
 from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, content_id
-from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.evidence import Document, Evidence, UnreadableEvidence
 from evalscribe.model.protocols import RunSource
-from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry
+from evalscribe.model.report import CheckedReport, CheckResult, Problem, Report, ReportEntry, proof_documents
 from evalscribe.model.repository import ReportFile, has_data
 from evalscribe.model.run import Eval, Run
 from evalscribe.reports.page import first_lines
@@ -311,7 +311,8 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
         unread: list[str] = []
         for entry, part in zip(report.entries, page.findings, strict=True):
             quoted = quotations(part)
-            said = await _best(proof, entry, quoted, part.line) if quoted else []
+            logs = proof_documents(report.proofs, entry.paths)
+            said = await _best(proof, entry, quoted, part.line, logs) if quoted else []
             if isinstance(said, str):
                 unread.append(said)
             else:
@@ -320,8 +321,10 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
         return wrong, f"in part, {unread[0]}" if unread else None
 
 
-async def _best(proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted], line: int) -> list[LineProblem] | str:
-    """Compare with the best matching member of a group, any of which may have been judged.
+async def _best(
+    proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted], line: int, logs: Sequence[Document]
+) -> list[LineProblem] | str:
+    """Compare with the best matching member of a group, any of which may have been judged; `logs` are of replays.
 
     Returns:
         The problems, or the reason why there is nothing to compare with.
@@ -335,7 +338,8 @@ async def _best(proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted]
         if isinstance(evidence, str):
             reason = evidence
             continue
-        wrong = list(compare_quotation(quoted, evidence))
+        whole = evidence.model_copy(update={"documents": (*evidence.documents, *logs)})
+        wrong = list(compare_quotation(quoted, whole))
         best = wrong if best is None or len(wrong) < len(best) else best
         if not best:
             break

@@ -34,6 +34,7 @@ from evalscribe.model.report import (
     RunHeader,
     Snippet,
     join_entries,
+    summarise_proof,
 )
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import cut, one_line
@@ -138,6 +139,7 @@ def compose_report(
         resolved=collation.resolved,
         recommendations=collation.recommendations,
         follow_ups=collation.follow_ups,
+        proofs=tuple(summarise_proof(one.proof) for found in collation.findings for one in found.each if one.proof),
     )
 
 
@@ -172,6 +174,8 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         cause=verdict.cause,
         cause_kind=verdict.cause_kind,
         uncertain=verdict.uncertain,
+        basis=finding.proof.basis if finding.proof else "judged",
+        contradicted=_judge_of(finding.contradicted) if finding.contradicted else None,
         judge=_label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage),
         why=verdict.why,
         error=verdict.error,
@@ -182,6 +186,10 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
         missing="; ".join(finding.missing),
         snippets=snippets(verdict.citations, cut(one_line(verdict.error), ERROR_LIMIT)),
     )
+
+
+def _judge_of(verdict: Verdict) -> JudgeLabel:
+    return _label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage)
 
 
 @lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB

@@ -18,7 +18,15 @@ import yaml
 from evalscribe.ids import content_id, model_folder
 from evalscribe.model.cascade import CascadeSaving
 from evalscribe.model.evidence import CitationStatus
-from evalscribe.model.finding import CrossModelFailures, FollowUp, Pattern, Recommendation, by_rules
+from evalscribe.model.finding import (
+    CrossModelFailures,
+    FollowUp,
+    Pattern,
+    Recommendation,
+    by_rules,
+    label_and_confidence,
+    proves,
+)
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, Section, Snippet, replaced
 from evalscribe.model.repository import LABELS_PAGE
 from evalscribe.model.run import COMPONENT, TARGET
@@ -288,12 +296,12 @@ def _result(report: Report) -> Iterator[str]:
 def _deciders(report: Report) -> Iterator[str]:
     proved: Counter[str] = Counter()
     for entry in _each(report):
-        if entry.basis == "proved":
-            proved["proved by replay"] += len(entry.evals)
-        elif entry.classification is None:
+        if entry.classification is None:
             proved["undecided"] += len(entry.evals)
         elif entry.reviewed:
             proved["by a reviewer"] += len(entry.evals)
+        elif entry.basis == "proved":
+            proved["proved by replay"] += len(entry.evals)
         else:
             proved["uncertain" if entry.uncertain else "certain"] += len(entry.evals)
     order = ("proved by replay", "by a reviewer", "certain", "uncertain", "undecided")
@@ -483,9 +491,23 @@ def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> It
     yield from reviewer_lines(entry)
     if rest := (*text.error, *text.rest):
         yield f"- {' '.join(rest)}"
+    yield from _proof(entry, report)
     yield from _trials(entry, text, report) if entry.joined else snippets.render(entry.snippets)
     yield from _members(entry)
     yield from _quoted(entry.notes)
+
+
+def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
+    """Yield the command that proves a finding, with its exit code; the data has the logs."""
+    at = next((n for n, one in enumerate(report.proofs) if one.eval in entry.paths), None)
+    if entry.basis != "proved" or at is None:
+        return
+    replays = report.proofs[at].replays
+    command = next((one for one in replays if one.command and not one.passed), None) or next(
+        (one for one in replays if one.command), None
+    )
+    how = f"{inline.code(command.command)} ended with {command.exit_code}; logs" if command else "logs"
+    yield f"- Replay: {how} in `proofs[{at}]` of the data."
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
@@ -542,7 +564,10 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
     if entry.step or url:
         yield inline.link(labels.step_name(entry.step) if entry.step else "eval", url)
     if entry.basis != "judged":
-        yield "proved by replay" if entry.basis == "proved" else "reproduced by replay"
+        yield f"{entry.basis} by replay"
+    if entry.contradicted:
+        label = entry.contradicted
+        yield f"judge said {label_and_confidence(label.classification, label.confidence, label.id)}"
     if not _overruled(entry) and (how := _decided(entry, report)):
         yield how
     if history := _history(entry, report.earlier):
@@ -557,10 +582,11 @@ def _overruled(entry: ReportEntry) -> JudgeLabel | None:
 def _decided(entry: ReportEntry, report: Report) -> str:
     """Return a model's confidence, and who decided if the report has several judges."""
     judge = entry.judge
-    if judge is None:
+    if judge is None or proves(judge.id):
         return ""
     stage = f" ({judge.stage})" if judge.stage else ""
-    by = f"by {inline.name(judge.id)}{stage}" if len(report.judges) > 1 else ""
+    several = sum(not proves(id) for id in report.judges) > 1
+    by = f"by {inline.name(judge.id)}{stage}" if several else ""
     return by if by_rules(judge.id) else f"{judge.confidence:.2f} {by}".rstrip()
 
 

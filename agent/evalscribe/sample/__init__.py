@@ -5,6 +5,8 @@ two recorded runs of a small agent, a checkpoint each; and another agent in two 
 from collections.abc import Iterable
 from pathlib import Path
 
+from evalscribe.settings.config import ReplayTable
+
 HERE = Path(__file__).parent
 
 
@@ -16,6 +18,11 @@ def snapshot_folder() -> Path:
 def suite_folder() -> Path:
     """The tasks with their reference answers and graders: `<category>/<name>/`."""
     return HERE / "suite"
+
+
+def replay_table() -> ReplayTable:
+    """How one answer of the sample is graded again."""
+    return ReplayTable(command="{python} {suite}/grade.py {eval} {attempt}", suite=str(suite_folder()))
 
 
 def outputs_folder() -> Path:

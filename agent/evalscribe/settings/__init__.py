@@ -29,6 +29,7 @@ from evalscribe.settings.config import (
     CascadeTable,
     ConfigFile,
     Origin,
+    ReplayTable,
     SettingsSource,
     SettingsSources,
     SettingValue,
@@ -122,6 +123,8 @@ class Settings(Frozen):
     """Address of the page that shows runs, used for links only; never contacted."""
     cascade: CascadeTable = CascadeTable()
     """Configuration of `--cascade`."""
+    replay: ReplayTable | None = None
+    """How an answer is graded again; None if evalscribe.toml does not say."""
     places: SettingsSources
 
     @property
@@ -248,6 +251,7 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         collection=_optional(find_setting(places, "EVALSCRIBE_COLLECTION_ID")),
         visualizer=_visualizer(find_setting(places, "EVALSCRIBE_VISUALIZER")),
         cascade=config.cascade,
+        replay=config.replay,
         places=places,
     )
 

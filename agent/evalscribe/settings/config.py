@@ -134,6 +134,25 @@ class SourcesTable(Frozen):
     convex: ConvexTable = ConvexTable()
 
 
+class ReplayTable(Frozen):
+    """`[replay]`: how one answer is graded again. Paths are relative to the file's folder; `{eval}` is the eval's name.
+
+    The command runs in a sandbox, and only when a replay is asked for.
+    """
+
+    command: Text
+    """Grades the answer in its working folder, and exits with 0 if it passes. It may contain `{eval}`, `{suite}`,
+    `{answer}`, `{reference}`, `{python}` (the interpreter of evalscribe) and `{attempt}` (from 1)."""
+    suite: Text
+    """Folder with the evals, which the command can read; hidden files are left out."""
+    reference: Text = "{eval}/answer"
+    """Folder of the suite with the reference answer."""
+    grader: Text = "{eval}"
+    """Folder of the suite with the files that grade the eval, to see whether they are those of the run."""
+    time_limit: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 60.0
+    """Seconds for one answer."""
+
+
 class ConfigFile(Frozen):
     """Configuration of providers; never a key, because this file is kept in git."""
 
@@ -151,6 +170,7 @@ class ConfigFile(Frozen):
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()
+    replay: ReplayTable | None = None
 
     def named(self) -> dict[str, str | None]:
         """Return the settings by environment variable name."""

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from evalscribe.ids import Frozen
 from evalscribe.model.analysis import FindingSummary
 from evalscribe.model.evidence import Document, Evidence, FailureFingerprint, UnreadableEvidence
-from evalscribe.model.finding import HumanLabel, Unclassified, Verdict
+from evalscribe.model.finding import HumanLabel, Proof, Replay, Unclassified, Verdict
 from evalscribe.model.repository import Patch, Proposal, StoredReport
 from evalscribe.model.run import Eval, Run
 from evalscribe.store import contents, tables
@@ -316,7 +316,14 @@ def _json(value: FindingSummary | HumanLabel) -> StoredJson:
 
 T = TypeVar("T")
 
-_BY_KEY = (tables.verdicts, tables.reports, tables.sightings, tables.proposals)
+_BY_KEY = (
+    tables.verdicts,
+    tables.reports,
+    tables.sightings,
+    tables.proposals,
+    tables.replays,
+    tables.proofs,
+)
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
 """Stored names of the classes. They stay, even if the classes are renamed."""
@@ -333,7 +340,8 @@ _DROP_APPROVAL = delete(tables.approvals).where(
     tables.approvals.c.recommendation == bindparam("recommendation"),
 )
 _TAKE_APPROVAL = _DROP_APPROVAL.where(tables.approvals.c.patch == bindparam("patch"))
-_PROPOSAL = TypeAdapter(Proposal)
+_PROPOSAL, _REPLAY, _PROOF = TypeAdapter(Proposal), TypeAdapter(Replay), TypeAdapter(Proof)
+_PROOFS = matching(tables.proofs, "run_id")
 _VERDICT = TypeAdapter[Verdict | Unclassified](Verdict | Unclassified)
 
 
@@ -434,6 +442,23 @@ class AnalysisStore:
     def proposal(self, key: str) -> Proposal | None:
         return self._get(tables.proposals, _PROPOSAL, key=key)
 
+    def put_replay(self, key: str, attempt: int, replay: Replay) -> None:
+        """Store what one replay showed, by the content id of all that it depends on; nothing is run twice."""
+        self._put(tables.replays, key=key, attempt=attempt, body=pack(replay))
+
+    def replay(self, key: str, attempt: int) -> Replay | None:
+        return self._get(tables.replays, _REPLAY, key=key, attempt=attempt)
+
+    def put_proof(self, run_id: str, proof: Proof) -> None:
+        """Store what is known of a failure from replays, in place of what was known before."""
+        self._put(tables.proofs, run_id=run_id, eval_id=proof.eval_id, body=pack(proof))
+
+    def proofs(self, run_id: str) -> tuple[Proof, ...]:
+        """Return the proofs about a run's failures. Their evidence may have changed since."""
+        with self._database.reading() as connection:
+            rows = connection.execute(_PROOFS, {"run_id": run_id}).all()
+        return tuple(self._database.unpacked(row.body, _PROOF, f"proofs {run_id} {row.eval_id}") for row in rows)
+
     def request_approval(self, patch: Patch) -> bool:
         """Record that a person is asked to approve a patch.
 
@@ -469,6 +494,7 @@ class AnalysisStore:
     def _put(self, table: Table, **values: Any) -> None:
         self._database.execute(_PUT[table.name], values)
 
-    def _get(self, table: Table, shape: TypeAdapter[T], **key: str) -> T | None:
+    def _get(self, table: Table, shape: TypeAdapter[T], **key: str | int) -> T | None:
         row = self._database.row(table, **key)
-        return self._database.unpacked(row["body"], shape, f"{table.name} {' '.join(key.values())}") if row else None
+        what = " ".join([table.name, *map(str, key.values())])
+        return self._database.unpacked(row["body"], shape, what) if row else None

@@ -43,6 +43,7 @@ from evalscribe.store.tables import (
     findings,
     judge_results,
     labels,
+    proofs,
     reports,
     run_items,
     runs,
@@ -209,6 +210,7 @@ def _unneeded(*, dry_run: bool) -> tuple[_What, ...]:
     return (
         ("runs", runs, _UNUSED, ("body",)),
         ("sightings", sightings, gone(sightings), ("body",)),
+        ("proofs", proofs, unlisted(proofs), ("body",)),
         ("evals", evals, gone(evals), ("metadata_json", "reason")),
         ("steps", steps, gone(steps), ("error",)),
         ("transcripts", transcripts, gone(transcripts), ("messages", "metadata_json")),

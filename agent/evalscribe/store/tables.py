@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-HEAD = "0011"
+HEAD = "0012"
 """Newest revision; a test compares it with the scripts."""
 
 metadata = MetaData()
@@ -182,6 +182,23 @@ verdicts = Table(
     metadata,
     Column("key", String, primary_key=True),
     Column("kind", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+replays = Table(
+    "replays",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""`key` is the content id of grader, answer and command; attempts count from 1."""
+
+proofs = Table(
+    "proofs",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("eval_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
 

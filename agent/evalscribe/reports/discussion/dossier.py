@@ -13,6 +13,7 @@ from evalscribe.judging.subjects import Subject, SubjectItem, document_mark, fai
 from evalscribe.model.analysis import Analysis, FindingSummary, RecommendationSummary
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Evidence, UnreadableEvidence
+from evalscribe.model.report import proof_documents
 from evalscribe.model.result import CitationTarget, ResolvedCitation
 from evalscribe.model.run import Eval, Run
 from evalscribe.text import one_line
@@ -184,7 +185,8 @@ class ReportEvidence:
             return EvidenceMissing(f"the store has none of this eval; {how_to_get(self)}")
         if self.fence.tag in canonical_json(found):
             return EvidenceMissing("it holds the delimiter of this very discussion")
-        return found
+        logs = proof_documents(self.said.proofs, self.topics[n].paths)
+        return found.model_copy(update={"documents": (*found.documents, *logs)}) if logs else found
 
 
 def how_to_get(dossier: ReportEvidence) -> str:

@@ -1,0 +1,126 @@
+"""Prove by replay whose fault failures are: run reference answers and stored outputs through the graders again."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from itertools import groupby
+
+from evalscribe.analysis.analyze import collate_findings, write_collated
+from evalscribe.analysis.estimates import AnalysisResult
+from evalscribe.analysis.prepare import PreparedRun, past_reports, prepare, with_context
+from evalscribe.analysis.replay import ReplayOptions, prove_failures
+from evalscribe.analysis.write import report_target
+from evalscribe.collections.runs import find_failure, open_run
+from evalscribe.errors import DataError
+from evalscribe.ids import Frozen
+from evalscribe.judging.builder import FailureJudge
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.verdicts import AnalysisWatcher
+from evalscribe.model.analysis import AnalyzedRun, analyzed_run
+from evalscribe.model.finding import Failure, Finding, Unclassified, Verdict, by_rules
+from evalscribe.model.report import ProofSummary, summarise_proof
+from evalscribe.reports.reading import find_report, read_report
+from evalscribe.workspace import Workspace
+
+NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it", judge="rules")
+
+
+class ProvedRun(Frozen):
+    """What the replays of a run's failures show."""
+
+    run: AnalyzedRun
+    proofs: tuple[ProofSummary, ...]
+    not_replayed: tuple[str, ...] = ()
+    """Paths of the failures of which nothing could be run."""
+    report_path: str | None = None
+    """The run's report, with the proofs in it; null if there is none yet."""
+    changed: bool = False
+    """Whether the report was changed."""
+    notes: tuple[str, ...] = ()
+
+
+async def prove(
+    workspace: Workspace,
+    run: str,
+    watcher: AnalysisWatcher,
+    *,
+    evals: Sequence[str] = (),
+    options: ReplayOptions | None = None,
+    provider: str | None = None,
+    model: str | None = None,
+) -> ProvedRun:
+    """Replay failures of a run, and put what is proved into its report if there is one.
+
+    No model is called.
+
+    Args:
+        workspace: Workspace for proofs and reports.
+        run: A run as for `analyze`, or its report's file.
+        watcher: Receives progress.
+        evals: Failed evals, by path, name or id; all if empty.
+        options: How to replay.
+        provider: As for `analyze`.
+        model: As for `analyze`.
+
+    Raises:
+        NotFoundError: The run or an eval does not exist.
+        UsageError: Nothing says how the evals are graded.
+        UnavailableError: A sandbox cannot be made here.
+    """
+    named = _run_of_report(workspace, run) if run.endswith(".md") else run
+    async with open_run(workspace, named, watcher, provider=provider, model=model) as source:
+        whole = await source.run()
+        chosen = [find_failure(whole, name) for name in evals] or list(whole.failures)
+        store = workspace.store.analyses
+        with store.lock(whole.id):
+            watcher.started(whole)
+            store.put_run(whole)
+            past = await asyncio.to_thread(past_reports, workspace, whole)
+            judge = FailureJudge(judge=RulesJudge())
+            prepared = await prepare(workspace, judge, source, whole, past, watcher)
+            prepared = await prove_failures(prepared, chosen, watcher, options or ReplayOptions())
+            known = [prepared.proofs[eval.id] for eval in chosen if eval.id in prepared.proofs]
+            report = _with_proofs(prepared)
+            return ProvedRun(
+                run=analyzed_run(whole),
+                proofs=tuple(map(summarise_proof, known)),
+                not_replayed=tuple(eval.path for eval in chosen if eval.id not in prepared.proofs),
+                report_path=str(report.path) if report else None,
+                changed=report is not None and report.state != "unchanged",
+                notes=report.notes if report else (),
+            )
+
+
+def _run_of_report(workspace: Workspace, name: str) -> str:
+    file = find_report(workspace, name)
+    run_id = read_report(file.text, file.name, file.data).run.id
+    if run_id is None:
+        raise DataError(f"{file.name} does not say which run it is about")
+    return run_id
+
+
+def _with_proofs(prepared: PreparedRun) -> AnalysisResult | None:
+    """Write the run's report again, with what is proved and otherwise the verdicts that it has."""
+    today = date.today().isoformat()
+    place = report_target(prepared.workspace, prepared.run, today)
+    standing = place.standing()
+    if not standing:
+        return None
+    findings = list(_findings(prepared, standing))
+    judges = tuple(dict.fromkeys(verdict.judge for verdict in standing.values()))
+    collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
+    return write_collated(replace(collated, kept=()), today, writes=True, judges=judges)
+
+
+def _findings(prepared: PreparedRun, standing: Mapping[str, Verdict]) -> Iterator[Finding]:
+    """Yield the findings with the verdicts of the report; those of the rules are made again, which costs nothing."""
+    evals = {eval.id: eval for eval in prepared.run.failures}
+    for group in prepared.groups:
+        case = prepared.case(group)
+        members = [evals[eval_id] for eval_id in group.eval_ids]
+        for known, same in groupby(members, key=lambda eval: standing.get(eval.path)):
+            verdict: Verdict | Unclassified = known or NOT_JUDGED
+            if known and by_rules(known.judge) and isinstance(case, Failure):
+                verdict = RulesJudge().decide(case)
+            yield Finding(group=group.id, evals=tuple(same), signature=group.signature, verdict=verdict)

@@ -1,0 +1,122 @@
+"""`evalscribe prove RUN [EVAL...]`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import join
+from typing import Annotated
+
+import typer
+
+from evalscribe.analysis.prove import ProvedRun
+from evalscribe.analysis.prove import prove as prove_run
+from evalscribe.analysis.replay import ReplayOptions
+from evalscribe.cli import options
+from evalscribe.cli.output import print_json, print_notes, say
+from evalscribe.cli.terminal import paying_workspace
+from evalscribe.interrupts import run_until_signal
+from evalscribe.model.finding import ReplayOutcome
+from evalscribe.model.report import ProofSummary
+from evalscribe.replay.replays import REPEAT
+from evalscribe.text import join_first, pluralise
+
+
+def prove(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN|REPORT", help="A run, as for `analyze`, or the file of its report.")
+    ],
+    evals: Annotated[
+        list[str] | None, typer.Argument(metavar="[EVAL]...", help="Failed evals: category/name, name or id.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How often each answer is run.")] = REPEAT,
+    tasks: options.Tasks = None,
+    expectations: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Corrected expectations of the tasks (tau-bench).")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what was run before.")] = False,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=64, help="Replays at the same time. Default: 4.")
+    ] = None,
+    reports: options.Reports = None,
+    deployment: options.Deployment = None,
+    key_file: options.KeyFile = None,
+    env_file: options.EnvFile = None,
+    via: options.Via = "http",
+    convex_dir: options.ConvexDir = None,
+    provider: options.Provider = None,
+    model: options.Model = None,
+    map: options.Map = None,
+    threshold: options.Threshold = None,
+    reference_run: options.ReferenceRun = None,
+    as_json: options.Json = False,
+) -> int:
+    """Run reference answers and stored outputs through the graders again, and show whose fault failures were.
+
+    Answers run in a sandbox (bubblewrap, Linux). No model is called.
+    """
+    given = options.workspace_options(locals())
+
+    async def main() -> ProvedRun:
+        async with paying_workspace(given) as (workspace, display):
+            return await prove_run(
+                workspace,
+                run,
+                display,
+                evals=evals or (),
+                options=ReplayOptions(repeat=repeat, fresh=fresh, expectations=expectations),
+                provider=provider,
+                model=model,
+            )
+
+    proved = run_until_signal(main())
+    if as_json:
+        print_json(proved)
+    else:
+        _print(proved, run)
+    return 0
+
+
+MOST_NAMED = 5
+
+
+def _print(proved: ProvedRun, run: str) -> None:
+    """Print a paragraph for each failure, what was proved first, and what to do next."""
+    for outcome, heading in HEADINGS.items():
+        those = [proof for proof in proved.proofs if proof.outcome == outcome]
+        if those:
+            say(f"{heading}:")
+        for proof in those:
+            say(f"  {proof.eval}: {proof.why}")
+            for line in _commands(proof):
+                say(f"    {line}")
+    if proved.not_replayed:
+        named = join_first(proved.not_replayed, MOST_NAMED)
+        say(f"Not replayed, for want of an answer or a grader: {named}")
+    print_notes(proved.notes)
+    if proved.report_path is None:
+        command = join(["evalscribe", "analyze", run])
+        say(f"There is no report on this run yet: `{command}` writes one, with these proofs.")
+    else:
+        say(f"Report: {proved.report_path} ({'updated' if proved.changed else 'unchanged'})")
+
+
+HEADINGS: dict[ReplayOutcome, str] = {
+    "reference fails": "Proved: the reference answer fails, too",
+    "flaky": "Proved: chance decides",
+    "not reproducible": "Proved: not reproducible",
+    "fixed by change": "Proved: the expectation was wrong",
+    "reproduced": "Reproduced: the failure is real",
+    "inconclusive": "Inconclusive",
+}
+
+
+def _commands(proof: ProofSummary) -> Iterator[str]:
+    """Yield how often each answer passed, with the command that ran it."""
+    for answer in ("reference", "output"):
+        of_it = [one for one in proof.replays if one.answer == answer]
+        for change in dict.fromkeys(one.change for one in of_it):
+            those = [one for one in of_it if one.change == change]
+            passed = sum(one.times for one in those if one.passed)
+            recorded = sum(one.times for one in those if one.recorded)
+            how = f", {recorded} of them recorded with the run" if recorded else ""
+            changed = f" with {change}" if change else ""
+            yield f"{answer}{changed}: passed {passed} of {pluralise(sum(one.times for one in those), 'time')}{how}"

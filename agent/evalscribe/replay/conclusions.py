@@ -1,0 +1,347 @@
+"""Compare replays with the stored failure, and draw the conclusion: whose fault was it, or is it still a judgement?"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from evalscribe.evidence.locate import signature
+from evalscribe.evidence.log import failed_log, first_log
+from evalscribe.judging.pack import diagnose
+from evalscribe.judging.quotations import cite_lines
+from evalscribe.judging.rules import quote
+from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.model.evidence import Citation, Diagnosis, Document, Evidence
+from evalscribe.model.finding import (
+    REPLAY_JUDGE,
+    CauseKind,
+    Failure,
+    Proof,
+    Replay,
+    ReplayedAnswer,
+    ReplayOutcome,
+    Verdict,
+    counted,
+    replay_log_name,
+)
+from evalscribe.model.reference_runs import failed_parts, prints_the_same, read_reference_runs
+from evalscribe.model.run import Step
+
+AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
+"""Kinds of cause that a proof can name."""
+COMPARED = 40
+"""Characters of an error that are looked for in a replay's log."""
+
+
+class FailureLook(NamedTuple):
+    """How a failure looks: what is compared in a replay and in the stored run."""
+
+    signature: str | None
+    """Step and located error, without what differs from run to run; None if no error is found."""
+    tests: frozenset[str]
+    """Names of the failed tests."""
+    error: str | None
+    """The located error as a person would quote it."""
+    lint: frozenset[str]
+    """The violated rules, if a linter failed."""
+    printed: str
+    """The failed step's log."""
+
+
+LINTERS = ("eslint", "ruff")
+
+
+def look_of(evidence: Evidence, diagnosis: Diagnosis | None = None) -> FailureLook:
+    """Return how a failure looks."""
+    found = diagnosis or diagnose(evidence)
+    error = found.located.error if found.located else None
+    tests = frozenset(test.name for test in found.tests.failures)
+    lint = frozenset(one.code for one in found.errors if one.code and one.tool in LINTERS and one.severity == "error")
+    log = failed_log(evidence)
+    said = signature(evidence.eval.failed_step, found.located)
+    return FailureLook(said, tests, error, lint, log.text if log else "")
+
+
+def look_of_log(stored: Evidence, log: str) -> FailureLook:
+    """Return how a replay failed whose grader printed `log`."""
+    eval = stored.eval.model_copy(update={"reason": None})
+    own = first_log(stored)
+    kept = (one for one in stored.documents if one.role not in ("log", "transcript"))
+    printed = Document(role="log", path=own.path if own else "replay.log", text=log)
+    return look_of(Evidence(eval=eval, documents=(*kept, printed)))
+
+
+def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
+    """Return whether a replay failed every check that the stored output failed, and in the same way.
+
+    A linter's check is its rule, whichever name or line it is about.
+    """
+    if stored.lint:
+        return stored.lint <= replayed.lint
+    if not stored.tests <= replayed.tests:
+        return False
+    if stored.signature is None and replayed.signature is None:
+        return bool(stored.tests) or prints_the_same(stored.printed, replayed.printed)
+    return stored.signature == replayed.signature
+
+
+def steps_fail_alike(stored: Iterable[Step], replayed: Iterable[Step], output: str, other: str) -> bool:
+    """Return whether a replay fails every part of the grading that the stored answer failed, or prints the same."""
+    own = set(failed_parts(stored))
+    return bool(own) and (own <= set(failed_parts(replayed)) or prints_the_same(output, other))
+
+
+def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
+    """Return the trials of the reference answer that the run's own files have, for the same version of the task."""
+    own = failed_parts(evidence.steps)
+    log = first_log(evidence)
+    found: list[Replay] = []
+    for answers in read_reference_runs(evidence.of("log")):
+        if answers.kind != "reference answer" or answers.judged:
+            continue
+        failed = [one for one in answers.trials if one.failed_at]
+        for trial in failed:
+            same = set(own) <= set(trial.failed_at) or bool(log and prints_the_same(log.text, trial.output))
+            found.append(
+                Replay(
+                    answer="reference",
+                    passed=False,
+                    alike=bool(own) and same,
+                    error=trial.failed_at[0],
+                    tests=trial.failed_at,
+                    log=trial.output,
+                    recorded=True,
+                    note=f"trial {trial.name}",
+                )
+            )
+        passed = Replay(answer="reference", passed=True, recorded=True, note=answers.source)
+        found += [passed] * answers.passed
+    return tuple(found)
+
+
+def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None) -> Proof:
+    """Draw the conclusion from the replays of one failure.
+
+    Args:
+        case: The failure, as a judge is given it.
+        replays: Its replays, recorded ones included.
+        same_grader: Whether the grader is the run's; None if the run has no record of it.
+    """
+    facts = _Replays(case, replays)
+    outcome, why, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
+    if same_grader is None and outcome not in ("inconclusive", "fixed by change"):
+        reasoning += " The run has no record of its grader, so the grader may have changed since."
+    eval = case.evidence.eval
+    proof = Proof(
+        eval=eval.path,
+        eval_id=eval.id,
+        evidence=case.evidence.digest,
+        outcome=outcome,
+        why=quote.cut(why),
+        reasoning=reasoning,
+        same_grader=same_grader,
+        replays=tuple(replays),
+    )
+    return proof if proof.basis != "proved" else proof.model_copy(update={"verdict": facts.verdict(proof)})
+
+
+Conclusion = tuple[ReplayOutcome, str, str]
+"""Outcome, reason in one line, and reasoning."""
+
+
+class _Replays:
+    """The replays of one failure, by answer."""
+
+    def __init__(self, case: Failure, replays: Sequence[Replay]) -> None:
+        self._case = case
+        self._all = replays
+        self._rules = RulesJudge().decide(case)
+
+    def _of(self, answer: ReplayedAnswer) -> list[Replay]:
+        return [one for one in self._all if one.answer == answer and one.change is None and not one.broken]
+
+    def changed_grader(self) -> Conclusion:
+        return (
+            "inconclusive",
+            "the grader has changed since the run",
+            "The grader is not the one that the run was graded with, so a replay says nothing about that run.",
+        )
+
+    def conclusion(self) -> Conclusion:
+        return self._of_reference() or self._of_change() or self._of_output() or self._nothing()
+
+    def _of_reference(self) -> Conclusion | None:
+        """Conclude from the reference answer alone; None if it passes every time, or was not run."""
+        runs = self._of("reference")
+        passed = sum(one.passed for one in runs)
+        failed = [one for one in runs if not one.passed]
+        if not failed:
+            return None
+        if self._needs_network(failed):
+            return self._no_network()
+        if not all(one.alike for one in failed):
+            how = next(one.error for one in failed if not one.alike)
+            told = f": {quote.cut(how, 60)}" if how else ""
+            return (
+                "inconclusive",
+                f"the reference answer fails in another way{told}",
+                "The reference answer fails, but not as this output did, so the replay differs from the run.",
+            )
+        if passed:
+            return (
+                "flaky",
+                f"the grader is flaky: the reference answer passes {_times(passed, runs)}",
+                "Otherwise it fails like this output. Chance decides this check, so it cannot tell whether this output "
+                "is right.",
+            )
+        return (
+            "reference fails",
+            f"the reference answer fails in the same way, {_times(len(runs), runs)}",
+            "Nobody can pass before the grader or the reference answer is corrected.",
+        )
+
+    def _of_change(self) -> Conclusion | None:
+        """Conclude from a changed grader, which lets an output pass that fails with the grader as it is."""
+        changes = dict.fromkeys(one.change for one in self._all if one.change and not one.broken)
+        before = self._of("output")
+        for change in changes:
+            passed, total = counted(self._all, "output", change)
+            reference, references = counted(self._all, "reference", change)
+            if total and passed == total and reference == references and before and not any(o.passed for o in before):
+                return (
+                    "fixed by change",
+                    f"passes with {change}",
+                    "Without it the stored output fails: what was expected was wrong.",
+                )
+        return None
+
+    def _of_output(self) -> Conclusion | None:
+        runs = self._of("output")
+        passed = sum(one.passed for one in runs)
+        failed = [one for one in runs if not one.passed]
+        if not runs:
+            return None
+        if failed and self._needs_network(failed):
+            return self._no_network()
+        if not failed:
+            return (
+                "not reproducible",
+                f"not reproducible: the same output passes, {_times(passed, runs)}",
+                "What failed in the run was not this output.",
+            )
+        if passed:
+            return (
+                "flaky",
+                f"flaky: the same output passes {_times(passed, runs)}",
+                "Chance decides this check.",
+            )
+        if not all(one.alike for one in failed):
+            how = next(one.error for one in failed if not one.alike)
+            told = f": {quote.cut(how, 60)}" if how else ""
+            return (
+                "inconclusive",
+                f"the output fails in another way than in the run{told}",
+                "The stored output fails again, but not as in the run, so the replay differs from the run.",
+            )
+        if not self._of("reference"):
+            return (
+                "inconclusive",
+                f"the output fails again, {_times(len(runs), runs)}; the reference was not run",
+                "The failure can be repeated. Without a reference answer that passes, the grader may be at fault.",
+            )
+        return (
+            "reproduced",
+            f"reproduced {_times(len(runs), runs)}; the reference answer passes",
+            f"The stored output fails in the same way again, {_times(len(runs), runs)}, and the reference answer "
+            "passes: the failure is real.",
+        )
+
+    def _nothing(self) -> Conclusion:
+        broken = next((one.broken for one in self._all if one.broken), "")
+        if broken:
+            return "inconclusive", broken, f"The replay was {broken}, so it says nothing about the answer."
+        if self._of("reference"):
+            return (
+                "inconclusive",
+                "the reference answer passes; the output cannot be run again",
+                "The reference answer passes, so the task can be done as it is graded. The stored output is missing.",
+            )
+        return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
+
+    def _needs_network(self, failed: Sequence[Replay]) -> bool:
+        """Return whether the failure is one of reaching a service, which no replay can in its sandbox."""
+        return self._rules.cause_kind == "infrastructure" and not all(one.recorded for one in failed)
+
+    def _no_network(self) -> Conclusion:
+        return (
+            "inconclusive",
+            "needs a service, and a replay has no network",
+            "The run failed to reach a service. A replay has no network, so that it fails as well says nothing.",
+        )
+
+    def verdict(self, proof: Proof) -> Verdict:
+        """Return the verdict of a proof; its cause and fix are those of the rules if they say the same."""
+        rules, error = self._rules, look_of(self._case.evidence, self._case.diagnosis).error
+        agrees = rules.classification == "OVERLY_STRICT" and rules.cause_kind in AT_FAULT
+        return Verdict(
+            classification="OVERLY_STRICT",
+            cause=rules.cause if agrees else _CAUSES[proof.outcome],
+            cause_kind=self._kind(),
+            confidence=1.0,
+            error=rules.error if agrees else error or rules.error,
+            why=rules.why if agrees else proof.why,
+            reasoning=f"{proof.why[0].upper()}{proof.why[1:]}. {rules.reasoning}" if agrees else proof.reasoning,
+            citations=(*(rules.citations if agrees else ()), *self._citations(proof)),
+            judge=REPLAY_JUDGE,
+            rule=proof.outcome.replace(" ", "-"),
+            fix=(rules.fix if agrees else None) or _FIXES.get(proof.outcome),
+            would_pass=proof.outcome == "fixed by change" or (agrees and rules.would_pass),
+        )
+
+    def _kind(self) -> CauseKind:
+        """Return `grader` where a check of the grader decided, else what the rules say of harness and environment."""
+        if self._rules.cause_kind in AT_FAULT:
+            return self._rules.cause_kind
+        return "grader" if self._graded() else "harness"
+
+    def _graded(self) -> bool:
+        diagnosis = self._case.diagnosis or diagnose(self._case.evidence)
+        return bool(diagnosis.tests.failures or failed_parts(self._case.evidence.steps))
+
+    def _citations(self, proof: Proof) -> tuple[Citation, ...]:
+        """Quote the replay that decides: its error, else the end of what it printed."""
+        decides = next((n for n, one in enumerate(proof.replays) if one.log.strip() and _decides(one, proof)), None)
+        if decides is None:
+            return ()
+        name = replay_log_name(proof.replays, decides)
+        document = Document(role="log", path=name, text=proof.replays[decides].log)
+        error = proof.replays[decides].error
+        lines = document.text.rstrip().split("\n")
+        said = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
+        at = said[-1] if said else len(lines)
+        return (cite_lines(document, at, at),)
+
+
+_CAUSES: dict[ReplayOutcome, str] = {
+    "reference fails": "reference-answer-fails-too",
+    "flaky": "flaky-grader",
+    "not reproducible": "not-reproducible",
+    "fixed by change": "wrong-expectation",
+}
+_FIXES: dict[ReplayOutcome, str] = {
+    "reference fails": "correct the grader or the reference answer, which fails its own check",
+    "flaky": "make the grader give the same answer the same result every time",
+    "fixed by change": "use the corrected expectation",
+}
+
+
+def _decides(one: Replay, proof: Proof) -> bool:
+    """Return whether a replay is one that the conclusion rests on."""
+    if proof.outcome == "fixed by change":
+        return one.change is not None
+    if proof.outcome == "not reproducible":
+        return one.answer == "output"
+    return not one.passed
+
+
+def _times(number: int, runs: Sequence[Replay]) -> str:
+    """Return `3 of 3 times`."""
+    return f"{number} of {len(runs)} times"

@@ -1,0 +1,238 @@
+"""What runs an answer through the grader of an eval again, and the grader that is a command in a sandbox."""
+
+import re
+import shlex
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, Protocol
+
+from evalscribe.errors import NotFoundError, UsageError
+from evalscribe.ids import content_id
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Replay, ReplayedAnswer
+from evalscribe.redaction.redact import redact
+from evalscribe.replay.conclusions import fails_alike, look_of, look_of_log
+from evalscribe.replay.sandbox import Execution, Folder, Limits, execute, readable_copy
+from evalscribe.settings.config import ReplayTable
+from evalscribe.text import visible
+
+MAX_LOG = 64 * 1024
+"""Maximum characters of a replay's log that are kept; the last ones, where test runners say what failed."""
+SUITE, ANSWER = "/suite", "/answer"
+"""Where a sandbox has the suite and the answer."""
+
+
+class ReplayJob(NamedTuple):
+    """One answer that is to go through the grader."""
+
+    answer: ReplayedAnswer
+    key: str
+    """Content id of all that its result depends on, besides chance: grader, answer and command."""
+    change: str | None = None
+    """As in `Replay`."""
+
+
+class ReplayPlan(NamedTuple):
+    """What can be run again of one failure."""
+
+    jobs: tuple[ReplayJob, ...] = ()
+    same_grader: bool | None = None
+    """Whether the grader is the run's; None if the run has no record of it."""
+    note: str = ""
+    """Why there is no job."""
+
+
+class Grader(Protocol):
+    """Runs answers through the graders of one suite. Raises `EvalscribeError` only for what concerns every eval."""
+
+    by_chance: bool
+    """Whether the same answer may get different results, so that it has to be run several times."""
+
+    def plan(self, evidence: Evidence) -> ReplayPlan:
+        """Return what can be run again of a failure."""
+
+    async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
+        """Run one answer once.
+
+        Args:
+            evidence: The stored failure, with the output.
+            job: One of the plan's.
+            attempt: Number of the replay of this answer, from 1.
+        """
+
+    def compare(self, evidence: Evidence, replay: Replay) -> Replay:
+        """Return a replay that failed with how it failed, and whether the stored failure did so, too."""
+
+
+class CommandGrader:
+    """A command of the user's that grades an answer in a folder: `[replay]` in evalscribe.toml."""
+
+    by_chance = True
+
+    def __init__(self, table: ReplayTable, suite: Path, copy: Path) -> None:
+        """Read nothing yet.
+
+        Args:
+            table: The command and where the suite has answers and graders.
+            suite: Folder with the evals.
+            copy: Copy of it that a sandbox can read.
+        """
+        self._table = table
+        self._suite = suite
+        self._copy = copy
+        self._limits = Limits(wall_s=table.time_limit, cpu_s=round(table.time_limit) + 1)
+
+    def plan(self, evidence: Evidence) -> ReplayPlan:
+        task = evidence.eval.task
+        if not _is_plain(task):
+            return ReplayPlan(note=f"its name is no path in the suite: {visible(task)[:80]}")
+        grader = self._files(self._table.grader, task)
+        if not grader:
+            return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
+        jobs = []
+        if reference := self._files(self._table.reference, task):
+            jobs.append(self._job("reference", task, grader, reference))
+        if output := self._output(evidence):
+            jobs.append(self._job("output", task, grader, output))
+        stored = {document.path: document.text for document in evidence.of("grader")}
+        return ReplayPlan(
+            tuple(jobs),
+            same_grader=all(_same(text, grader.get(path)) for path, text in stored.items()) if stored else None,
+            note="" if jobs else "neither a reference answer nor an output is stored",
+        )
+
+    def _job(self, answer: ReplayedAnswer, task: str, grader: Mapping[str, str], files: Mapping[str, str]) -> ReplayJob:
+        return ReplayJob(answer, content_id([self._table.model_dump(), task, grader, files]))
+
+    async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
+        task = evidence.eval.task
+        with TemporaryDirectory(prefix="evalscribe-answer-") as folder:
+            answer = Path(folder)
+            if job.answer == "output":
+                _write(answer, self._output(evidence))
+            else:
+                answer = self._copy / self._place(self._table.reference, task)
+            folders = [Folder(self._copy, SUITE), Folder(answer, ANSWER, writable=True), *interpreter()]
+            command = self._command(task, attempt)
+            done = await execute(command, folders, start_in=ANSWER, limits=self._limits)
+        return Replay(
+            answer=job.answer,
+            passed=done.exit_code == 0,
+            exit_code=done.exit_code,
+            command=shlex.join(command).replace(sys.executable, "python"),
+            log=kept_log(done.output),
+            broken=broken(done),
+        )
+
+    def compare(self, evidence: Evidence, replay: Replay) -> Replay:
+        look = look_of_log(evidence, replay.log)
+        alike = fails_alike(look_of(evidence), look)
+        return replay.model_copy(update={"alike": alike, "error": look.error, "tests": tuple(sorted(look.tests))})
+
+    def _command(self, task: str, attempt: int) -> list[str]:
+        values = {
+            "eval": task,
+            "suite": SUITE,
+            "answer": ANSWER,
+            "reference": f"{SUITE}/{self._place(self._table.reference, task)}",
+            "python": sys.executable,
+            "attempt": str(attempt),
+        }
+        return [_filled(word, values) for word in shlex.split(self._table.command)]
+
+    def _place(self, pattern: str, task: str) -> PurePosixPath:
+        return PurePosixPath(_filled(pattern, {"eval": task}))
+
+    def _files(self, pattern: str, task: str) -> dict[str, str]:
+        """Return the texts of the files of a folder of the suite, by their paths in it; empty if it does not exist."""
+        folder = self._copy / self._place(pattern, task)
+        if folder.is_symlink() or not folder.resolve().is_relative_to(self._copy.resolve()) or not folder.is_dir():
+            return {}
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+        return {path.relative_to(folder).as_posix(): path.read_text("utf-8", "replace") for path in files}
+
+    def _output(self, evidence: Evidence) -> dict[str, str]:
+        return {one.path: one.text for one in evidence.of("output") if _is_plain(one.path)}
+
+
+@asynccontextmanager
+async def open_command(table: ReplayTable, root: Path) -> AsyncIterator[CommandGrader]:
+    """Open the grader of a `[replay]` table.
+
+    Args:
+        table: The table.
+        root: Folder that its paths are relative to.
+
+    Raises:
+        NotFoundError: The suite does not exist.
+        UsageError: The command cannot be read, or has unknown fields.
+    """
+    suite = (root / table.suite).resolve()
+    if not suite.is_dir():
+        raise NotFoundError(f"the folder {table.suite} of `[replay] suite` does not exist in {root}")
+    try:
+        words = shlex.split(table.command)
+    except ValueError as error:
+        raise UsageError(f"`[replay] command` cannot be read: {error}") from None
+    for word in (*words, table.reference, table.grader):
+        _filled(word, dict.fromkeys(FIELDS, ""))
+    with readable_copy(suite) as copy:
+        yield CommandGrader(table, suite, copy)
+
+
+FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
+
+
+def interpreter() -> list[Folder]:
+    """Return the folders of the Python that runs evalscribe, with its packages."""
+    prefixes = dict.fromkeys(str(Path(prefix).resolve()) for prefix in (sys.base_prefix, sys.prefix))
+    prefixes[sys.prefix] = None
+    return [Folder(Path(prefix), prefix) for prefix in prefixes if prefix not in ("/", "/usr")]
+
+
+def kept_log(text: str) -> str:
+    """Return what is kept of a log: redacted, without control characters, and not too long."""
+    return redact(visible(text[-MAX_LOG:]))
+
+
+def broken(done: Execution) -> str:
+    """Return why an execution says nothing about the answer: a limit ended it, or the command does not exist."""
+    if done.ended != "exited":
+        return f"stopped at the {done.ended}"
+    if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
+        return f"not started: {visible(done.output.strip())[-120:]}"
+    return ""
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            fields = ", ".join(f"{{{name}}}" for name in FIELDS)
+            raise UsageError(f"`[replay]` has {match[0]}, which is no field: {fields}")
+        return values[match[1]]
+
+    return re.sub(r"\{([a-z_]+)\}", value, word)
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether an untrusted path leads to a file below a folder, wherever that is."""
+    parts = path.split("/")
+    return 0 < len(path) <= 1000 and "\0" not in path and all(part not in ("", ".", "..") for part in parts)
+
+
+def _same(stored: str, now: str | None) -> bool:
+    """Return whether a stored file, which is redacted, is the one of the suite."""
+    return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        target = folder / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+        except OSError:
+            continue  # two outputs that cannot both be files, or a name that is too long

@@ -1,0 +1,122 @@
+"""Replay failures, several at a time. Each replay is stored when it ends, so that nothing is run twice."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Failure, Proof, Replay
+from evalscribe.replay.conclusions import conclude, recorded_replays
+from evalscribe.replay.grader import Grader, ReplayJob
+
+if TYPE_CHECKING:
+    from evalscribe.store.analyses import AnalysisStore
+
+REPEAT = 3
+"""Times that an answer is run whose result may depend on chance."""
+
+
+def _ignore(*_: object) -> None:
+    return None
+
+
+@dataclass
+class Replays:
+    """The replays of one run's failures."""
+
+    store: "AnalysisStore"
+    run_id: str
+    grader: Grader | None
+    """None if nothing can be run: then only what the run's own files recorded counts."""
+    repeat: int = REPEAT
+    concurrency: int = 2
+    """Replays at the same time."""
+    fresh: bool = False
+    """Whether to run again what was run before."""
+    on_replay: Callable[[Replay], None] = _ignore
+    on_proof: Callable[[Proof], None] = _ignore
+    _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(default_factory=dict)
+    """By key and attempt: trials of one task share the replays of their reference answer."""
+    _lanes: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lanes = asyncio.Semaphore(max(1, self.concurrency))
+
+    async def prove(self, cases: Iterable[Callable[[], Failure | None]]) -> tuple[Proof, ...]:
+        """Replay failures and store what that proves.
+
+        Args:
+            cases: Loads one failure each; None for one that cannot be read, which is left out.
+
+        Returns:
+            The proofs in this order, without failures of which nothing could be run.
+
+        Raises:
+            UnavailableError: A sandbox cannot be made here.
+        """
+        waiting = enumerate(cases)
+        found: dict[int, Proof] = {}
+
+        async def work() -> None:
+            for number, load in waiting:
+                case = load()
+                proof = await self._proof(case) if case else None
+                if proof is not None:
+                    self.store.put_proof(self.run_id, proof)
+                    found[number] = proof
+                    self.on_proof(proof)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, self.concurrency)):
+                    group.create_task(work())
+        except BaseExceptionGroup as failed:
+            raise _first(failed) from None
+        return tuple(found[number] for number in sorted(found))
+
+    async def _proof(self, case: Failure) -> Proof | None:
+        evidence = case.evidence
+        plan = self.grader.plan(evidence) if self.grader else None
+        replays = list(recorded_replays(evidence))
+        for job in plan.jobs if plan else ():
+            if job.answer == "output" and job.change is None and _is_settled(replays):
+                break
+            replays += await self._run(evidence, job)
+        if not replays:
+            return None
+        return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True)
+
+    async def _run(self, evidence: Evidence, job: ReplayJob) -> list[Replay]:
+        assert self.grader is not None, "only a grader has jobs"
+        times = self.repeat if self.grader.by_chance else 1
+        done = await asyncio.gather(*(self._once(evidence, job, attempt) for attempt in range(1, times + 1)))
+        return [one if one.passed or one.broken else self.grader.compare(evidence, one) for one in done]
+
+    async def _once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
+        """Return the stored replay, else run it; another failure may be waiting for the same one."""
+        key = (job.key, attempt)
+        if key not in self._running:
+            self._running[key] = asyncio.ensure_future(self._stored_or_run(evidence, job, attempt))
+        return await self._running[key]
+
+    async def _stored_or_run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
+        if not self.fresh and (known := self.store.replay(job.key, attempt)) is not None:
+            return known
+        assert self.grader is not None, "only a grader has jobs"
+        async with self._lanes:
+            done = await self.grader.run(evidence, job, attempt)
+        if not done.broken:
+            self.store.put_replay(job.key, attempt, done)
+        self.on_replay(done)
+        return done
+
+
+def _is_settled(replays: Sequence[Replay]) -> bool:
+    """Return whether the reference answer failed, so that the output need not be run."""
+    return any(not one.passed for one in replays if one.answer == "reference" and not one.broken)
+
+
+def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:
+    one = failed.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
