@@ -23,6 +23,7 @@ from evalscribe.model.finding import (
     Recurrence,
     TrialCount,
     Verdict,
+    fixes,
 )
 from evalscribe.model.record import NO_OUTPUT
 from evalscribe.model.run import TARGET, Run
@@ -307,11 +308,13 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
     group = GROUP_OF_KIND[first.cause_kind]
     undecided = [f for f in findings if f not in hit and _waits_for(f, first)] if group == "lint" else []
     concerned = [finding for finding in findings if finding in hit or finding in undecided]
+    text = _not_again(_sentence(first.fix or ""), concerned, follow_ups)
     return Recommendation(
         group=group,
-        text=_not_again(_sentence(first.fix or ""), concerned, follow_ups),
+        text=text,
         evals=_paths(concerned),
-        would_pass=all(verdict.would_pass and not verdict.uncertain for verdict in verdicts),
+        would_pass=all(verdict.would_pass and not verdict.uncertain for verdict in verdicts)
+        or all(finding.proof is not None and fixes(finding.proof, prose(text)) for finding in concerned),
     )
 
 

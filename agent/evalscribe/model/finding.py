@@ -191,6 +191,8 @@ def label_and_confidence(label: str, confidence: float, judge: str) -> str:
 
 
 ReplayedAnswer = Literal["reference", "output"]
+CORRECTED = "the corrected expectation"
+"""The change that the authors of an eval made to what it expects: an output that it lets pass was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Id of the judge of proved verdicts. Raise the number by hand when the same replays lead to another conclusion."""
 VerdictBasis = Literal["judged", "reproduced", "proved"]
@@ -214,7 +216,8 @@ class Replay(Frozen):
     alike: bool = False
     """Whether it failed in the same check and in the same way as the stored failure."""
     change: str | None = None
-    """The change to the grader that was tried, such as `the corrected expectation`; None for the grader as it is."""
+    """The change to the grader that was tried: `CORRECTED`, or what a recommendation says; None for the grader as it
+    is."""
     error: str | None = None
     """How it failed, in one line."""
     tests: tuple[str, ...] = ()
@@ -255,6 +258,12 @@ class Proof(Frozen):
     @property
     def basis(self) -> VerdictBasis:
         return _BASIS[self.outcome]
+
+
+def fixes(proof: Proof, change: str) -> bool:
+    """Return whether every answer that was run with a change passed every time."""
+    tried = [one for one in proof.replays if one.change == change]
+    return any(one.answer == "output" for one in tried) and all(one.passed for one in tried)
 
 
 def replay_log_name(replays: Sequence[Replay], at: int) -> str:

@@ -15,7 +15,7 @@ from evalscribe.git.repository import GitRepository
 from evalscribe.ids import Frozen, run_id_prefix
 from evalscribe.judging.pack import pack
 from evalscribe.model.evidence import Document, Evidence
-from evalscribe.model.finding import Recommendation
+from evalscribe.model.finding import Recommendation, fixes
 from evalscribe.model.protocols import Model
 from evalscribe.model.report import Report, ReportEntry
 from evalscribe.model.repository import BranchTip, Patch
@@ -83,14 +83,17 @@ def _harmless(text: str) -> str:
     return spaced.replace("[", "(").replace("]", ")")
 
 
-def action_text(recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str) -> str:
-    """Return the line for `Actions taken`."""
+def action_text(
+    recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str, *, proved: bool = False
+) -> str:
+    """Return the line for `Actions taken`; `proved` if replays with the change passed."""
     said = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
     named = ", ".join([*evals, *([f"and {more} more"] if more > 0 else [])])
     where = ", ".join(map(inline.code, files)) + (f" ({named})" if named else "")
-    return f"- {date}: {recommendation.id}, {said}: {where}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
+    how = ", proved by replay" if proved else ""
+    return f"- {date}: {recommendation.id}, {said}: {where}{how}, commit `{commit[:SHORT]}` on {inline.code(branch)}."
 
 
 def committed_line(text: str, recommendation: str) -> str | None:
@@ -463,7 +466,8 @@ def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
     """Add only the line to the report's file, keeping everything that people wrote meanwhile."""
-    line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat())
+    proved = _is_proved(workspace.store.analyses, subject)
+    line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
         now = text_of(find_report(workspace, subject.file))
         workspace.reports.write(subject.file, with_action(now, line))
@@ -474,6 +478,13 @@ def _tell(
             f"Correct {subject.file} and run the same command again."
         ) from error
     return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, branch=branch, commit=commit)
+
+
+def _is_proved(store: "AnalysisStore", subject: ReportRecommendation) -> bool:
+    """Return whether replays with the recommended change passed for every eval that it concerns."""
+    proofs = {printed_path(proof.eval): proof for proof in store.proofs(subject.report.run.id)}
+    known = [proofs.get(path) for path in subject.recommendation.evals]
+    return bool(known) and all(proof is not None and fixes(proof, subject.recommendation.text) for proof in known)
 
 
 async def _patch(

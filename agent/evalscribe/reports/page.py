@@ -333,7 +333,16 @@ def _recommendations(report: Report) -> Iterator[str]:
 def _effect(item: Recommendation, report: Report) -> str:
     if item.id is None:
         return ""
-    return f"+{len(item.evals)}" if item.would_pass and set(item.evals) <= set(report.hoped_for) else "unclear"
+    if not item.would_pass or not set(item.evals) <= set(report.hoped_for):
+        return "unclear"
+    return f"+{len(item.evals)}{' (proved)' if _is_proved(item, report) else ''}"
+
+
+def _is_proved(item: Recommendation, report: Report) -> bool:
+    """Return whether replays with this very change passed for each eval that it concerns."""
+    proofs = {proof.eval: [one for one in proof.replays if one.change == item.text] for proof in report.proofs}
+    tried = [proofs.get(path, []) for path in item.evals]
+    return all(tried) and all(one.passed for each in tried for one in each)
 
 
 def _number(item: Recommendation) -> int:
