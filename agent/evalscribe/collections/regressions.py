@@ -139,7 +139,7 @@ def _difference(before: _Call | None, after: _Call | None) -> tuple[str, str]:
     if after is None and before is not None:
         return f"stops before {before.name}", f"Stops calling tools where the passing trial calls `{before.name}`."
     if before is None or after is None:
-        raise ValueError("without a call on either side there is no difference to explain")
+        raise ValueError("neither trial has a call, so there is no difference to explain")
     if before.name != after.name:
         return (
             f"{after.name} instead of {before.name}",
@@ -375,10 +375,10 @@ async def _in_common(
 def _groups(
     groups: Sequence[Mapping[str, Any]], alone: dict[str, int], pairs: Sequence[EvalPair], judge: str
 ) -> tuple[Behaviour, ...]:
-    """Build groups. A pair belongs to the first group that cites it; a group of one or none is dropped.
+    """Build groups. A pair belongs to the first group that cites it. Groups of fewer than two pairs are dropped.
 
     Args:
-        alone: Pair numbers by mark; grouped pairs are removed.
+        alone: Pair numbers by the marks that groups cite; grouped pairs are removed from it.
     """
     found = []
     for group in groups:
