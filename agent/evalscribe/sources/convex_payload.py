@@ -59,7 +59,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def explain_state(reason: str) -> str:
-    """Put an explanation in front of the runner's reason if it has a known mark."""
+    """Prefix the runner's reason with an explanation if its pattern is known."""
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason
 
