@@ -18,10 +18,10 @@ _WORDS: tuple[tuple[str, str], ...] = (
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
-"""Words in lower case, each with a word that must be present for it to occur or to matter."""
+"""Lower-case words. Each is searched for only if its second word is in the text (empty: always)."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""Words in lower case, each with the characters that may follow it; empty if any may."""
+"""Lower-case words, each with the characters that may follow it; empty if any character may."""
 
 
 class ScannedText:
@@ -157,7 +157,7 @@ def is_basic(value: str) -> bool:
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
-    """Return the shortest secret under this name (None if it names none), and True if the name alone is sufficient."""
+    """Return the minimum length of a secret under this name (None: no secrets), and whether hashes can be secrets."""
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
