@@ -106,15 +106,15 @@ def compare_across_models(
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
-    A model is counted once, however many runs and providers it has. It fails alike if one of its runs does, in the
-    same version of the eval. Otherwise it still counts in the total if it failed differently in this version and its
-    work was judged, or if a complete run of it lacks this failure. Passed evals are not stored, so their version is
-    unknown; they are assumed to be of the same version, which can only weaken the claim.
+    A model is counted once, however many runs and providers it has. It fails in the same way if one of its runs of the
+    same eval version does. The total also includes models that failed differently in this version, if their work was
+    judged, and models with a complete run in which the eval passed. Passed evals are not stored, so their version is
+    unknown; it is assumed to be the same, which can only weaken the claim.
 
     Args:
         mine: The failure.
         others: Failures of the same eval in other runs.
-        passed: Models (`provider/model`) by their complete runs, in which a missing failure means a pass.
+        passed: Models (`provider/model`) by complete run; an eval passed if its run does not list it as failed.
     """
     theirs = [other for other in others if other.key != mine.key and other.eval == mine.eval and _together(other, mine)]
     same = [other for other in theirs if other.version == mine.version]
@@ -152,7 +152,7 @@ class CompleteRun(NamedTuple):
     run: str
     model: str
     evals: frozenset[str] | None
-    """Its evals without trials, if the source lists them."""
+    """Paths of its evals, without trials; None if the source does not list them."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class OtherRuns:
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:
-    """Yield the run if its evals that are not among its failures must have passed."""
+    """Yield the run if every eval that is not among its failures must have passed."""
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
         evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
         yield CompleteRun(run.id, model_name(run), evals)
