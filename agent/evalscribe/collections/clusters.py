@@ -349,10 +349,7 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """Parse the answer into one line with clusters as `(1)`.
-
-    Also returns the number of its citations that cannot be resolved.
-    """
+    """Return the answer as one line that cites clusters as `(1)`, and its number of unresolved citations."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, wrong = cited["text"], sum(one["status"] == "unverified" for one in cited["citations"])
     parts, at = list[str](), 0

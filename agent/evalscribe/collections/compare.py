@@ -183,7 +183,7 @@ LARGEST = 1e100
 
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
-    """Compare pass rates; `unnamed` is the number of evals that passed on both sides without being named."""
+    """Compare pass rates. `unnamed` evals, which no run lists, passed on both sides."""
     one = (Fraction(1),)
     return mean_difference(compare_pairs([*map(_task, pairs), *[Task(one, one)] * unnamed]))
 

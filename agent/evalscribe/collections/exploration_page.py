@@ -112,7 +112,7 @@ def same_question(text: str, other: str) -> bool:
 
 
 NO_MODEL = (
-    "No model was asked, so the question is not answered: failures are grouped by cause, whatever the question. "
+    "No model was asked, so the question is not answered. Instead, failures are grouped by cause. "
     "`--judge PROVIDER/MODEL` answers it."
 )
 

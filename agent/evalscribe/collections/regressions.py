@@ -32,9 +32,9 @@ from evalscribe.workspace import Workspace
 
 
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
-    """Return a subject with `R0` and its transcripts, then `R1` and its own; without a base `R1` alone, from `T0` on.
+    """Return a subject with the base (`R0`) and the candidate (`R1`), each with its transcripts.
 
-    The subject has the id of the candidate's agent run.
+    Transcripts are numbered from `T0`. The subject has the id of the candidate's agent run.
     """
     before = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
@@ -181,7 +181,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _shown(name: str, text: str, of: Sequence[EvalPair]) -> str:
-    """Return the name of a group: of a cause the reason that its members share, else the cause in words."""
+    """Return a group's name. For a cause, it is the reason that all members share, else the cause in words."""
     if text == SAME_ERROR:
         return _as_recorded(name, of[0])
     if not text.startswith(IN_REPORT):

@@ -219,7 +219,7 @@ def find_result_set(
 def plan_submission(
     made: ResultSet, there: Sequence[Result], submission: RequestOptions, requests: Sequence[LLMRequest], when: str
 ) -> SubmissionPlan:
-    """Plan which requests to ask, given the stored results.
+    """Decide which requests to send, given the stored results.
 
     Raises `UsageError` if the set has other requests, or answers of another schema.
     """

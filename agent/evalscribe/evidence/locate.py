@@ -70,7 +70,7 @@ def locate(evidence: Evidence) -> LocatedError | None:
 
 
 def signature(step: str | None, located: LocatedError | None) -> str | None:
-    """Return the failed step and the normalised error; None, which equals nothing, if no error was located."""
+    """Return the failed step and the normalised error; None if no error was located (None never counts as equal)."""
     if located is None:
         return None
     said = located.error.casefold() if located.exact else normalise_error(located.error)
@@ -92,7 +92,7 @@ def telling_line(output: str) -> str:
 
 
 def tests(evidence: Evidence) -> TestOutcome:
-    """Return the test runner's results; without a runner in the log, only what the source recorded of the step."""
+    """Return the test runner's results; if the log has none, only the status that the source recorded for the step."""
     statuses = [step.status for step in evidence.steps if names_tests(step.name)]
     step = "failed" if "failed" in statuses else next(iter(statuses), None)
     log = first_log(evidence)

@@ -189,7 +189,7 @@ def clean(text: str) -> str:
 
 @lru_cache(CACHED_FAILURES)
 def lines_of(document: Document, first: int = 1) -> list[LogLine]:
-    """Return the lines of a log without tags such as `[vitest] `; for a very long log, the first and the last."""
+    """Return the lines of a log without tags such as `[vitest] `. For a very long log, omit the middle."""
     lines, half = document.lines, MAX_LINES // 2
     numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
     if len(lines) > MAX_LINES:

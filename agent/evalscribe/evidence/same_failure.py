@@ -27,8 +27,8 @@ class FailureDescription(NamedTuple):
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
     """Return whether an eval failed for the same cause: by cause name, else by error, else by step and label.
 
-    Reports by people name causes in their own words and paraphrase errors. For them the step decides, with the label
-    or, if both have it, the kind of the cause: the same failure was labelled differently more than once.
+    Reports by people name causes in their own words and paraphrase errors. For them, the
+    step must be equal, and either the kind of cause or the label, because people may label a failure differently.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
@@ -38,12 +38,12 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
 
 
 def _same_error(mine: str, theirs: str) -> bool:
-    """Compare errors; a stock message equals nothing, not even the same eval in another run."""
+    """Compare errors. Stock messages never count as equal, not even for the same eval in another run."""
     return not is_stock(mine) and normalise_error(mine) == normalise_error(theirs)
 
 
 def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Return whether two runs had the same experiment, task and grader. Unknown values equal nothing."""
+    """Return whether two runs had the same experiment, task and grader. Unknown values never count as equal."""
     known = a.experiment and b.experiment and a.task and a.grader
     return bool(known) and _one_experiment(a, b) and (a.task, a.grader) == (b.task, b.grader)
 

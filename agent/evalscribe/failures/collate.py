@@ -342,7 +342,7 @@ def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]
 
 
 def _code(name: str) -> str:
-    """Return a name as a code span, which a backtick in it cannot end."""
+    """Return a name as a code span; backticks in it are replaced."""
     return f"`{name.replace('`', chr(39))}`"
 
 

@@ -136,7 +136,7 @@ def _similar(label: HumanLabel, now: CurrentFailure, sighted: FailureRecords) ->
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
-    """Compare error texts, for failures whose runs are not in the store; a stock message equals nothing."""
+    """Compare error texts, for failures whose runs are not in the store. Stock messages never count as equal."""
     if not now.error or not label.error or is_stock(label.error) or label.step != now.sighting.step:
         return False
     return fingerprint(now.sighting) is not None and normalise_error(label.error) == normalise_error(now.error)

@@ -86,7 +86,7 @@ _QUALIFIED_KEY = re.compile(
     re.IGNORECASE,
 )
 _ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
-"""`WANDB_KEY`: a name in capitals holds a credential even if the value looks like a hash."""
+"""Names in capitals such as `WANDB_KEY`. Their values are secrets even if they look like hashes."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
@@ -175,7 +175,7 @@ def looks_random(value: str) -> bool:
 
 
 def readable(value: str) -> bool:
-    """Return True for words with at most a number after each, as in made-up values: `test-token-2`."""
+    """Return True for readable words and numbers, as in the made-up value `test-token-2`."""
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 
 
@@ -250,7 +250,7 @@ def redact_block(scanned: ScannedText) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """Replace a key by one mark, or by one mark per line if it is concatenated from strings, which stay strings."""
+    """Replace a key with one mark. If it is concatenated from string literals, each literal gets a mark."""
     whole, body = match[0], match[2] or ""
     if any(quote in whole for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0

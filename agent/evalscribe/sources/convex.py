@@ -169,9 +169,7 @@ class DeploymentPayloads:
         return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {safe_message(message)}")
 
     async def _withheld(self, message: str) -> EvalscribeError:
-        """Explain an error without a reason: the id or the functions are at fault, as a wrong key has another
-        message.
-        """
+        """Explain an error without a reason: id or functions are wrong. A wrong key has a different error."""
         where = self._functions.where
         if not is_document_id(self._run_id):
             return NotFoundError(

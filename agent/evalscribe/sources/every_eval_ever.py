@@ -64,7 +64,7 @@ class EveryEvalEverReader(EvalReader):
             yield path
 
     def _aggregate(self, path: Path) -> Mapping[str, object]:
-        """Return the aggregate file beside instances; empty without one."""
+        """Return the aggregate file in the folder of the instances; empty if there is none."""
         beside = file_below(path.parent, path.name.removesuffix(_SUFFIX) + ".json")
         if beside is None or beside == path:
             return {}

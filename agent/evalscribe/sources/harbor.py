@@ -705,7 +705,7 @@ FORMATS = (
             "task_name": "name of the eval; the part before a slash is its category",
             "task_checksum": "version of the eval",
             "agent_info.model_info": "model and provider of the run; `harbor/oracle` and `harbor/nop`",
-            "source": "experiment of the run; those of `oracle` and `nop` are apart",
+            "source": "experiment of the run; `oracle` and `nop` add their name",
             "verifier_result.rewards": "scores; pass or fail",
             "verifier/ctrf.json": "a step for each test",
             "verifier/test-stdout.txt": "log; the reason, if no test has one",

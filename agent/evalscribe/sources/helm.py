@@ -1,4 +1,4 @@
-"""Read runs of HELM: a folder with the specification of the run, its requests, and what they scored."""
+"""Read runs of HELM: a folder with the run's specification, its requests and their scores."""
 
 import re
 from collections import defaultdict

@@ -95,7 +95,7 @@ class JUnit(RecordFile):
             yield from _run_again(_torn_down(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
-        """Pass on a document, and note the attributes of its outermost suites; nested ones are part of them."""
+        """Yield a document's tags, and record the attributes of its outermost suites, which include nested suites."""
         self._suites.clear()
         inside: list[bool] = []
         for event in events:

@@ -1,4 +1,4 @@
-"""Build records from foreign data: the base of readers, cleaned values, and a count of what was left out."""
+"""Base of the readers: build records from foreign data, clean their values, and count what is left out."""
 
 import hashlib
 import json

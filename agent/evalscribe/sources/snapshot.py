@@ -63,9 +63,7 @@ class SnapshotWriter:
             raise UsageError(f"{folder} contains run {held}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
-        """Write one eval; for an unreadable one the reason is stored, so that reading the snapshot gives the same
-        result.
-        """
+        """Write one eval, or the reason why it is unreadable, so that the snapshot reads like the source."""
         if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
