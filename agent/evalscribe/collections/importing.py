@@ -72,7 +72,7 @@ class FileImport(Frozen):
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """The phrases of `left_out` about whole evals, with their counts."""
+    """What of `left_out` is whole evals."""
     table: TableReading | None = None
     """How the columns of a table of results were read."""
     stopped: str | None = None

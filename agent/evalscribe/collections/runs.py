@@ -135,7 +135,7 @@ async def import_run(
 
 
 def _refuse_several(opened: "Sequence[tuple[RunFile, _ReadAhead]]", called: str) -> None:
-    """Raise `UsageError` if the files contain several runs; nothing has been stored yet."""
+    """Raise `UsageError` if the files contain several runs, before anything of them is stored."""
     room, found = MOST_CHARACTERS, list[tuple[str, Run]]()
     for file, records in opened:
         runs, room = records.look(room)

@@ -56,7 +56,7 @@ FORMATS: tuple[Format, ...] = (
     *agent_runs.FORMATS,
     *results_table.FORMATS,
 )
-"""All formats. The first one that recognises a file reads it, so specific formats come before general ones."""
+"""Every format; the first that recognises a file reads it, so the more particular ones come first."""
 SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
@@ -126,7 +126,7 @@ def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format with this `FileImport.format`; None for a run of a deployment."""
+    """Return the format that calls itself so in `FileImport.format`; None for a run of a deployment."""
     return next((one for one in FORMATS if name in (one.name, *one.forms)), None)
 
 
@@ -251,7 +251,7 @@ def _kept(run: Run, known: Run | None, said: Collection[str]) -> Run:
 
 
 def _of(record: Record, read: Run, kept: Run) -> Record:
-    """Set the record's agent to that of its stored run, if the reader took it from the run."""
+    """Update the agent named by a record with its run's, if the reader took it from the run."""
     if record.metadata.get("agent") != _agent(read) or _agent(read) == _agent(kept):
         return record
     return record.model_copy(update={"metadata": {**record.metadata, "agent": _agent(kept)}})

@@ -321,7 +321,7 @@ FORMATS = (
         recognise=_recognise,
         a_run="the log",
         an_eval="an epoch of a sample",
-        passed="the value of the first scorer is 1, `C`, `yes` or true",
+        passed="first scorer: 1, `C`, `yes`, true",
         versions="0.3.75 to 0.3.285",
         fields={
             "eval, stats": "model, experiment, dates, tokens and cost of the run; metadata",

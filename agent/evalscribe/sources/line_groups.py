@@ -39,9 +39,9 @@ class LineGroups:
             path: The file.
             open: Opens it for the first reading.
             omit: Counts a line that cannot be read.
-            is_line: Returns whether an object is a line of the format.
-            column: Returns the filter or metric of a line.
-            key: Returns what the lines of one eval have in common.
+            is_line: Whether an object is a line of the format.
+            column: Name of the filter or metric of a line.
+            key: What the lines of one eval have in common.
         """
         self._path = path
         self._open = open

@@ -586,8 +586,8 @@ FORMATS = (
         versions="0.118.0, 0.121.20",
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={
-            "prompt.raw, response.output": "task and transcript; attacks with several turns from `redteamHistory`",
-            "gradingResult.componentResults": "a step for each assertion; it is skipped if the assertion broke",
+            "prompt.raw, response.output": "task and transcript; attacks in several turns come from `redteamHistory`",
+            "gradingResult.componentResults": "steps, each assertion once; one that broke is skipped",
             "failureReason": "2: error; 1: failed, unless every failed assertion broke",
             "testCase.assert": "grader; the value of `equals`, `similar` and the like is the expected answer",
             "testCase.description, vars": "name",

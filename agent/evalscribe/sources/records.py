@@ -54,7 +54,7 @@ class Omissions:
         self._lost: set[str] = set()
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
-        """Count an omission. `lost` means that a whole eval is missing, not only a part of it."""
+        """Count an omission; `lost` if it is a whole eval, not a part of one."""
         if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
@@ -69,7 +69,7 @@ class Omissions:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
-        """Describe the lost evals, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
         return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
 
     def _placed(self, phrase: str) -> str:
@@ -178,7 +178,7 @@ class EvalReader(RecordFile):
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
-        """Hash of everything that the first pass read."""
+        """Of everything that the first pass read."""
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:

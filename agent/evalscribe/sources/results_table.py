@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "provider": (),
     "model": ("model_name",),
 }
-"""Fields of a row, each with alternative names of its column, the most likely first."""
+"""The fields of a row, each with other names that its column may have, the likeliest first."""
 _EITHER = "answer"
 """Column with the output in some tables and the reference in others. Read as whichever has no other column."""
 _LABEL = "label"
@@ -75,7 +75,7 @@ _STATUSES: Mapping[str, EvalStatus] = {
 _Row = dict[str, JsonValue]
 TableForm = Literal["csv", "jsonl", "json"]
 TABLE = "table"
-"""Name of the format; readers print its forms (`csv`, `jsonl`, `json`)."""
+"""Name of the format, whose forms the readers print."""
 
 
 def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
@@ -243,7 +243,7 @@ class _TextReader(FileReader):
 
 
 def first_run_id(path: Path) -> str:
-    """Return the id of a table's first run, derived from the file's content. Raises the errors of `FileReader`."""
+    """Return the id of the first run of a table, made of the content of its file. Raises the errors of `FileReader`."""
     with FileReader(path) as reading:
         while reading.read():
             pass

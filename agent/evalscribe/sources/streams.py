@@ -58,7 +58,7 @@ class JsonLine(NamedTuple):
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:
-    """Yield each line that is not blank, of a file with one object per line. Raises the errors of `FileReader`."""
+    """Yield each line that is not blank of a file with one object a line. Raises the errors of `FileReader`."""
     for number, text in read_lines(reading):
         if text is None:
             yield JsonLine(number, None, "it is too long", 0)
