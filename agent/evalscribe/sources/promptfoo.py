@@ -54,7 +54,7 @@ _REFERENCES = frozenset(
 """Types of assertions whose value is a reference answer."""
 _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata", "namedScores", "prompt", "promptIdx"))
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
-"""Fields of a row that are read; all others become metadata."""
+"""Fields of a row that have a place; the others are metadata."""
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
 """Fields of a file that contain settings or repeat the rows."""
 _KNOWN = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
@@ -106,7 +106,7 @@ class Promptfoo(EvalReader):
         self._labels: dict[tuple[str, Column], set[str]] = {}
         """The labels of a provider with a prompt."""
         self._tests: dict[int, int] | None = None
-        """Hash of the test that may use a name, by the hash of evaluation and name; 0 if several tests may use it."""
+        """The test that could have a name, by the hash of both; 0 where there are several."""
 
     def evals(self) -> Iterator[SourceEval]:
         if self._tests is None:

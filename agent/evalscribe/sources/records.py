@@ -41,7 +41,7 @@ MAX_RUNS = 10_000
 MAX_STEPS = 2_000
 """Maximum steps of an eval, and maximum scores of an eval."""
 MAX_COUNT = 10**15
-"""Maximum number of tokens or trials; databases store at most 64 bits."""
+"""Maximum number of tokens or trials: databases have no place for more than 64 bits."""
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -366,9 +366,9 @@ class _RunTally:
         )
         self._evals = 0
         self._trials: Counter[int] = Counter()
-        """Number of trials by the hash of the task; hashes save memory, as a file may have millions of tasks."""
+        """By the hash of the task: a file can have millions."""
         self._taken: dict[int, int] = {}
-        """For each task, the number up to which all trial numbers are taken."""
+        """Up to which number the trials of a task are taken."""
         self._ahead: dict[int, set[int]] = {}
         """Taken numbers beyond that."""
         self._begun: str | None = None
@@ -392,7 +392,7 @@ class _RunTally:
         return self._trials[_task(one)]
 
     def trial(self, one: SourceEval) -> int:
-        """Return the trial's own number, or the lowest free one if it has none or its number is taken."""
+        """Return the trial's number; the lowest free one if it has none or shares it."""
         task = _task(one)
         taken, ahead = self._taken.get(task, 0), self._ahead.get(task, set())
         if one.trial is not None and one.trial > taken + 1 and one.trial not in ahead:
