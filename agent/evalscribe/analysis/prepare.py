@@ -268,7 +268,7 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Evidence that the source no longer has; a phrase that applies to only some of the evals names them."""
+    """Yield phrases on evidence that the source no longer has; one that concerns only some of the evals names them."""
     concerned: dict[str, list[str]] = {}
     for eval in evals:
         for phrase in missing.get(eval.id, ()):
@@ -278,7 +278,7 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 
 
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
-    """Return the models' own count, which includes calls that broke off; without models, what the verdicts report."""
+    """Return the usage that the models counted, including failed calls; without models, that of the verdicts."""
     if prepared.analyst.models:
         return prepared.workspace.models.spent()
     return {"judge": reported} if reported != Usage() else {}

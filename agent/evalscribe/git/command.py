@@ -194,9 +194,9 @@ QUIET = (
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
-"""Options for commands that work on commits. Hooks are off, because they check the folder's checked-out files rather
-than what is committed and pushed here, and may change them; an index of our own must leave no files beside the user's;
-replaced commits are ignored, because others have the originals; and a silent server times out.
+"""Options for commands that work on commits. Hooks are off, because they check the checked-out files, not what is
+committed and pushed here, and may change them. An index of our own must leave no files beside the user's. Replaced
+commits are ignored, because other clones have the originals. A silent server times out.
 """
 
 

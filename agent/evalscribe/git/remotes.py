@@ -121,7 +121,7 @@ _NO_FETCH_EFFECTS = (
     "--no-auto-maintenance",
     "--refmap=",
 )
-"""Fetch options that only add objects: no branch, tag or remote-tracking branch of the user's moves."""
+"""Fetch options that only add objects and move none of the user's branches, tags or remote-tracking branches."""
 
 
 class Remotes:
@@ -179,8 +179,8 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, said=_server_said(ended.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return the push address, which a `pushurl` makes differ from the fetch address, to read what a push will
-        meet.
+        """Return where a push goes, so that reading shows what it will meet: the push address if a `pushurl` sets
+        another than the fetch address, else the remote's name.
         """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
