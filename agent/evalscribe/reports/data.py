@@ -46,7 +46,7 @@ def read_data(text: str, name: str) -> Analysis:
         where = ".".join(map(str, first["loc"]))
         conflict = "<<<<<<<" in text and ">>>>>>>" in text
         problem = (
-            "has conflict markers of git: settle the merge first" if conflict else f"{where} {first['msg']}".strip()
+            "has conflict markers of git: resolve the merge first" if conflict else f"{where} {first['msg']}".strip()
         )
         raise DataError(f"{file}: {problem}") from None
     if analysis.kind != REPORT_KIND:

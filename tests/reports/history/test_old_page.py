@@ -147,7 +147,7 @@ def test_a_label_that_was_edited_in_one_of_two_places_counts(before: str, after:
         ("kind: evalscribe-report/1", "kind: evalscribe-compare/1", "evalscribe-compare/1"),
         ("revision: 1", "revision: two", "revision: "),
         ("run: smp7q2kax0d4m81v", "run: [", "says kind None"),
-        ("run: smp7q2kax0d4m81v", "run: other", "name two runs"),
+        ("run: smp7q2kax0d4m81v", "run: other", "name different runs"),
         ("| Result | 13 passed", "| Result | many passed", "the row 'Result'"),
         ("## Net impact", "## Net", "the section 'Net impact' is missing"),
         ("### 4. http/001-retry: ", "### http/001-retry: ", "finding 4 needs"),

@@ -98,7 +98,7 @@ class _Names:
         return next(iter(longer)) if len(longer) == 1 else None
 
     def may_count(self, path: str, named: NamedEval) -> bool:
-        """Return whether a name without path may be a category: it has a count (`queries (24/24)`), or others have paths."""
+        """Return whether a name may be a category: it has a count (`queries (24/24)`), or the other names are paths."""
         return "/" not in path and bool(self.paths or COUNT.match(named.remark or ""))
 
     def _full(self, draft: DraftFinding, named: NamedEval) -> str:
