@@ -489,8 +489,8 @@ def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> It
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
-    """Yield a line for each text that only some trials have, and the quotations. If the trials have different ones, only
-    the first trial's are printed, below its line; the data has the others."""
+    """Yield a line for each text that only some trials have, and the quotations. If these differ, only the
+    first trial's are printed, below its line; the data has the others."""
     quoted, facts = snippets.render(entry.snippets), _shared_facts(entry, report)
     differ = any(one.snippets != entry.snippets for one in entry.each)
     lines: dict[tuple[str, bool], list[int]] = defaultdict(list)
