@@ -162,8 +162,7 @@ class ReportRepository(Git):
     def blob(self, name: str) -> bytes:
         """Return a blob by its full id. Raises `GitError` if it does not exist.
 
-        Loose and packed objects are read without a process, because a report may have hundreds of versions. git is
-        asked for
+        Loose and packed objects are read without a process, because a report may have hundreds of versions. git reads
         the rest: objects of a partial clone that must be fetched, and hashes other than SHA-1.
         """
         from git import GitDB  # slower to import than git is to answer; most commands read no history
