@@ -231,7 +231,7 @@ class RunAnalysis:
         """
         if self._collated is None:
             queue = await self.prepare()
-            await queue.work()  # an analysis that is resumed here was judged elsewhere: the store has its verdicts
+            await queue.work()  # after a resume, all verdicts may already be in the store
             self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
         return self._collated.findings
 

@@ -171,7 +171,7 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
     """Estimate the default model's cost for these findings; None if a model judged, or without findings.
 
-    Also None if the target broke in all of them: a model sees no more than the exception, which the rules quote.
+    Also None if the target failed in all of them: a model sees no more than the exception, which the rules quote.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]

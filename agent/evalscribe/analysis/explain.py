@@ -86,7 +86,7 @@ async def explain(
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
         prepared = announce_plan(prepared, watcher, rules_instead=False)
-        case = prepared.case(prepared.groups[0])  # what was computed for it goes with its verdict
+        case = prepared.case(prepared.groups[0])  # before judging, which discards what was computed
         queue = judge_queue(prepared, watcher.judged)
         await queue.work()
     (finding,) = with_context(prepared, queue.findings())

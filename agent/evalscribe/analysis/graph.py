@@ -84,7 +84,7 @@ class GraphState(TypedDict, total=False):
 
 
 class WorkerInput(TypedDict):
-    """What `Send` gives to one worker: only its number, because failures come from the shared queue."""
+    """Input of one worker, sent with `Send`: only its number, because failures come from the shared queue."""
 
     number: int
 
@@ -116,7 +116,7 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
     """Build the graph over the stages of one run. No node has a retry policy: models retry their own calls."""
     start = uuid4().hex
 
-    async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph asks for the name
+    async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph requires this name
         run = await stages.load()
         return {"run_id": run.id, "failures": len(run.failures), "status": "loaded"}
 

@@ -53,7 +53,7 @@ async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
     _silence()
     with translate_server_errors(without_password(url)):
         given = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-        # Not the pool's own first connection: of its failure a pool reports only a timeout.
+        # Connect before opening the pool, which reports a failed connection only as a timeout.
         connection: Connection = await AsyncConnection.connect(**given)
         async with connection:
             await _choose_schema(connection)

@@ -205,7 +205,7 @@ class GitResult(CompletedCommand):
     @property
     def said(self) -> str:
         """The error output on one line, without secrets."""
-        from evalscribe.redaction.redact import redact  # its patterns are many, and git seldom refuses
+        from evalscribe.redaction.redact import redact  # slow to import, and git seldom fails
 
         return redact(" ".join(self.err.split()))[:400]
 

@@ -150,7 +150,7 @@ class GitHubForge:
         self.owner = path.partition("/")[0]
         self.path = path
         self.remote_url = remote_url
-        # PyGithub takes connection classes only process-wide; a client keeps those it was created with.
+        # PyGithub sets connection classes for the whole process; a client keeps those set when it was created.
         Requester.injectConnectionClasses(_Http, _Https)
         try:
             self.client = Github(

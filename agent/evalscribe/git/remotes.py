@@ -103,8 +103,8 @@ TRIES = 3
 ANSWER_S = 120
 """Seconds that a server may take to list its branches: a hanging ssh server would block forever."""
 TRANSFER_S = 1800
-# Git ends with 128 for every failure of a remote, and only its words say which. A forge calls a repository that the
-# user may not see "not found", so the two cannot be told apart: both count as no access.
+# Git exits with 128 for every failure of a remote; only its message says which. Forges report a repository that the
+# user may not see as "not found", so both count as no access.
 _NO_ACCESS = re.compile(
     r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
     r"|access denied|\b40[13]\b|invalid credentials|not authorized|host key verification failed"

@@ -228,7 +228,7 @@ class BatchModel:
             intents: Stores what is submitted.
             price: Price of a single call; batches are counted at the batch price.
             pace: Waiting times; None for the defaults.
-            fresh: Ask again where an answer was used before; use an answer that a killed process never used.
+            fresh: Ask again for answers that were used before, but not for those that a killed process left unused.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens

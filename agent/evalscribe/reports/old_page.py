@@ -285,7 +285,7 @@ def _entry(part: Sequence[PageBlock], row: _Row, written: Mapping[str, PageLabel
     kind = labels.kind_in_force(label, before, judge, caused)
     reviewer = body.reviewer
     if not reviewer and judge and judge.classification == label.classification and kind != caused:
-        reviewer = [f"kind {kind}, not {caused}" if kind else f"not of kind {caused}"]  # it would not show otherwise
+        reviewer = [f"kind {kind}, not {caused}" if kind else f"not of kind {caused}"]  # else it would not show
     return ReportEntry.model_validate(
         {
             **fields,

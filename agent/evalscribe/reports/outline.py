@@ -184,7 +184,7 @@ def _entry(finding: Finding, trials: Mapping[str, TrialCount]) -> ReportEntry:
     )
 
 
-@lru_cache(1024)  # few are distinct, and an equal one for each of 10,000 findings takes 6 MB
+@lru_cache(1024)  # few are distinct; a copy for each of 10,000 findings takes 6 MB
 def _label(judge: str, classification: Classification, confidence: float, stage: Stage | None) -> JudgeLabel:
     return JudgeLabel(id=judge, classification=classification, confidence=confidence, stage=stage)
 
@@ -198,7 +198,7 @@ def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], 
     """Compute the saving; `spared` estimates, by group, the avoided usage of the expensive model `against`."""
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
-    # Without a cascade the expensive model would have been asked the same, so only the earlier stages are extra cost.
+    # Without a cascade the expensive model would have judged these too, so only the earlier stages are extra cost.
     asked = (finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged))
     cheap = (finding.verdict.usage for finding in findings if finding.group in spared)
     extra = sum((*asked, *cheap), Usage())

@@ -350,7 +350,7 @@ def _failures(report: Report) -> Iterator[str]:
     yield from _notes(report, "findings")
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):
         if number > 1 and len(report.entries[number - 2].evals) > 1:
-            yield ""  # HTML lasts until a blank line
+            yield ""  # a blank line ends the HTML block
         rest = tuple(sentence for sentence in text.rest if sentence not in shared)
         yield from _finding(number, entry, text._replace(rest=rest), report)
 

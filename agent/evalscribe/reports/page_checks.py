@@ -41,7 +41,7 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
             1, "error", f"the report of run {run.id} is called {_expected(report)}, but this file {path.name}"
         )
     elif match[2] != report.date:
-        yield LineProblem(1, "warning", f"the file's name says {match[2]}, the report was begun on {report.date}")
+        yield LineProblem(1, "warning", f"the file's name says {match[2]}, but the report was begun on {report.date}")
     folders = path.parts[:-1]
     if folders and folder_fit(run.provider, run.model, folders) is None:
         wanted = "/".join(model_folder(run.provider, run.model))

@@ -614,7 +614,7 @@ def _numbers(written: Report, then: Page) -> dict[int, int]:
     found = {one.number: keys[one.subject, one.members] for one in then.findings if (one.subject, one.members) in keys}
     if _front("\n".join(then.lines), "revision") != str(written.revision):
         return found
-    same = (one.number for one in then.findings if one.number <= len(written.entries))  # headings of earlier versions
+    same = (one.number for one in then.findings if one.number <= len(written.entries))  # if headings differ
     return {number: number for number in same if number not in found.values()} | found
 
 

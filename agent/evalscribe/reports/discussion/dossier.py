@@ -86,7 +86,7 @@ class ReportEvidence:
         self.text = text
         self.said = said
         self.topics = {topic.n: topic for topic in _topics(said)}
-        # The report is younger than the evidence, which can therefore hardly hold a hash of it; yet see `_found`.
+        # The evidence is older than the report, so it should not contain a hash of it; `_found` checks.
         self.fence = Delimiter(content_id(["discussion", text]), (text,))
         self._store = store
         self._evidence: dict[int, Evidence | EvidenceMissing] = {}
@@ -217,7 +217,7 @@ MAX_HITS = 2_000
 
 
 class SearchHit(Frozen):
-    """A line with at least one of the words, and the others nearby."""
+    """A line that has at least one of the words, with the others nearby."""
 
     finding: int | None
     """None for the report."""

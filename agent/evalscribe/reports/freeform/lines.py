@@ -24,7 +24,7 @@ KINDS: dict[str, CauseKind] = {
     "model": "model",
 }
 STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
-"""Words that name a step wherever they stand."""
+"""Words that name a step in any place."""
 LABEL = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)

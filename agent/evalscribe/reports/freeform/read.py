@@ -334,7 +334,7 @@ def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMe
 
 
 def _told_once(listed: Iterable[ActionTaken], done: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
-    """Yield listed actions on evals whose finding states none, and those on no eval: most repeat a finding's."""
+    """Yield the listed actions, without evals whose finding already states one: most are repetitions."""
     known = {eval for action in done for eval in action.evals}
     for action in listed:
         others = tuple(eval for eval in action.evals if eval not in known)
