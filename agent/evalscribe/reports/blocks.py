@@ -63,7 +63,7 @@ def _unquoted(line: str) -> str:
 
 def read(text: str) -> list[PageBlock]:
     """Return the blocks of a page, in order. White space at line ends is ignored, because editors change it."""
-    # Merging, syncing and proposing read a page several times: caching saves a third of their CPU time.
+    # Merging, syncing and proposing read a page several times: caching saves a third of the CPU time of their tests.
     return list(_cached(text)) if len(text) <= CACHED_CHARACTERS else _read(text)
 
 
