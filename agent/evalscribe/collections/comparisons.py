@@ -65,7 +65,7 @@ class SideReader:
         records = open_records(path, recall_columns(runs, path, run_overrides(self.workspace)))
         done = await import_file(runs, None, records, None, self.watcher.imported)
         if done.table:
-            self.watcher.say(f"{path.name}: {done.table.text}")
+            self.watcher.say(f"{path.name}: {done.table.text}", ("map",))
         if done.stopped:
             self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs

@@ -123,7 +123,7 @@ async def import_run(
         done = await import_file(archive, None, records, None, watcher.imported, said=file.said)
         watcher.say(_told(file.name, done))
         if done.table:
-            watcher.say(f"{file.name}: {done.table.text}")
+            watcher.say(f"{file.name}: {done.table.text}", ("map",))
         if done.stopped:
             watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from evalscribe import text as prose
-from evalscribe.errors import DataError, UsageError, flag
+from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import InvalidJson, StrictJson, collect_strings, is_clean
 from evalscribe.model.dataset import Item
@@ -80,7 +80,7 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
     found = {fields[name]: part for name, part in row.items() if name in fields}
     unknown = {name: part for name, part in row.items() if name not in fields}
     if unknown and not columns:
-        likely = f"; name columns, such as `{flag('map')} input={_shown(next(iter(unknown)))}`"
+        likely = f"; name columns, such as `map` input={_shown(next(iter(unknown)))}"
         known = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
         verb = "is" if len(unknown) == 1 else "are"
         raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in found else likely}")
