@@ -72,7 +72,7 @@ class FileImport(Frozen):
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """What of `left_out` is whole evals."""
+    """What of `left_out` is whole evals, or damaged lines of them."""
     table: TableReading | None = None
     """How the columns of a table of results were read."""
     stopped: str | None = None

@@ -112,7 +112,7 @@ class Records(Protocol):
 
     @property
     def lost(self) -> Sequence[str]:
-        """What of `left_out` is whole evals, with its count."""
+        """What of `left_out` is whole evals, or damaged lines of them, with its count."""
 
     @property
     def progress(self) -> float:

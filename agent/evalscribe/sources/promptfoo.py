@@ -146,7 +146,7 @@ class Promptfoo(EvalReader):
         if isinstance(value, dict):
             yield "", value, place
         else:
-            self._omit("a result that is not an object", place)
+            self._omit("a result that is not an object", place, lost=True)
 
     def _file_rows(self, about: dict[str, object]) -> Iterator[tuple[str, Mapping[str, object], str]]:
         """Yield the rows of a file, whose `results` are an object with `results`; a bare summary has only the latter.

@@ -28,7 +28,7 @@ from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
-from evalscribe.sources.streams import JsonStream
+from evalscribe.sources.streams import JsonLine, JsonStream
 
 MAX_PHRASES = 200
 """Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
@@ -54,7 +54,7 @@ class Omissions:
         self._lost: set[str] = set()
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
-        """Count an omission; `lost` if it is a whole eval, not a part of one."""
+        """Count an omission; `lost` if the file is damaged there, or a whole eval is left out."""
         if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
@@ -69,7 +69,7 @@ class Omissions:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
-        """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        """Return the evals and lines that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
         return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
 
     def _placed(self, phrase: str) -> str:
@@ -228,6 +228,13 @@ class EvalReader(RecordFile):
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
         self._left_out.add(phrase, place, number, lost=lost)
+
+    def _omit_line(self, line: JsonLine, place: str) -> None:
+        """Count a line of a session that is not a JSON object."""
+        if line.ended:
+            self._omit("a line that cannot be read", place, lost=True)
+        else:  # an agent that is still at work is writing it: nothing is damaged
+            self._omit("a last line that is not finished", place)
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:
