@@ -206,7 +206,6 @@ class ItemCollector:
             columns: Names in the file by field of the item.
         """
         self._columns = columns
-        self._wrong: set[str] = set()
         self.problems: list[str] = []
         self.bad = 0
         self.hidden = 0
@@ -223,10 +222,9 @@ class ItemCollector:
             item = read.item if read.named else self._keyed(read.item)
             self._take(item.key, number)
         except _WrongFieldsError as error:
-            if str(error) in self._wrong:
+            if any(one.endswith(f": {error}") for one in self.problems):
                 self.bad += 1
             else:
-                self._wrong.add(str(error))
                 self.refuse(number, str(error))
             return None
         except DataError as error:
