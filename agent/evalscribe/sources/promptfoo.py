@@ -216,9 +216,7 @@ class Promptfoo(EvalReader):
         if score is not None and status != "error":
             scores = {"score": score, **scores}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if (
-            not usage and row.get("failureReason") == 2
-        ):  # an export says 0 where the provider failed, a database nothing
+        if not usage and row.get("failureReason") == ERROR:  # an export says 0 here, a database nothing
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,8 @@ def test_a_real_red_team_run(real_data: Path) -> None:
     assert runs[0].experiment.startswith("DefectDojo")
 
 
-def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path) -> None:
-    exported = real_data / "formats" / "promptfoo" / "echo" / "results.json"
-    content = json.loads(exported.read_text())
-    database = sqlite3.connect(tmp_path / "promptfoo.db")
+def database_of(path: Path, *exports: dict[str, Any]) -> Path:
+    database = sqlite3.connect(path)
     database.execute("CREATE TABLE evals (id TEXT, created_at INT, results TEXT, config TEXT, prompts TEXT)")
     names = {
         "id": "id",
@@ -114,32 +113,51 @@ def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path)
         "failure_reason": "failureReason",
     }
     database.execute(f"CREATE TABLE eval_results (eval_id TEXT, {', '.join(names)})")
-    database.execute(
-        "INSERT INTO evals VALUES (?, ?, ?, ?, ?)",
-        (
-            content["evalId"],
-            1795331879078,
-            json.dumps({"durationMs": content["results"]["stats"]["durationMs"]}),
-            json.dumps(content["config"]),
-            json.dumps(content["results"]["prompts"]),
-        ),
-    )
-    for one in content["results"]["results"]:
-        values = [one.get(name) for name in names.values()]
-        stored = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+    for content in exports:
+        results = content["results"]
+        created = datetime.fromisoformat(results["timestamp"]).timestamp() * 1000
+        about = ({"durationMs": results["stats"]["durationMs"]}, content["config"], results["prompts"])
         database.execute(
-            f"INSERT INTO eval_results VALUES (?{', ?' * len(names)})",
-            (content["evalId"], *stored),
+            "INSERT INTO evals VALUES (?, ?, ?, ?, ?)", (content["evalId"], round(created), *map(json.dumps, about))
         )
+        for one in results["results"]:
+            values = [one.get(name) for name in names.values()]
+            stored = [json.dumps(value) if isinstance(value, dict) else value for value in values]
+            database.execute(
+                f"INSERT INTO eval_results VALUES (?{', ?' * len(names)})",
+                (content["evalId"], *stored),
+            )
     database.commit()
     database.close()
+    return path
 
-    def known(path: Path) -> dict[str, Any]:
-        runs, records = everything(path)
-        return {one.id: one for one in runs} | {one.eval.id: one for one in records}
 
-    assert known(tmp_path / "promptfoo.db") == known(exported)
+def known(path: Path) -> dict[str, Any]:
+    runs, records = everything(path)
+    return {one.id: one for one in runs} | {one.eval.id: one for one in records}
+
+
+def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path) -> None:
+    exported = real_data / "formats" / "promptfoo" / "echo" / "results.json"
+    assert known(database_of(tmp_path / "promptfoo.db", json.loads(exported.read_text()))) == known(exported)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["promptfoo.db"]
+
+
+def test_evaluations_of_one_database_are_told_apart(real_data: Path, tmp_path: Path) -> None:
+    first = json.loads((real_data / "formats" / "promptfoo" / "echo" / "results.json").read_text())
+    second = json.loads(json.dumps(first))
+    second |= {"evalId": "eval-other", "config": {"description": "Cities"}}
+    second["results"]["timestamp"] = "2026-11-23T01:02:03.000Z"
+    second["results"]["stats"]["durationMs"] = 1500
+    second["results"]["prompts"][0]["metrics"]["cost"] = 7
+    found = known(database_of(tmp_path / "promptfoo.db", second, first))
+    expected: dict[str, Any] = {}
+    for n, content in enumerate((first, second)):
+        (tmp_path / f"{n}.json").write_text(json.dumps(content))
+        expected |= known(tmp_path / f"{n}.json")
+    assert found == expected
+    experiments = Counter(one.experiment for one in found.values() if isinstance(one, Run))
+    assert experiments == {"Capitals": 2, "Cities": 2}
 
 
 @pytest.mark.parametrize(
