@@ -122,6 +122,8 @@ def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file
     ended = inside.run("import", file.name, "notes.md", code=65)
     assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
+    (inside.folder / "results.yaml").write_text("evalId: e\nresults:\n  version: 3\n")
+    assert "it is YAML. promptfoo writes the same as JSON" in inside.run("import", "results.yaml", code=65).err
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")

@@ -1,5 +1,6 @@
 """Results of promptfoo: JSON of all versions, JSON lines and the database."""
 
+import csv
 import json
 import sqlite3
 from collections import Counter
@@ -80,6 +81,54 @@ def test_a_real_run_has_the_figures_that_promptfoo_printed(real_data: Path, name
     assert [(one.eval.status, one.eval.failed_step) for one in kenya] == [("failed", "correct"), ("passed", None)]
     peru = next(one for one in records if one.eval.task == "Peru, weighted")
     assert peru.eval.reason == 'Expected output to contain "lima"'  # the source only says "Aggregate score 0.20 < 0.6"
+
+
+def test_the_csv_of_a_real_run_has_the_verdicts_of_its_json(real_data: Path) -> None:
+    folder = real_data / "formats" / "promptfoo" / "echo"
+    (_, records), (runs, of_csv) = everything(folder / "results.json"), everything(folder / "results.csv")
+
+    def verdicts(records: list[Record]) -> Counter[tuple[str, str, str]]:
+        return Counter(
+            (one.eval.path, one.eval.status, str(one.transcripts[0].messages[-1].content))
+            for one in records
+            if one.eval.status != "error"
+        )
+
+    assert [run.model for run in runs] == ["echo", "answers"]
+    assert Counter(one.eval.status for one in of_csv) == {"passed": 8, "failed": 14, "error": 2}
+    assert verdicts(of_csv) == verdicts(records)
+    assert (of_csv[0].eval.failed_step, of_csv[0].metadata["scores"]) == ("assertions", {"score": 0.5, "correct": 0.0})
+
+
+def test_a_csv_export_of_the_page(tmp_path: Path) -> None:
+    output = ["Reasoning", "Status", "Score", "Named Scores", "Metric: kind", "Grader Reason", "Comment"]
+    answers = [
+        ["wrong\n---\nLyon", "hm", "FAIL", "0.00", '{"kind": 0.5}', "0.50", "wrong", "look"],
+        ["503: busy\n---\n", "", "ERROR", "0.00", "", "", "", ""],
+        ["Paris", "", "PASS", "1.00", "", "", "right", ""],
+        [""] * 8,
+    ]
+    with (tmp_path / "page.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["city", "[openai:gpt-4o] Where is {{ city }}?", *output, "pluginId"])
+        table.writerows([["Paris", *cells, "pii"] for cells in answers])
+        table.writerow(["torn"])
+    records = open_records(tmp_path / "page.csv", RunOverrides())
+    run, failed, error, passed = list(records.read())
+    assert isinstance(run, Run)
+    assert (run.provider, run.model, records.lost) == (
+        "openai",
+        "gpt-4o",
+        ("1 x a row that cannot be read: 1 cells in place of 10 (first: line 10)",),
+    )
+    assert isinstance(failed, Record)
+    assert [one.content for one in failed.transcripts[0].messages] == ["Where is Paris?", "Lyon"]
+    assert (failed.eval.path, failed.eval.reason) == ("pii/Paris#1", "wrong")
+    assert (failed.metadata["comment"], failed.metadata["reasoning"]) == ("look", "hm")
+    assert isinstance(error, Record)
+    assert (error.eval.status, error.eval.reason) == ("error", "503: busy")
+    assert isinstance(passed, Record)
+    assert passed.eval.status == "passed"
 
 
 def test_a_real_red_team_run(real_data: Path) -> None:
