@@ -91,7 +91,7 @@ class Run(Frozen):
     columns: tuple[tuple[str, str], ...] = ()
     """Fields and columns of its table that the user named; used when the file is read again without others."""
     threshold: float | None = None
-    """Lowest score that passes in its table, kept like `columns`."""
+    """Lowest score that passes, kept like `columns`."""
 
     @property
     def incomplete(self) -> int:

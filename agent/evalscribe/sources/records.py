@@ -6,7 +6,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -179,6 +179,8 @@ class EvalReader(RecordFile):
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
         """Of everything that the first pass read."""
+        self.known: Callable[[str], Run | None] = lambda _id: None
+        """Returns a stored run, whose threshold is used again unless the user gives one."""
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
@@ -190,6 +192,10 @@ class EvalReader(RecordFile):
     def complete(self, run: SourceRun) -> SourceRun:
         """Return a run with what the source says of it behind its evals; called when the first pass has ended."""
         return run
+
+    def use_threshold(self, threshold: float) -> None:
+        """Judge the evals by another threshold, from the next pass on."""
+        self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
         kept, self._left_out = self._left_out, Omissions()
@@ -205,6 +211,11 @@ class EvalReader(RecordFile):
         for tally in runs.values():
             tally.given = self.complete(tally.given)
         made = {key: tally.run(self._overrides, self._identity(key)) for key, tally in runs.items()}
+        if self._overrides.threshold is None:
+            stored = (known.threshold for run in made.values() if (known := self.known(run.id)) is not None)
+            if (threshold := next((one for one in stored if one is not None), None)) is not None:
+                self.use_threshold(threshold)
+                made = {key: run.model_copy(update={"threshold": threshold}) for key, run in made.items()}
         yield from made.values()
         for one in self._evals():
             key = _run_key(one)
@@ -422,6 +433,7 @@ class _RunTally:
             provider=safe_name(safe_text(provider)),
             model=safe_name(safe_text(model)),
             experiment=safe_name(safe_text(overrides.experiment or given.experiment)),
+            threshold=overrides.threshold,
             status=given.status,
             status_reason=safe_text(given.status_reason) if given.status_reason else None,
             started_at=begun,
