@@ -65,6 +65,8 @@ class GradedEval(Frozen):
     """Content id of the task's text, or of the source's own version of the eval; None where it has neither."""
     grader: str | None = None
     """The same for the grader's files."""
+    trial_name: str | None = None
+    """The source's own name of the trial."""
 
 
 class TableReading(Frozen):
