@@ -1,6 +1,7 @@
 """What names mean: stored runs by prefix without any source, evals behind their run, files."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ class Silent:
     def started(self, run: Run) -> None: ...
     def fetched(self, done: int, total: int) -> None: ...
     def judged(self, event: object) -> None: ...
-    def say(self, line: str) -> None:
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:
         self.said.append(line)
 
 

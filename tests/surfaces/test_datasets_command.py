@@ -52,6 +52,7 @@ def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: InProcessC
     done = inside.run("datasets", "upload", "tickets", "f.jsonl")
     assert done.out == "tickets: 4 items of f.jsonl: 4 new; 1 line left out. 1 secret hidden.\n"
     assert done.err.startswith("f.jsonl:4: `inptu` is unknown; fields: key, input, ")
+    assert "such as --map input=inptu" in done.err
     assert secret not in inside.run("datasets", "examples", "list", "tickets", "--include-payload").out
     told = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
     assert (told["added"], told["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)

@@ -122,6 +122,8 @@ def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file
     ended = inside.run("import", file.name, "notes.md", code=65)
     assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
+    (inside.folder / "results.yaml").write_text("evalId: e\nresults:\n  version: 3\n")
+    assert "it is YAML. promptfoo writes the same as JSON" in inside.run("import", "results.yaml", code=65).err
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")
@@ -137,6 +139,40 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "evals"),
+    [
+        ("claude_code/tool_call_conversation.jsonl", 2, 1),
+        ("codex/rollout-*.jsonl", 200, 1),
+        ("lm_eval/two_filters/samples_sums_*.jsonl", 3, 6),
+        ("every_eval_ever/converted/inspect/ai2_arc/ollama/qwen2.5-0.5b/*_samples.jsonl", 2, 2),
+        ("promptfoo/echo/results.jsonl", 12, 23),
+    ],
+)
+def test_a_damaged_line_of_a_real_file_is_told(
+    inside: InProcessCommand, real_data: Path, name: str, line: int, evals: int
+) -> None:
+    (whole,) = (real_data / "formats").glob(name)
+    lines = whole.read_text().splitlines(keepends=True)
+    torn = lines[line - 1][: len(lines[line - 1]) // 2] + "\n"
+    (inside.folder / whole.name).write_text("".join([*lines[: line - 1], torn, *lines[line:]]))
+    ended = inside.run("import", whole.name, "--json", code=65)
+    (one,) = json.loads(ended.out)["imports"].values()
+    assert (sum(one["statuses"].values()), one["added"]["new"]) == (evals, evals)
+    assert (one["runs"][0]["unread"], len(one["lost"])) == (one["lost"], 1)
+    assert "1 x a " in ended.err
+    assert ended.err.endswith("The rest is kept.\n")
+
+
+@pytest.mark.parametrize("name", ["claude_code/tool_call_conversation.jsonl", "codex/rollout-*.jsonl"])
+def test_a_session_that_an_agent_is_still_writing_is_not_damaged(
+    inside: InProcessCommand, real_data: Path, name: str
+) -> None:
+    (whole,) = (real_data / "formats").glob(name)
+    (inside.folder / whole.name).write_text(whole.read_text().rstrip("\n")[:-20])
+    assert "  left out: 1 x a last line that is not finished (first: " in inside.run("import", whole.name).out
 
 
 def test_an_export_is_imported_again(inside: InProcessCommand, file: Path) -> None:

@@ -160,6 +160,24 @@ def test_a_file_that_holds_no_run_is_65(workspace: Workspace) -> None:
     assert "`evalscribe import --help` lists the formats" in workspace.run("analyze", file, code=65).err
 
 
+@pytest.mark.parametrize("name", ["lm_eval/two_filters/samples_sums_*.jsonl", "harbor/jobs/model", "helm/mmlu-*"])
+def test_a_threshold_is_kept(workspace: Workspace, real_data: Path, name: str) -> None:
+    (path,) = (real_data / "formats").glob(name)
+
+    def brought(*words: str) -> tuple[dict[str, int], int]:
+        (one,) = json.loads(workspace.run("import", str(path), "--json", *words).out)["imports"].values()
+        return one["statuses"], one["added"]["changed"]
+
+    before, _ = brought()
+    assert before["failed"]
+    lenient, changed = brought("--threshold", "0")
+    assert not lenient.get("failed")
+    assert changed >= before["failed"]
+    assert brought() == (lenient, 0)
+    assert "evals passed. Nothing was written." in workspace.run("analyze", str(path), "--judge", "rules").out
+    assert brought("--threshold", "1") == (before, changed)
+
+
 def test_real_trajectories_are_analysed(workspace: Workspace, real_data: Path) -> None:
     file = next((real_data / "tau-bench").glob("gpt-4o-*.json"))
     ended = workspace.run("analyze", file, "--judge", "rules", "--provider", "openai", "--model", "gpt-4o", "--json")

@@ -104,7 +104,8 @@ def test_the_columns_of_a_file_are_explained(inside: InProcessCommand) -> None:
     assert "    model_answer (output) -> last message\n    gold (expected) -> document `expected`\n" in said
     assert "    qestion, tag -> metadata\n" in said
     assert "document `task`" not in said
-    assert "no column input; did you mean `--map input=qestion`?" in said
+    assert "no column input; did you mean --map input=qestion?" in said
+    assert "did you mean --map input=qestion?" in inside.run("analyze", "odd.csv", "--judge", "rules").err
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,13 @@ from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
-from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, undecided
+from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, by_rules, undecided
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
 from evalscribe.reports.history import ReportHistory, follow_up_actions
 from evalscribe.reports.outline import compose_report
 from evalscribe.sample import earlier_reports
-from evalscribe.settings import RULES
 from evalscribe.text import join_first
 from evalscribe.workspace import Workspace
 
@@ -214,7 +213,7 @@ class RunAnalysis:
     def _require_no_model_verdicts(self, prepared: PreparedRun) -> None:
         """Raise `ConsentError` if the rules would replace verdicts of a model."""
         standing = report_target(self._workspace, prepared.run, self._date).standing()
-        models = {verdict.judge for verdict in standing.values() if not verdict.judge.startswith(RULES)}
+        models = {verdict.judge for verdict in standing.values() if not by_rules(verdict.judge)}
         if self._writes and models:
             judges = join_first(sorted(models), 3)
             raise ConsentError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from evalscribe.analysis.prepare import PreparedRun
-from evalscribe.errors import ConsentError, flag
+from evalscribe.errors import ConsentError
 from evalscribe.ids import Frozen
 from evalscribe.judging.builder import FailureJudge, estimating_judge
 from evalscribe.judging.cascade import FailureCascade
@@ -142,7 +142,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
     except ConsentError as error:
         if not rules_instead:
             raise
-        watcher.say(f"The rules judge: {error.text(flag)}")
+        watcher.say(f"The rules judge: {error}", error.fields)
         return replace(prepared, analyst=FailureJudge(judge=RulesJudge()))
     return prepared
 

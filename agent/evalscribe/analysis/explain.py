@@ -112,12 +112,12 @@ def _failure_named(workspace: Workspace, run: Run, name: str) -> Eval:
     try:
         return find_failure(run, name)
     except NotFoundError as error:
-        for record in workspace.store.runs.records(run.id):
-            if name not in (record.eval.id, record.eval.path, record.metadata.get("trial_name")):
+        for graded in workspace.store.runs.graded(run.id):
+            if name not in (graded.eval.id, graded.eval.path, graded.trial_name):
                 continue
-            if record.eval.status == "passed":
-                raise NotFoundError(f"{record.eval.path} passed, so there is no failure to explain") from None
-            return find_failure(run, record.eval.id)
+            if graded.eval.status == "passed":
+                raise NotFoundError(f"{graded.eval.path} passed, so there is no failure to explain") from None
+            return find_failure(run, graded.eval.id)
         raise error
 
 

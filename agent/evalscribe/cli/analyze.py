@@ -22,7 +22,7 @@ from evalscribe.collections.runs import eval_named
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import run_id_prefix
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.finding import Failure
+from evalscribe.model.finding import Failure, by_rules
 from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.reports.page import first_screen
 from evalscribe.settings import RULES, Options, Settings
@@ -156,7 +156,7 @@ def _explain_command(
     words = ["evalscribe", "explain", run, example]
     if settings.judge.origin.trust == COMMAND_LINE and settings.judge.value:
         words += ["--judge", settings.judge.value]
-    elif settings.judge_name != RULES and all(judge.startswith(RULES) for judge in outcome.report.judges):
+    elif settings.judge_name != RULES and all(map(by_rules, outcome.report.judges)):
         words += ["--judge", RULES]  # without consent to call the model, `explain` would be refused
     words += ["--rubric", rubric] if rubric else []
     words += ["--cascade"] if cascade else []

@@ -13,7 +13,7 @@ import typer
 from evalscribe.cli import options, output, tables
 from evalscribe.cli.datasets import Named
 from evalscribe.cli.tables import Format
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError, UsageError, flag, write_fields
 from evalscribe.experiments.datasets import (
     AddedItem,
     Duplicates,
@@ -212,7 +212,8 @@ def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], part
     with Workspace() as workspace, _item_file(file, open) as (name, opened):
         datasets = workspace.store.datasets
         done = upload_items(datasets, find_dataset(datasets, dataset), name, opened, partial=partial)
-    for line in upload_problems(done):
+    for problem in upload_problems(done):
+        line = write_fields(problem, ("map",), flag)
         output.say(line, file=sys.stderr) if done.stopped else output.aside(line)
     tables.print_document(done, lambda: (_uploaded(done),), form)
     return DataError.exit_code if done.stopped else 0

@@ -17,7 +17,7 @@ from evalscribe.collections.import_all import CollectionImport, import_all
 from evalscribe.collections.importing import FileImport
 from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
-from evalscribe.errors import DataError
+from evalscribe.errors import DataError, flag, write_fields
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.run import UNKNOWN
@@ -66,7 +66,7 @@ def _lines(done: CollectionImport, *, dry_run: bool, explain: bool) -> Iterator[
             yield f"  and {len(one.runs) - MOST_RUNS} more runs"
         yield f"  {_came_in(one, dry_run=dry_run)}"
         if one.table:
-            yield f"  {one.table.text}"
+            yield f"  {write_fields(one.table.text, ('map',), flag)}"
         yield from _left_out(one)
     for reason in done.passed_over.values():
         yield f"Passed over: {one_line(reason.splitlines()[0])}"

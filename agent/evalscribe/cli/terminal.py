@@ -3,7 +3,7 @@
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from io import StringIO
@@ -27,7 +27,7 @@ from rich.text import Text
 
 from evalscribe.cli.logs import is_quiet
 from evalscribe.cli.streams import can_ask, escaped, unescaped
-from evalscribe.errors import InterruptError, TerminatedError
+from evalscribe.errors import InterruptError, TerminatedError, flag, write_fields
 from evalscribe.judging.verdicts import JudgedGroup
 from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 from evalscribe.model.finding import Unclassified, Verdict, label_and_confidence
@@ -273,8 +273,8 @@ class Display(Bar):
         listed = f", {len(run.failures)} of them listed" if len(run.failures) < run.failed else ""
         self.say(f"{run.model} ({run.provider}), {run.experiment}: {run.failed} of {run.total} evals failed{listed}")
 
-    def say(self, line: str) -> None:
-        self._console.print(Text(one_line(line)))
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:
+        self._console.print(Text(one_line(write_fields(line, fields, flag))))
 
     def imported(self, evals: int, progress: float) -> None:
         what = f"Importing, {pluralise(evals, 'eval')}"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from evalscribe.collections import regressions
 from evalscribe.collections.compare import RunEvals, build_matrix, compare_sides, compare_within
 from evalscribe.collections.comparison_page import comparison_page, matrix_page, p_value, same_runs, within_page
-from evalscribe.collections.importing import import_file, recall_columns
+from evalscribe.collections.importing import import_file, open_file
 from evalscribe.collections.lookup import choose_collection
 from evalscribe.collections.regressions import (
     CompareJudges,
@@ -39,7 +39,7 @@ from evalscribe.model.run import Run
 from evalscribe.reports.documents import PlacedDocument, place_document
 from evalscribe.reports.history import stored_records
 from evalscribe.reports.reading import findings_of_run
-from evalscribe.sources.formats import open_records, recognise_folder
+from evalscribe.sources.formats import recognise_folder
 from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
@@ -62,10 +62,10 @@ class SideReader:
     async def bring(self, path: Path) -> tuple[Run, ...]:
         """Import a file into no collection and return its runs."""
         runs = self.workspace.store.runs
-        records = open_records(path, recall_columns(runs, path, run_overrides(self.workspace)))
-        done = await import_file(runs, None, records, None, self.watcher.imported)
+        opened = open_file(runs, path, run_overrides(self.workspace))
+        done = await import_file(runs, None, opened.records, None, self.watcher.imported)
         if done.table:
-            self.watcher.say(f"{path.name}: {done.table.text}")
+            self.watcher.say(f"{path.name}: {done.table.text}", ("map",))
         if done.stopped:
             self.watcher.say(f"reading {path} stopped early: {done.stopped}")
         return done.runs

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evalscribe.collections.clusters import words
 from evalscribe.model.exploration import Cluster, ClusterShare, Exploration, Member, Observation, Passage
+from evalscribe.model.finding import by_rules
 from evalscribe.reports import documents, inline
-from evalscribe.settings import RULES
 from evalscribe.text import cut, dollars, join_first, one_line, pluralise, prose
 
 MOST_NAMED = 30
@@ -118,7 +118,7 @@ NO_MODEL = (
 
 
 def _answer(found: Exploration) -> Iterator[str]:
-    if found.judge.startswith(f"{RULES}@"):
+    if by_rules(found.judge):
         yield NO_MODEL
         yield ""
     if found.answer:

@@ -4,9 +4,9 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from evalscribe.model.run import EvalStatus, Run
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import EXPLICIT, keep_stated_models, recognise
 from evalscribe.sources.recognition import FileStart
+from evalscribe.sources.records import EvalReader
 from evalscribe.sources.results_table import TABLE, first_run_id
 
 if TYPE_CHECKING:
@@ -39,23 +40,46 @@ ShowImport = Callable[[int, float], None]
 """Receives the number of evals imported so far, and the fraction of the file that was read (0 to 1)."""
 
 
-def recall_columns(archive: "RunStore | None", path: Path, overrides: RunOverrides) -> RunOverrides:
-    """Add the columns and the threshold with which this table was last read, unless the user names columns.
+class OpenedFile(NamedTuple):
+    """A file or folder of runs, not yet read."""
 
-    Raises `EvalscribeError` if the file cannot be read.
+    name: str
+    records: Records
+    why: str
+    """By what its format was recognised."""
+    overrides: RunOverrides
+    """Those of the user, with the columns of its table."""
+
+
+def open_file(
+    archive: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
+) -> OpenedFile:
+    """Open a file or folder, with the columns and the threshold of its last reading unless the user gives others.
+
+    Raises the errors of `recognise`.
     """
-    if archive is None or overrides.columns or path.is_dir():
-        return overrides
+    try:
+        found = recognise(path, overrides, in_folder=in_folder)
+        is_table = found.format.name == TABLE
+    except DataError:  # without its columns it may be of no known format
+        if archive is None or overrides.columns or path.is_dir() or not _may_be_table(path):
+            raise
+        found, is_table = None, True
+    known = archive.run(first_run_id(path)) if archive and is_table and not overrides.columns else None
+    if known is not None:
+        threshold = known.threshold if overrides.threshold is None else overrides.threshold
+        overrides = overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
+    if found is None or known is not None:
+        found = recognise(path, overrides, in_folder=in_folder)
+    records = found.format.open(path, overrides)
+    if archive and isinstance(records, EvalReader):
+        records.known = archive.run
+    return OpenedFile(name or path.name, records, found.why, overrides)
+
+
+def _may_be_table(path: Path) -> bool:
     start = FileStart(path)
-    if start.is_zip or start.is_sqlite or start.character == "<":
-        return overrides
-    with suppress(DataError):  # without its columns it may be of no known format
-        if recognise(path, overrides, in_folder=True).format.name != TABLE:
-            return overrides
-    if (known := archive.run(first_run_id(path))) is None:
-        return overrides
-    threshold = known.threshold if overrides.threshold is None else overrides.threshold
-    return overrides.model_copy(update={"columns": dict(known.columns), "threshold": threshold})
+    return not (start.is_zip or start.is_sqlite or start.character == "<")
 
 
 class FileImport(Frozen):
@@ -72,7 +96,7 @@ class FileImport(Frozen):
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """What of `left_out` is whole evals."""
+    """What of `left_out` is whole evals, or damaged lines of them."""
     table: TableReading | None = None
     """How the columns of a table of results were read."""
     stopped: str | None = None

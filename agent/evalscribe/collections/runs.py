@@ -4,9 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +12,10 @@ from typing import TYPE_CHECKING
 from evalscribe.collections.importing import (
     MOST_CHARACTERS,
     FileImport,
+    OpenedFile,
     characters,
     import_file,
-    recall_columns,
+    open_file,
 )
 from evalscribe.collections.other_ids import describe_other_id
 from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundError, UsageError
@@ -30,7 +29,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
 from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_document_id, parse_address
-from evalscribe.sources.formats import SUPPORTED, open_records, recognise, run_files
+from evalscribe.sources.formats import SUPPORTED, run_files
 from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import SHORTEST_PREFIX, ambiguous, is_prefix, kind_of, nearest
@@ -92,19 +91,9 @@ def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
     return NotFoundError(f'No file or run "{name[:80]}". {told or hint}')
 
 
-@dataclass(frozen=True)
-class RunFile:
-    """A file that contains runs."""
-
-    name: str
-    open: Callable[[], Records]
-    said: Sequence[str] = ()
-    """Which of provider, model and experiment the user set."""
-
-
 async def import_run(
     archive: "RunStore",
-    files: Sequence[RunFile],
+    files: Sequence[OpenedFile],
     called: str,
     watcher: AnalysisWatcher,
 ) -> str:
@@ -116,14 +105,14 @@ async def import_run(
         EvalscribeError: The files contain no runs.
         UsageError: They contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
     """
-    opened = [(file, _ReadAhead(file.open())) for file in files]
+    opened = [(file, _ReadAhead(file.records)) for file in files]
     await asyncio.to_thread(_refuse_several, opened, called)
     runs: dict[str, Run] = {}
     for file, records in opened:
-        done = await import_file(archive, None, records, None, watcher.imported, said=file.said)
+        done = await import_file(archive, None, records, None, watcher.imported, said=file.overrides.said)
         watcher.say(_told(file.name, done))
         if done.table:
-            watcher.say(f"{file.name}: {done.table.text}")
+            watcher.say(f"{file.name}: {done.table.text}", ("map",))
         if done.stopped:
             watcher.say(f"Reading stopped early: {done.stopped}")
         runs |= {run.id: run for run in done.runs}
@@ -134,7 +123,7 @@ async def import_run(
     return next(iter(runs))
 
 
-def _refuse_several(opened: "Sequence[tuple[RunFile, _ReadAhead]]", called: str) -> None:
+def _refuse_several(opened: "Sequence[tuple[OpenedFile, _ReadAhead]]", called: str) -> None:
     """Raise `UsageError` if the files contain several runs, before anything of them is stored."""
     room, found = MOST_CHARACTERS, list[tuple[str, Run]]()
     for file, records in opened:
@@ -441,20 +430,17 @@ def _not_a_run(workspace: Workspace, named: str) -> str | None:
     return describe_other_id(workspace, named)
 
 
-def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[RunFile, ...]:
+def _files(archive: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
     """Return the file, or the files of a folder that contain runs. Raises `NotFoundError` if none does."""
     if not path.is_dir():
-        overrides = recall_columns(archive, path, overrides)
-        return (RunFile(path.name, partial(open_records, path, overrides), overrides.said),)
+        return (open_file(archive, path, overrides),)
     there: tuple[Path, ...] = ()
     with suppress(NotFoundError):  # it has no files
         there = run_files(path)
     found, reasons = [], []
     for one in there:
         try:
-            kept = recall_columns(archive, one, overrides)
-            format = recognise(one, kept, in_folder=True).format
-            found.append(RunFile(str(one), partial(format.open, one, kept), kept.said))
+            found.append(open_file(archive, one, overrides, str(one), in_folder=True))
         except DataError as error:
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not found:

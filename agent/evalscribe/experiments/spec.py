@@ -278,7 +278,7 @@ def _read(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
     items = list(file.read())
     if file.bad:
         more = [f"and {file.bad - len(file.problems):,} more"] if file.bad > len(file.problems) else []
-        raise DataError("\n".join([*file.problems, *more, "No run was created."]))
+        raise DataError("\n".join([*file.problems, *more, "No run was created."]), fields=("map",))
     if not items:
         raise DataError(f"{path} contains no items")
     return items

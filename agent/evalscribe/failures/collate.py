@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from evalscribe.errors import flag
 from evalscribe.evidence.locate import NAMES_ONLY
 from evalscribe.evidence.same_failure import FailureDescription, same_failure
 from evalscribe.failures.trials import all_trials_failed, count_trials, merge_trials
@@ -361,7 +360,7 @@ def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iter
         text = f"Record the whole log of {join_first(steps, SHOWN_TASKS)}: it ends before the reason"
         yield Recommendation(group="eval", text=text, evals=_paths(short))
     if unanswered := [f for f in unsure if NO_OUTPUT in f.missing]:
-        text = f"Name the column with the answers, such as `{flag('map')} output=NAME`, and analyse the table again"
+        text = "Name the column with the answers, such as `map` output=NAME, and analyse the table again"
         yield Recommendation(group="eval", text=text, evals=_paths(unanswered))
     silent = [f for f in unsure if f.judged and f.judged.error.startswith(NAMES_ONLY)]
     if silent:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any, TypeVar
@@ -89,7 +89,7 @@ class ProgressReporter:
         """Notes for the user."""
         return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, fields: Sequence[str] = ()) -> None:  # noqa: ARG002 - arguments have their names
         self._lines.append(_short(line))
         self._tell(line)
 

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from pydantic import Field, JsonValue
 
-from evalscribe.errors import flag
 from evalscribe.ids import Frozen, content_id
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Run, Step
@@ -66,6 +65,8 @@ class GradedEval(Frozen):
     """Content id of the task's text, or of the source's own version of the eval; None where it has neither."""
     grader: str | None = None
     """The same for the grader's files."""
+    trial_name: str | None = None
+    """The source's own name of the trial."""
 
 
 class TableReading(Frozen):
@@ -81,18 +82,14 @@ class TableReading(Frozen):
 
     @property
     def text(self) -> str:
-        """One line: `columns: input=question, output, passed=correct; as metadata: source`."""
+        """One line: `columns: input=question, output, passed=correct; as metadata: source`; may name `map`."""
         named = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
         parts = [f"columns: {', '.join(named)}"]
         if self.unused:
             parts.append(f"as metadata: {join_first([_cell(name) for name in self.unused], 8)}")
         missing = {name: self.likely.get(name) for name in ("input", "output") if name not in self.columns}
         for field, name in {**self.likely, **missing}.items():
-            hint = (
-                f"; did you mean `{flag('map')} {field}={_cell(name)}`?"
-                if name
-                else f" (name one with `{flag('map')}`)"
-            )
+            hint = f"; did you mean `map` {field}={_cell(name)}?" if name else " (name one with `map`)"
             parts.append(f"no column {field}{hint}")
         return "; ".join((*parts, *self.notes))
 
@@ -117,7 +114,7 @@ class Records(Protocol):
 
     @property
     def lost(self) -> Sequence[str]:
-        """What of `left_out` is whole evals, with its count."""
+        """What of `left_out` is whole evals, or damaged lines of them, with its count."""
 
     @property
     def progress(self) -> float:

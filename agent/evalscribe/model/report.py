@@ -74,7 +74,7 @@ class RunHeader(Frozen):
     output_tokens: int | None = None
     cost_usd: float | None = None
     unread: tuple[prose.Prose, ...] = ()
-    """Evals of its file that could not be read."""
+    """Evals and lines of its file that could not be read."""
     trials: TrialRates | None = None
     """How reliably tasks with several trials pass; None where there are none, or the source names only failures."""
 

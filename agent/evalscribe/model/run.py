@@ -87,11 +87,11 @@ class Run(Frozen):
     incomplete_evals: tuple[str, ...] = ()
     """Paths of the evals that never completed, where the source names them."""
     unread: tuple[str, ...] = ()
-    """Evals of its file that could not be read, such as `1 x a row that cannot be read: …`."""
+    """Evals and lines of its file that could not be read, such as `1 x a row that cannot be read: …`."""
     columns: tuple[tuple[str, str], ...] = ()
     """Fields and columns of its table that the user named; used when the file is read again without others."""
     threshold: float | None = None
-    """Lowest score that passes in its table, kept like `columns`."""
+    """Lowest score that passes, kept like `columns`."""
 
     @property
     def incomplete(self) -> int:

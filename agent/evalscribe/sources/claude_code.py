@@ -163,7 +163,7 @@ class ClaudeCodeReader(EvalReader):
         except EvalscribeError as error:
             if only and not found[0].lines:
                 raise
-            self._omit(f"the rest of a session: {error}", path.name)
+            self._omit(f"the rest of a session: {error}", path.name, lost=True)
         for one in found:
             one.lines = self._without_abandoned(one.lines, path.name)
         return [one for one in found if one.lines]
@@ -171,7 +171,7 @@ class ClaudeCodeReader(EvalReader):
     def _line(self, read: JsonLine, place: str, size: int) -> _Line | None:
         line = read.value
         if line is None:
-            self._omit("a line that cannot be read", place)
+            self._omit_line(read, place)
             return None
         kind = line.get("type")
         if kind not in _TYPES:

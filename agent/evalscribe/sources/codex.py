@@ -51,7 +51,7 @@ class CodexReader(EvalReader):
     def _line(self, session: "_Session", one: JsonLine, size: int) -> None:
         line, place = one.value, f"line {one.number}"
         if line is None:
-            self._omit("a line that cannot be read", place)
+            self._omit_line(one, place)
         elif line.get("type") not in _KNOWN:
             self._omit(f"a line of type `{text_of(line.get('type'))[:40] or 'unknown'}`", place)
         elif size > MAX_SESSION_CHARACTERS and line.get("type") == "response_item":

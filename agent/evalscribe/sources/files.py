@@ -154,36 +154,36 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 """Maximum bytes of a line."""
 
 
-def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None]]:
-    """Yield each line that is not blank, with its number; None in place of a line that is too long."""
+def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
+    """Yield each line that is not blank: its number, its text (None if it is too long), whether it has a line end."""
     held, number, too_long = bytearray(), 0, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
         for end in ends:
             number += 1
             held += end
-            yield from _told(number, held, too_long or len(held) > MAX_LINE_BYTES)
+            yield from _told(number, held, too_long or len(held) > MAX_LINE_BYTES, ended=True)
             held, too_long = bytearray(), False
         held += rest
         if len(held) > MAX_LINE_BYTES:
             held, too_long = bytearray(), True
-    yield from _told(number + 1, held, too_long)
+    yield from _told(number + 1, held, too_long, ended=False)
 
 
-def _told(number: int, held: bytearray, too_long: bool) -> Iterator[tuple[int, str | None]]:
+def _told(number: int, held: bytearray, too_long: bool, *, ended: bool) -> Iterator[tuple[int, str | None, bool]]:
     line = bytes(held)
     if number == 1:
         line = line.removeprefix(codecs.BOM_UTF8)
     if too_long:
-        yield number, None
+        yield number, None, ended
     elif line.strip():
-        yield number, line.decode("utf-8", "replace")
+        yield number, line.decode("utf-8", "replace"), ended
 
 
 def first_line(path: Path) -> str | None:
     """Return the first line that is not blank; None if there is none or it is too long."""
     with FileReader(path, MAX_LINE_BYTES + CHUNK_BYTES) as reading:
-        return next((line for _, line in read_lines(reading)), None)
+        return next((line for _, line, _ in read_lines(reading)), None)
 
 
 ZIP_MAGIC = b"PK\x03\x04"

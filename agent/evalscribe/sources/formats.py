@@ -155,6 +155,8 @@ def _unrecognised(start: FileStart) -> DataError:
                     whole.skip()
                 whole.end()
         return DataError(f"{path} contains no runs: {_describe_names(list(start.first))}. {SUPPORTED}")
+    if path.suffix in (".yaml", ".yml"):
+        return DataError(f"{path} contains no runs: it is YAML. promptfoo writes the same as JSON: `-o results.json`")
     if start.bytes.translate(None, _CONTROL) != start.bytes:
         return DataError(f"{path} contains no runs: it is binary. {SUPPORTED}")
     line = cut(one_line(first_line(path) or ""), 80)

@@ -108,13 +108,16 @@ class HarborReader(EvalReader):
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path if path.is_dir() else path.parent, overrides)
-        self._lowest = 1.0 if overrides.threshold is None else overrides.threshold
         self._tasks: dict[str, _Task | None] = {}
         self._task_folders: dict[str, Path] | None = None
         self._answers: dict[str, tuple[GradedAnswer, ...]] | None = None
         self._trials_of: dict[Path, list[_Trial]] = {}
         self._only: dict[Path, str] = {}
         """The key of the first run of each job."""
+
+    def use_threshold(self, threshold: float) -> None:
+        super().use_threshold(threshold)
+        self._answers = None  # they are judged by the same threshold
 
     def evals(self) -> Iterator[SourceEval]:
         answers = self._reference_answers()
@@ -294,7 +297,8 @@ class HarborReader(EvalReader):
     def _passes(self, rewards: Mapping[str, float]) -> bool:
         """Return whether `reward` is high enough. If no reward has this name, all rewards must be."""
         deciding = [rewards["reward"]] if "reward" in rewards else list(rewards.values())
-        return all(reward >= self._lowest for reward in deciding)
+        lowest = 1 if self._overrides.threshold is None else self._overrides.threshold
+        return all(reward >= lowest for reward in deciding)
 
     def _trajectory(self, folder: Path, *names: str) -> AtifTrajectory | None:
         if (path := file_below(folder, *names)) is None:

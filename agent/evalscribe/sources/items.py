@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from evalscribe import text as prose
-from evalscribe.errors import DataError, UsageError, flag
+from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.json_data import InvalidJson, StrictJson, collect_strings, is_clean
 from evalscribe.model.dataset import Item
@@ -80,7 +80,7 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
     found = {fields[name]: part for name, part in row.items() if name in fields}
     unknown = {name: part for name, part in row.items() if name not in fields}
     if unknown and not columns:
-        likely = f"; name columns, such as `{flag('map')} input={_shown(next(iter(unknown)))}`"
+        likely = f"; name columns, such as `map` input={_shown(next(iter(unknown)))}"
         known = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
         verb = "is" if len(unknown) == 1 else "are"
         raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {known}{'' if 'input' in found else likely}")
@@ -206,7 +206,6 @@ class ItemCollector:
             columns: Names in the file by field of the item.
         """
         self._columns = columns
-        self._wrong: set[str] = set()
         self.problems: list[str] = []
         self.bad = 0
         self.hidden = 0
@@ -223,10 +222,9 @@ class ItemCollector:
             item = read.item if read.named else self._keyed(read.item)
             self._take(item.key, number)
         except _WrongFieldsError as error:
-            if str(error) in self._wrong:
+            if any(one.endswith(f": {error}") for one in self.problems):
                 self.bad += 1
             else:
-                self._wrong.add(str(error))
                 self.refuse(number, str(error))
             return None
         except DataError as error:

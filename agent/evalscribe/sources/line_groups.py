@@ -28,7 +28,7 @@ class LineGroups:
         path: Path,
         *,
         open: Callable[[Path], AbstractContextManager[FileReader]],
-        omit: Callable[[str, str], None],
+        omit: Callable[..., None],
         is_line: Callable[[Line], bool],
         column: Callable[[Line], str],
         key: Callable[[Line], str],
@@ -38,7 +38,7 @@ class LineGroups:
         Args:
             path: The file.
             open: Opens it for the first reading.
-            omit: Counts a line that cannot be read.
+            omit: `EvalReader._omit`, for lines that cannot be read.
             is_line: Whether an object is a line of the format.
             column: Name of the filter or metric of a line.
             key: What the lines of one eval have in common.
@@ -79,10 +79,10 @@ class LineGroups:
         """Return the order of the evals in each column, as hashes of their keys."""
         orders: dict[str, array[int]] = {}
         with self._open(self._path) as reading:
-            for number, line, _, characters in json_lines(reading):
+            for number, line, _, characters, _ in json_lines(reading):
                 place = f"{self._path.name}: line {number}"
                 if line is None or not self._is_line(line):
-                    self._omit("a line that cannot be read", place)
+                    self._omit("a line that cannot be read", place, lost=True)
                     continue
                 column = self._column(line)
                 if column not in orders and len(orders) >= MAX_COLUMNS:

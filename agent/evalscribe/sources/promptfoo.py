@@ -1,10 +1,11 @@
-"""Read results of promptfoo: JSON of versions 1 to 3, JSON lines, and its SQLite database."""
+"""Read results of promptfoo: JSON of versions 1 to 3, JSON lines, CSV, and its SQLite database."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.run import EvalStatus, Step
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import FileReader
+from evalscribe.sources.items import csv_rows
 from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import (
     MAX_HELD_NAME,
@@ -28,6 +30,7 @@ from evalscribe.sources.records import (
     first_lines,
     object_of,
     safe_name,
+    score_number,
     scores_log,
     text_of,
 )
@@ -81,6 +84,16 @@ _ROW = {
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
 """Columns by which rows are selected and sorted. They must not be generated, which can take any time."""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
+_CSV_STATUS = ["Status", "Score", "Named Scores"]
+"""Columns behind each output of a CSV export, and its reasoning in newer versions; then come its metrics."""
+_CSV_END = ["Grader Reason", "Comment"]
+MAX_OUTPUTS = 200
+"""Maximum outputs of a line of a CSV export: each repeats the variables of the test."""
+MAX_HEADER_CHARACTERS = 200_000
+"""Every row repeats the header."""
+_SEPARATOR = "\n---\n"
+"""Stands between error and output in CSV that was exported from promptfoo's page."""
+_decode = partial(bytes.decode, errors="replace")
 
 
 class Column(NamedTuple):
@@ -139,14 +152,16 @@ class Promptfoo(EvalReader):
             with self._open(self._path) as reading:
                 for number, line, *_ in json_lines(reading):
                     yield from self._row(line, f"line {number}")
-        else:
+        elif start.character == "{":
             yield from self._file_rows(self._about.setdefault("", {}))
+        else:
+            yield from self._csv_rows()
 
     def _row(self, value: object, place: str) -> Iterator[tuple[str, Mapping[str, object], str]]:
         if isinstance(value, dict):
             yield "", value, place
         else:
-            self._omit("a result that is not an object", place)
+            self._omit("a result that is not an object", place, lost=True)
 
     def _file_rows(self, about: dict[str, object]) -> Iterator[tuple[str, Mapping[str, object], str]]:
         """Yield the rows of a file: its `results.results`, or `results` if the file is a bare summary.
@@ -166,6 +181,26 @@ class Promptfoo(EvalReader):
                 else:
                     self._omit(f"the file's field `{name}`")
             text.end()
+
+    def _csv_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
+        """Yield a row for each output of a line: a CSV export has the outputs of one test side by side."""
+
+        def refuse(number: int, problem: str) -> None:
+            self._omit(f"a row that cannot be read: {problem}", f"line {number}", lost=True)
+
+        with self._open(self._path) as reading:
+            lines = csv_rows(reading, ",", f"{self._path}:{{}}".format, refuse, _decode)
+            _, names = next(lines)
+            outputs = _csv_outputs(names)
+            for number, cells in lines:
+                if len(cells) != len(names):
+                    refuse(number, f"{len(cells)} cells in place of {len(names)}")
+                    continue
+                for n, columns in enumerate(outputs[:MAX_OUTPUTS]):
+                    if any(cells[at] for at in columns):  # a filtered export has gaps
+                        yield "", _csv_row(names, cells, outputs, n), f"line {number}"
+                if left := len(outputs[MAX_OUTPUTS:]):
+                    self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", left, lost=True)
 
     def _database_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
         with closing(SqliteFile(self._path)) as database:
@@ -214,11 +249,9 @@ class Promptfoo(EvalReader):
             steps.append(Step(name="limit", status="failed", error=f"the token limit cut the answer off ({finish})"))
         score = figure(row.get("score"))
         if score is not None and status != "error":
-            scores = {"score": score, **scores}
+            scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if (
-            not usage and row.get("failureReason") == 2
-        ):  # an export says 0 where the provider failed, a database nothing
+        if not usage and row.get("failureReason") == ERROR:  # an export says 0 here, a database nothing
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -462,6 +495,60 @@ def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list
     return said
 
 
+def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
+    named = ((name, score_number(value)) for name, value in object_of(row.get("namedScores")).items())
+    return {name: value for name, value in named if value is not None}
+
+
+def _csv_outputs(names: Sequence[str]) -> list[range]:
+    """Return the columns of each output in the header of a CSV export; nothing for another table."""
+    found: list[range] = []
+    if sum(map(len, names)) > MAX_HEADER_CHARACTERS:
+        return found
+    for at in range(1, len(names)):
+        if names[at : at + 3] == _CSV_STATUS:
+            end = at + 3
+            while end < len(names) and names[end].startswith("Metric: "):
+                end += 1
+            if names[end : end + 2] == _CSV_END:
+                found.append(range(at - 2 if at > 1 and names[at - 1] == "Reasoning" else at - 1, end + 2))
+    return found
+
+
+def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range], n: int) -> dict[str, object]:
+    """Return an output of a line of a CSV export as a row of a JSON file."""
+    output, *_ = columns = outputs[n]
+    given = dict(zip(names[: outputs[0].start], cells, strict=False))
+    description = given.pop("Description", "")
+    own = {names[at]: cells[at] for at in columns[1:]}
+    status, reason, text = own["Status"], own["Grader Reason"], cells[output]
+    error, separator, said = text.partition(_SEPARATOR)
+    text = said if separator and error == reason else text
+    named = re.fullmatch(r"\[(.*?)\] (.*)", names[output], re.DOTALL)
+    provider, label = named.groups() if named else ("", names[output])
+    prompt = re.sub(r"\{\{ *(\w+) *\}\}", lambda found: given.get(found[1], found[0]), label)
+    variables = "\n".join(f"{name}: {value}" for name, value in given.items())
+    check = {"pass": status == "PASS", "reason": reason, "assertion": {"metric": "assertions"}}
+    after = range(outputs[-1].stop, len(names))
+    return {
+        "promptIdx": n,
+        "vars": given,
+        "testCase": {"description": description},
+        # An export has the name of the prompt, which is its template if nobody named it.
+        "prompt": {"label": label, "raw": prompt if prompt != label else variables or label},
+        "provider": provider,
+        "response": {"output": text},
+        "success": {"PASS": True, "FAIL": False}.get(status),
+        "failureReason": {"PASS": 0, "FAIL": 1, "ERROR": ERROR}.get(status),
+        "score": _decoded(own["Score"]),
+        "namedScores": _decoded(own["Named Scores"]),
+        "gradingResult": {"reason": reason, "componentResults": [] if status == "ERROR" else [check]},
+        "error": error or reason if status == "ERROR" else None,
+        "metadata": {names[at]: cells[at] for at in after if cells[at]},
+        **{name.lower(): own[name] for name in ("Reasoning", "Comment") if own.get(name)},
+    }
+
+
 def _is_row(given: Mapping[str, object]) -> str | None:
     return has(given, "promptIdx", "success", "prompt") or has(given, "gradingResult", "success", "prompt")
 
@@ -551,6 +638,11 @@ def _recognise(start: FileStart, _: RunOverrides) -> str | None:
             if database.columns("evals") >= {"id", "created_at", "config"} and database.columns("eval_results"):
                 return "it has the tables `evals` and `eval_results`"
         return None
+    if not start.is_zip and start.character not in "{<":
+        with FileReader(start.path) as reading, suppress(DataError):
+            rows = csv_rows(reading, ",", str, lambda *_: None, _decode)
+            return "its header has outputs with `Status`" if _csv_outputs(next(rows, (0, []))[1]) else None
+        return None
     if start.line is not None and (why := _is_row(start.line)):
         return why
     if start.top.keys() >= {"results", "stats", "timestamp"}:
@@ -597,6 +689,8 @@ FORMATS = (
             "tokenUsage, cost, results.timestamp": "tokens, cost, dates",
             "metadata.pluginId": "category of red-team runs",
             "metadata, response.metadata": "metadata",
+            "CSV: Status, Grader Reason, Named Scores": "status; one step with its reason; scores",
+            "CSV: prompt": "task: the prompt's label with the variables filled in, else the variables",
         },
     ),
 )

@@ -6,7 +6,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from evalscribe.model.transcript import ChatMessage, Transcript
 from evalscribe.redaction.redact import find_hints, redact_json, safe_message
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
-from evalscribe.sources.streams import JsonStream
+from evalscribe.sources.streams import JsonLine, JsonStream
 
 MAX_PHRASES = 200
 """Maximum distinct phrases that are counted: a hostile file may have a different problem in each record."""
@@ -54,7 +54,7 @@ class Omissions:
         self._lost: set[str] = set()
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
-        """Count an omission; `lost` if it is a whole eval, not a part of one."""
+        """Count an omission; `lost` if the file is damaged there, or a whole eval is left out."""
         if phrase not in self._counts:  # A log repeats this for each of its events.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
@@ -69,7 +69,7 @@ class Omissions:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
-        """Return the evals that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        """Return the evals and lines that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
         return tuple(f"{number} x {self._placed(one)}" for one, number in self._counts.items() if one in self._lost)
 
     def _placed(self, phrase: str) -> str:
@@ -179,6 +179,8 @@ class EvalReader(RecordFile):
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
         """Of everything that the first pass read."""
+        self.known: Callable[[str], Run | None] = lambda _id: None
+        """Returns a stored run, whose threshold is used again unless the user gives one."""
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
@@ -190,6 +192,10 @@ class EvalReader(RecordFile):
     def complete(self, run: SourceRun) -> SourceRun:
         """Add the run's data that follow its evals in the source. Called after the first pass."""
         return run
+
+    def use_threshold(self, threshold: float) -> None:
+        """Judge the evals by another threshold, from the next pass on."""
+        self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
         kept, self._left_out = self._left_out, Omissions()
@@ -205,6 +211,11 @@ class EvalReader(RecordFile):
         for tally in runs.values():
             tally.given = self.complete(tally.given)
         made = {key: tally.run(self._overrides, self._identity(key)) for key, tally in runs.items()}
+        if self._overrides.threshold is None:
+            stored = (known.threshold for run in made.values() if (known := self.known(run.id)) is not None)
+            if (threshold := next((one for one in stored if one is not None), None)) is not None:
+                self.use_threshold(threshold)
+                made = {key: run.model_copy(update={"threshold": threshold}) for key, run in made.items()}
         yield from made.values()
         for one in self._evals():
             key = _run_key(one)
@@ -228,6 +239,13 @@ class EvalReader(RecordFile):
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
         self._left_out.add(phrase, place, number, lost=lost)
+
+    def _omit_line(self, line: JsonLine, place: str) -> None:
+        """Count a line of a session that is not a JSON object."""
+        if line.ended:
+            self._omit("a line that cannot be read", place, lost=True)
+        else:  # an agent that is still at work is writing it: nothing is damaged
+            self._omit("a last line that is not finished", place)
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:
@@ -415,6 +433,7 @@ class _RunTally:
             provider=safe_name(safe_text(provider)),
             model=safe_name(safe_text(model)),
             experiment=safe_name(safe_text(overrides.experiment or given.experiment)),
+            threshold=overrides.threshold,
             status=given.status,
             status_reason=safe_text(given.status_reason) if given.status_reason else None,
             started_at=begun,

@@ -55,13 +55,15 @@ class JsonLine(NamedTuple):
     problem: str
     """Why there is no value; empty if there is one."""
     characters: int
+    ended: bool
+    """False for a last line without a line end."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:
     """Yield each line that is not blank of a file with one object a line. Raises the errors of `FileReader`."""
-    for number, text in read_lines(reading):
+    for number, text, ended in read_lines(reading):
         if text is None:
-            yield JsonLine(number, None, "it is too long", 0)
+            yield JsonLine(number, None, "it is too long", 0, ended)
             continue
         value, problem = None, "it is not an object"
         try:
@@ -69,7 +71,7 @@ def json_lines(reading: FileReader) -> Iterator[JsonLine]:
         except DataError as error:
             problem = str(error)
         found = value if isinstance(value, dict) else None
-        yield JsonLine(number, found, "" if found is not None else problem, len(text))
+        yield JsonLine(number, found, "" if found is not None else problem, len(text), ended)
 
 
 class JsonStream:

@@ -192,7 +192,7 @@ class SweBenchReader(EvalReader):
         for number, one in self._values(path):
             id = text_of(one.get("instance_id"))
             if not id or "model_patch" not in one:
-                self._omit("a prediction without `instance_id` or `model_patch`", f"{path.name}: [{number}]")
+                self._omit("a prediction without `instance_id` or `model_patch`", f"{path.name}: [{number}]", lost=True)
                 continue
             yield id, text_of(one.get("model_name_or_path")) or None, text_of(one["model_patch"])
 

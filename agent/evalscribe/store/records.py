@@ -325,7 +325,10 @@ _ITS_RUNS = select(collection_runs.c.run_id).where(_IN)
 _OF_RUN = evals.c.run_id == bindparam("run_id")
 _LONG = ("metadata_json", "missing")
 _GRADED: Select[Any] = (
-    select(*(c for c in evals.c if c.name not in _LONG), evals.c.metadata_json["scores"].label("scores"))
+    select(
+        *(c for c in evals.c if c.name not in _LONG),
+        *(evals.c.metadata_json[name].label(name) for name in ("scores", "trial_name")),
+    )
     .where(_OF_RUN)
     .order_by(evals.c.number, evals.c.eval_id)
 )
@@ -470,6 +473,7 @@ def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
         scores=_numbers(row.scores),
         task=(seen and seen.task) if listed else row.task_digest,
         grader=(seen and seen.grader) if listed else row.grader_digest,
+        trial_name=row.trial_name if isinstance(row.trial_name, str) else None,
     )
 
 
