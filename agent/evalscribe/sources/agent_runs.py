@@ -1,7 +1,6 @@
 """Read agent runs in the format of the SDK and `evalscribe judge`, one per line or in a list, as evals of one run."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import FileStart, Format, has
-from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.records import Omissions, RecordFile, Trials
 from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
@@ -39,31 +38,27 @@ class AgentRuns(RecordFile):
         self._by_line = by_line
 
     def read(self) -> Iterator[Run | Record]:
-        trials: Counter[str] = Counter()
+        trials = Trials()
         model: str | None = None
         with suppress(DataError):  # The second pass shows where it ends.
             for _, value in self._values(Omissions()):
                 if isinstance(value, dict):
-                    trials[_name(value)] += 1
+                    trials.count(_name(value))
                     model = model or _model(value)
         run_id = self._finish_first_pass()
         provider, name = provider_and_model(self._overrides, model)
         run = Run(id=run_id, provider=provider, model=name, experiment=self._overrides.experiment or "default")
         yield run
-        seen: Counter[str] = Counter()
         for number, value in self._values(self._left_out):
-            if (record := self._record(number, value, run, seen, trials)) is not None:
+            if (record := self._record(number, value, run, trials)) is not None:
                 yield record
 
-    def _record(
-        self, number: int, value: object, run: Run, seen: Counter[str], trials: Mapping[str, int]
-    ) -> Record | None:
+    def _record(self, number: int, value: object, run: Run, trials: Trials) -> Record | None:
         place = f"line {number}" if self._by_line else f"[{number}]"
         try:
             if not isinstance(value, dict):
                 raise DataError("no object")
-            seen[_name(value)] += 1
-            return _record(value, run, seen[_name(value)], trials[_name(value)])
+            return _record(value, run, *trials.next(_name(value)))
         except DataError as error:
             told = str(error).removeprefix(f"{IT}: ")
             self._left_out.add(f"an agent run that cannot be read: {told}", place, lost=True)

@@ -16,7 +16,7 @@ from evalscribe.sources import records
 from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.recognition import Format
-from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.records import Omissions, RecordFile, Trials
 from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
@@ -64,11 +64,11 @@ class JUnit(RecordFile):
         self._suites: list[dict[str, str]] = []
 
     def read(self) -> Iterator[Run | Record]:
-        trials: Counter[tuple[str, str]] = Counter()
+        trials = Trials()
         suite: JsonValue = None
         with suppress(DataError):  # The second pass shows where it ends.
             for case in self._cases(Omissions()):
-                trials[case.key] += 1
+                trials.count(*case.key)
                 suite = suite or case.suite.get("name")
         run_id = self._finish_first_pass()
         provider, model = provider_and_model(self._overrides, None)
@@ -84,10 +84,8 @@ class JUnit(RecordFile):
             duration_s=sum(lasted) if lasted and len(lasted) == len(self._suites) else None,
         )
         yield run
-        seen: Counter[tuple[str, str]] = Counter()
         for case in self._cases(self._left_out):
-            seen[case.key] += 1
-            yield _record(case, run, seen[case.key], trials[case.key])
+            yield _record(case, run, *trials.next(*case.key))
 
     def _cases(self, left_out: Omissions) -> Iterator[JUnitCase]:
         with FileReader(self._path) as self._reader:

@@ -21,6 +21,7 @@ from evalscribe.sources.records import (
     MAX_HELD_NAME,
     MAX_RUNS,
     EvalReader,
+    HashTable,
     SourceEval,
     SourceRun,
     as_text,
@@ -58,6 +59,7 @@ _REFERENCES = frozenset(
 _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata", "namedScores", "prompt", "promptIdx"))
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
 """Fields of a row that have a place; the others are metadata."""
+_SEVERAL = 1
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
 """Fields of a file that contain settings or repeat the rows."""
 _KNOWN = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
@@ -118,12 +120,12 @@ class Promptfoo(EvalReader):
         """Numbers of the prompts of a provider in an evaluation."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
         """The labels of a provider with a prompt."""
-        self._tests: dict[int, int] | None = None
-        """The test that could have a name, by the hash of both; 0 where there are several."""
+        self._tests: HashTable | None = None
+        """The hash of the test that could have a name, by that of evaluation and name; `_SEVERAL` of several."""
 
     def evals(self) -> Iterator[SourceEval]:
         if self._tests is None:
-            self._tests = {}
+            self._tests = HashTable()
             with suppress(DataError):
                 for evaluation, row, _ in self._rows():
                     self._add_column(evaluation, row)
@@ -131,7 +133,7 @@ class Promptfoo(EvalReader):
                     for name in names[:-1]:
                         key = hash((evaluation, name))
                         if self._tests.setdefault(key, hash(digest)) != hash(digest):
-                            self._tests[key] = 0
+                            self._tests[key] = _SEVERAL
         for evaluation, row, place in self._rows():
             yield self._eval(evaluation, row, place)
 
@@ -292,8 +294,8 @@ class Promptfoo(EvalReader):
     def _name(self, evaluation: str, row: Mapping[str, object]) -> str:
         """Return the shortest name that no other test of the evaluation has."""
         digest, names = _candidates(row)
-        tests = self._tests or {}
-        return next((name for name in names if tests.get(hash((evaluation, name))) == hash(digest)), names[-1])
+        tests = self._tests or HashTable()
+        return next((name for name in names if tests[hash((evaluation, name))] == hash(digest)), names[-1])
 
     def _column(self, evaluation: str, row: Mapping[str, object]) -> Column:
         return self._columns.get((evaluation, _column_key(row))) or _column(row)

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +43,7 @@ MAX_STEPS = 2_000
 """Maximum steps of an eval, and maximum scores of an eval."""
 MAX_COUNT = 10**15
 """Maximum number of tokens or trials: databases have no place for more than 64 bits."""
+_TAKEN = 2**32
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -74,6 +76,86 @@ class Omissions:
 
     def _placed(self, phrase: str) -> str:
         return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
+
+
+class HashTable:
+    """Whole numbers above 0 by the hash of what they belong to; 0 where there is none.
+
+    A file can have millions of evals. An entry takes 21 to 43 bytes, in a `dict` about 120, and with a text as its key
+    twice as much.
+    """
+
+    def __init__(self) -> None:
+        self._hashes, self._numbers = array("q", [0]) * 8, array("q", [0]) * 8
+        self._free = 6
+        """Entries before it grows: it is at most three quarters full."""
+
+    def __getitem__(self, hash: int) -> int:
+        return self._numbers[self._slot(hash)]
+
+    def __setitem__(self, hash: int, number: int) -> None:
+        slot = self._slot(hash)
+        if not self._numbers[slot]:
+            if not self._free:
+                self._grow()
+                slot = self._slot(hash)
+            self._free -= 1
+        self._hashes[slot], self._numbers[slot] = hash, number
+
+    def setdefault(self, hash: int, number: int) -> int:
+        """Return the number of a hash; store it first where there is none."""
+        if not (found := self[hash]):
+            found = self[hash] = number
+        return found
+
+    def _slot(self, hash: int) -> int:
+        """Return where a hash is, or belongs: behind the others with the same last bits."""
+        hashes, numbers, last = self._hashes, self._numbers, len(self._hashes) - 1
+        slot = hash & last
+        while numbers[slot] and hashes[slot] != hash:
+            slot = (slot + 1) & last
+        return slot
+
+    def _grow(self) -> None:
+        hashes, numbers = self._hashes, self._numbers
+        self._hashes, self._numbers = (array("q", [0]) * (2 * len(hashes)) for _ in range(2))
+        self._free = len(hashes) * 3 // 4
+        for hash, number in zip(hashes, numbers, strict=True):
+            if number:
+                slot = self._slot(hash)
+                self._hashes[slot], self._numbers[slot] = hash, number
+
+
+class Trials:
+    """Counts the trials of every task in a first pass, and numbers them in a second one."""
+
+    def __init__(self) -> None:
+        self._tasks = HashTable()
+        """How many trials a task has, and `_TAKEN` times the number up to which they are taken."""
+        self._ahead: set[int] = set()
+        """Hashes of tasks with the numbers that are taken beyond that."""
+
+    def count(self, *task: str) -> None:
+        """Count a trial of a task, which is any number of texts."""
+        self._tasks[hash(task)] += 1
+
+    def next(self, *task: str, stated: int | None = None) -> tuple[int, int]:
+        """Return the number of a trial and how many the task has.
+
+        The number is the stated one, or the lowest free one if there is none or it is taken.
+        """
+        key = hash(task)
+        taken, trials = divmod(self._tasks[key], _TAKEN)
+        number = taken + 1
+        if stated is not None and stated > number and hash((key, stated)) not in self._ahead:
+            self._ahead.add(hash((key, stated)))
+            return stated, max(stated, trials)
+        taken = number
+        while (following := hash((key, taken + 1))) in self._ahead:
+            self._ahead.discard(following)
+            taken += 1
+        self._tasks[key] = taken * _TAKEN + trials
+        return number, max(number, trials)  # a file can have grown since the first pass
 
 
 class RecordFile(ABC):
@@ -200,6 +282,7 @@ class EvalReader(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         kept, self._left_out = self._left_out, Omissions()
         runs: dict[str, _RunTally] = {}
+        trials = Trials()
         with suppress(DataError):  # The second pass shows where it ends.
             for one in self._evals():
                 key = _run_key(one)
@@ -207,6 +290,7 @@ class EvalReader(RecordFile):
                     runs[key] = _RunTally(one.run)
                 if key in runs:
                     runs[key].saw(one)
+                    trials.count(key, one.category, one.name)
         self._finished_passes, self._left_out = 1, kept
         for tally in runs.values():
             tally.given = self.complete(tally.given)
@@ -226,8 +310,9 @@ class EvalReader(RecordFile):
                 runs[key] = _RunTally(one.run)
                 made[key] = runs[key].run(self._overrides, self._identity(key))
                 yield made[key]
+            trial, of = trials.next(key, one.category, one.name, stated=one.trial)
             try:
-                yield self._record(one, made[key], runs[key])
+                yield self._record(one, made[key], trial, of)
             except DataError as error:
                 self._omit(f"an eval that cannot be stored: {error}", one.place, lost=True)
 
@@ -289,10 +374,9 @@ class EvalReader(RecordFile):
     def _identity(self, key: str) -> str:
         return f"{self._content.hexdigest()}\0{key}"
 
-    def _record(self, one: SourceEval, run: Run, tally: "_RunTally") -> Record:
+    def _record(self, one: SourceEval, run: Run, trial: int, trials: int) -> Record:
         category, name = safe_text(one.category), safe_name(safe_text(one.name))
         category = safe_name(category) if category else ""
-        trial = tally.trial(one)
         id = safe_id(one.id) if one.id else eval_id(run.id, f"{category}/{name}" if category else name, trial)
         failing = next((n for n, step in enumerate(one.steps) if step.status == "failed"), 0)
         kept_steps = [*one.steps[:MAX_STEPS], *([one.steps[failing]] if failing >= MAX_STEPS else [])]
@@ -340,7 +424,7 @@ class EvalReader(RecordFile):
                 category=category,
                 name=name,
                 trial=trial,
-                trials=max(tally.trials(one), trial),
+                trials=trials,
                 status=one.status,
                 failed_step=failed.name if failed else None,
                 reason=reason if one.status in ("failed", "error", "incomplete") else None,
@@ -383,12 +467,6 @@ class _RunTally:
             status_reason=_held(run.status_reason),
         )
         self._evals = 0
-        self._trials: Counter[int] = Counter()
-        """By the hash of the task: a file can have millions."""
-        self._taken: dict[int, int] = {}
-        """Up to which number the trials of a task are taken."""
-        self._ahead: dict[int, set[int]] = {}
-        """Taken numbers beyond that."""
         self._begun: str | None = None
         self._ended: str | None = None
         self._sums: Counter[str] = Counter()
@@ -396,7 +474,6 @@ class _RunTally:
 
     def saw(self, one: SourceEval) -> None:
         self._evals += 1
-        self._trials[_task(one)] += 1
         if begun := iso_time(one.started_at):
             self._begun = min(self._begun or begun, begun)
         if ended := iso_time(one.ended_at):
@@ -405,23 +482,6 @@ class _RunTally:
             if (value := figure(getattr(one, name))) is not None:
                 self._sums[name] += value  # type: ignore[assignment]
                 self._having[name] += 1
-
-    def trials(self, one: SourceEval) -> int:
-        return self._trials[_task(one)]
-
-    def trial(self, one: SourceEval) -> int:
-        """Return the trial's number; the lowest free one if it has none or shares it."""
-        task = _task(one)
-        taken, ahead = self._taken.get(task, 0), self._ahead.get(task, set())
-        if one.trial is not None and one.trial > taken + 1 and one.trial not in ahead:
-            self._ahead.setdefault(task, set()).add(one.trial)
-            return one.trial
-        following = taken + 1
-        while following + 1 in ahead:
-            following += 1
-            ahead.discard(following)
-        self._taken[task] = following
-        return taken + 1
 
     def run(self, overrides: RunOverrides, identity: str) -> Run:
         given = self.given
@@ -459,10 +519,6 @@ def _held(name: str | None) -> str | None:
 def _run_key(one: SourceEval) -> str:
     """Return the key of an eval's run. Long keys are hashed, because the keys of all runs stay in memory."""
     return one.run.key if len(one.run.key) <= MAX_HELD_NAME else content_id(one.run.key)
-
-
-def _task(one: SourceEval) -> int:
-    return hash((one.category, one.name))
 
 
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024

@@ -25,7 +25,7 @@ from evalscribe.sources.address import RunOverrides, agent_metadata, provider_an
 from evalscribe.sources.files import CHUNK_BYTES, FileReader
 from evalscribe.sources.items import TOO_LONG, csv_rows, item_lines
 from evalscribe.sources.recognition import FileStart, Format
-from evalscribe.sources.records import Omissions, RecordFile
+from evalscribe.sources.records import HashTable, Omissions, RecordFile, Trials
 from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
@@ -264,9 +264,10 @@ class _Summary:
     """Data that the first pass collects: the number of trials of each task, and problems with its grades."""
 
     def __init__(self) -> None:
-        self.trials: Counter[str] = Counter()
-        self.inputs: dict[str, str] = {}
-        """Digest of the first input with a name, by name."""
+        self.rows = 0
+        self.trials = Trials()
+        self.inputs = HashTable()
+        """Digest of the first input with a name, as a number above 0."""
         self.graded = 0
         self.unreadable: tuple[str, str] | None = None
         """Place and problem of the first grade that cannot be read."""
@@ -295,7 +296,6 @@ class ResultsTable(RecordFile):
         digest = self._finish_first_pass()
         self.table = self._reading()
         runs: dict[tuple[str, str], Run] = {}
-        seen: Counter[tuple[str, str]] = Counter()
         for number, row in self._rows(self._left_out):
             place = self._place(number)
             provider, model = self._agent(row)
@@ -314,17 +314,16 @@ class ResultsTable(RecordFile):
             run = runs[provider, model]
             category, name = self._name(row, summary, number)
             task = f"{category}/{name}" if category else name
-            seen[run.id, task] += 1
+            trial, trials = summary.trials.next(provider, model, task)
             score = self._score(row)
             if score.problem:
                 self._left_out.add("a grade that cannot be read, so the eval is incomplete", place)
-            trial, trials = seen[run.id, task], summary.trials[f"{run.provider}/{run.model}\0{task}"]
             eval = Eval(
                 id=records.eval_id(run.id, task, trial),
                 category=category,
                 name=name,
                 trial=trial,
-                trials=max(trial, trials),
+                trials=trials,
                 status=score.status,
             )
             yield self._record(run, eval, row, score, number)
@@ -365,9 +364,8 @@ class ResultsTable(RecordFile):
             for number, row in self._rows(left_out):
                 category, name = self._name(row, summary, number)
                 provider, model = self._agent(row)
-                summary.trials[
-                    f"{provider}/{model}\0{category}/{name}" if category else f"{provider}/{model}\0{name}"
-                ] += 1
+                summary.rows += 1
+                summary.trials.count(provider, model, f"{category}/{name}" if category else name)
                 score = self._score(row)
                 place = self._place(number)
                 summary.graded += score.status != "incomplete"
@@ -376,13 +374,13 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            if not summary.trials:  # otherwise the second pass shows where it ends
+            if not summary.rows:  # otherwise the second pass shows where it ends
                 raise
         self._check(summary, left_out)
         return summary
 
     def _check(self, summary: _Summary, left_out: Omissions) -> None:
-        if not summary.trials:
+        if not summary.rows:
             why = next(iter(left_out.told()), "it has no rows below its header")
             raise DataError(f"{self._path} contains no results: {why}")
         if summary.unreadable and not summary.graded:
@@ -481,7 +479,8 @@ class ResultsTable(RecordFile):
         name = records.safe_name(named) if named else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
         if not named and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        if summary.inputs.setdefault(f"{category}/{name}", digest) != digest:
+        first = summary.inputs.setdefault(hash((category, name)), mine := int(digest, 16) + 1)  # 0 is no entry
+        if first != mine:
             name = f"{name}-{digest}"
         return category, name
 
