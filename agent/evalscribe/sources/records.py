@@ -76,6 +76,14 @@ class Omissions:
         return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
 
 
+def first_run_id(path: Path) -> str:
+    """Return the id of a file's first run, made of its content, if the file has none. Raises errors of `FileReader`."""
+    with FileReader(path) as reading:
+        while reading.read():
+            pass
+        return reading.digest[:32]
+
+
 class RecordFile(ABC):
     """A file that holds runs (`Records`), read once or twice; a second pass needs counts from the whole file."""
 
