@@ -135,7 +135,7 @@ def test_a_dry_run_needs_no_key(filled: InProcessCommand, made: Path, anthropic:
     ("name", "words"),
     [
         ("claude-opus-5.5", "names no model (did you mean anthropic/claude-opus-5-5?)"),
-        ("anthropic/claude-opus-55", "has no price here (did you mean anthropic/claude-opus-5-5?)"),
+        ("anthropic/claude-opus-55", "has no known price (did you mean anthropic/claude-opus-5-5?)"),
         ("antropic/claude-opus-5-5", "names no model (did you mean anthropic/claude-opus-5-5?)"),
     ],
 )

@@ -335,7 +335,7 @@ def test_what_people_edited_is_kept(orders: Workspace) -> None:
     edited = orders.report
     edited.write_text(edited.read_text() + "\nSee the ticket.\n")
     ended = orders.run("explore", QUESTION, "--judge", "rules")
-    assert "this exploration stands beside it" in ended.out
+    assert "this exploration is beside it" in ended.out
     assert "See the ticket" in edited.read_text()
 
 

@@ -1,4 +1,4 @@
-"""The analysis graph for a LangGraph server, which runs it itself; `langgraph.json` names `make_graph`."""
+"""The analysis graph for a LangGraph server, which opens it with `make_graph` (named in `langgraph.json`)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from evalscribe.workspace import Workspace
 async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
     """Compile without a checkpointer, because the server brings its own.
 
-    The server also opens the graph only to show it; then there is no run to analyse.
+    The server also opens the graph just to display it, without a run to analyse.
     """
     given = runtime.execution_runtime
     if given is None:
@@ -36,7 +36,7 @@ async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
 
 
 class StudioStages:
-    """Stages of a graph that is shown and not run."""
+    """Stages of a graph that is only displayed."""
 
     async def load(self) -> Run:
         raise NotImplementedError

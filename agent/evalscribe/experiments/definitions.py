@@ -405,29 +405,29 @@ def _prompt_fields(text: str, where: str) -> dict[str, Any]:
         return {"text": text.strip()}
     front, ended, body = text.removeprefix(_FENCE).partition(f"\n{_FENCE}")
     if not ended:
-        raise DataError(f"{where}: the front matter, which begins with ---, does not end with such a line")
+        raise DataError(f"{where}: the front matter begins with --- but has no --- line at its end")
     return {**_mapping(parse_yaml(front, where).value or {}, where), "text": body.strip()}
 
 
 def _mapping(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise DataError(f"{where}: a prompt is an object with model, and messages or text")
+        raise DataError(f"{where}: a prompt is an object with `model`, and with `messages` or `text`")
     return value
 
 
 def _check_messages(made: PromptFile, where: str) -> None:
     roles = [message.role for message in made.said]
     if made.text and made.messages:
-        raise DataError(f"{where}: has messages and text: text is short for one message of the user")
+        raise DataError(f"{where}: has both `messages` and `text`; `text` stands for a single user message")
     if "user" not in roles:
-        raise DataError(f"{where}: has no message of the user")
+        raise DataError(f"{where}: has no user message")
     if roles[-1] != "user":
-        raise DataError(f"{where}: ends with a message of the {roles[-1]}: the last one has to be the user's")
+        raise DataError(f"{where}: the last message is from the {roles[-1]}; it must be a user message")
     spoken = [role for role in roles if role != "system"]
     if roles[len(roles) - len(spoken) :] != spoken or spoken[0] != "user":
-        raise DataError(f"{where}: messages of the system stand first, then one of the user")
+        raise DataError(f"{where}: system messages must come first, followed by a user message")
     if not any(prompt_variables(message.content) for message in made.said):
-        raise DataError(f"{where}: has no {{{{input}}}}: every item would be asked the same")
+        raise DataError(f"{where}: has no {{{{input}}}}: every item would get the same prompt")
     if made.output_schema is not None:
         validate_schema(made.output_schema)
 
@@ -436,7 +436,7 @@ def _prompt_error(error: ValidationError) -> str:
     first = error.errors(include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return f"{place} is unknown; there is {', '.join(PromptFile.model_fields)}"
+        return f"{place} is unknown; the fields are {', '.join(PromptFile.model_fields)}"
     return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 

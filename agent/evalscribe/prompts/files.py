@@ -70,7 +70,7 @@ def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
-    """Yield the line of every value by path, bounded even if aliases repeat each other."""
+    """Yield path and line of every value. Limits the number of values, because aliases can repeat each other."""
     waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -78,7 +78,7 @@ def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
         line = node.start_mark.line + 1
         count += 1
         if count > MAX_YAML_VALUES or depth > MAX_YAML_DEPTH:
-            raise RubricError("", "holds too many values, or too deep ones", f"{where}:{line}")
+            raise RubricError("", "holds too many values, or is nested too deeply", f"{where}:{line}")
         yield path, line
         waiting.extend((join_path(path, part), inner, depth + 1) for part, inner in _parts(node, path, where))
 
@@ -102,7 +102,7 @@ def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yam
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
-        """Write equal parts out in each place."""
+        """Return True: write a repeated value out each time."""
         del data
         return True
 
