@@ -28,7 +28,6 @@ from evalscribe.reports.page import first_screen
 from evalscribe.settings import RULES, Options, Settings
 from evalscribe.settings.config import COMMAND_LINE
 from evalscribe.sources.formats import recognise_folder
-from evalscribe.sources.harbor import NAME as HARBOR
 from evalscribe.text import pluralise, printable
 from evalscribe.workspace import Workspace
 
@@ -173,7 +172,7 @@ def _more_commands(
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
     found = recognise_folder(Path(run)) if Path(run).is_dir() else None
-    if found and found.format.name == HARBOR:
+    if found and found.format.name == "harbor":  # of Terminal-Bench, whose tasks are pull requests
         write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
         more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
     if workspace.reports.in_repository:

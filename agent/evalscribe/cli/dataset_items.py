@@ -31,8 +31,8 @@ from evalscribe.experiments.datasets import (
 )
 from evalscribe.json_data import to_text
 from evalscribe.model.dataset import Item
+from evalscribe.sources.address import parse_columns
 from evalscribe.sources.items import ITEM_NAMES, CsvColumns, ItemFile, open_csv, open_items
-from evalscribe.sources.results_table import parse_columns
 from evalscribe.store.lookup import find_dataset, find_dataset_version
 from evalscribe.text import one_line, pluralise
 from evalscribe.workspace import Workspace

@@ -4,19 +4,20 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import BaseModel
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from evalscribe.cli import options, output
 from evalscribe.cli.experiments import RunArgument, RunOfExperiment
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
-from evalscribe.cli.terminal import RunDisplay, paying_user
+from evalscribe.cli.terminal import Bar, paying_user
 from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError, UnavailableError, UsageError
 from evalscribe.experiments.control import (
     cancel_run,
@@ -46,7 +47,15 @@ from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
 from evalscribe.interrupts import run_until_signal
-from evalscribe.model.experiment import PREVIOUS, ExperimentRun, ExperimentVersion, Gate, RunReport, RunSummary
+from evalscribe.model.experiment import (
+    PREVIOUS,
+    ExperimentRun,
+    ExperimentVersion,
+    Gate,
+    ItemVerdict,
+    RunReport,
+    RunSummary,
+)
 from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
@@ -168,6 +177,22 @@ def _next_commands(workspace: Workspace, run: ExperimentRun, found: RunSummary) 
         base = baseline_named(workspace, version_of_run(workspace, run).config.base or PREVIOUS, run)
         if base.id != run.id and run.state == base.state == "completed":
             yield f"What changed:  evalscribe experiments runs compare {base.id} {run.id}"
+
+
+class RunDisplay(Bar):
+    def __init__(self) -> None:
+        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._task = self._bar.add_task("", total=None)
+
+    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
+        """Show how many trials are done, and how many of them did not pass."""
+        done = sum(tally.values())
+        others = done - tally.get("passed", 0)
+        told = f"{run.state}, {others:,} not passed" if others else run.state
+        self._bar.update(self._task, description=told, completed=done, total=run.tries)
+
+    def rescored(self, done: int, total: int) -> None:
+        self._bar.update(self._task, description="Scoring", completed=done, total=total)
 
 
 def await_end(

@@ -21,8 +21,8 @@ from evalscribe.errors import DataError, flag, write_fields
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.run import UNKNOWN
+from evalscribe.sources.address import COLUMNS
 from evalscribe.sources.formats import format_of
-from evalscribe.sources.results_table import COLUMNS
 from evalscribe.sources.snapshot import SnapshotWriter
 from evalscribe.text import join_first, one_line
 from evalscribe.workspace import Workspace

@@ -3,7 +3,7 @@
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from io import StringIO
@@ -29,7 +29,6 @@ from evalscribe.cli.logs import is_quiet
 from evalscribe.cli.streams import can_ask, escaped, unescaped
 from evalscribe.errors import InterruptError, TerminatedError, flag, write_fields
 from evalscribe.judging.verdicts import JudgedGroup
-from evalscribe.model.experiment import ExperimentRun, ItemVerdict
 from evalscribe.model.finding import Unclassified, Verdict, label_and_confidence
 from evalscribe.model.run import Eval, Run
 from evalscribe.settings import Options
@@ -352,19 +351,3 @@ class ImportDisplay(Bar):
 
     def imported(self, evals: int, progress: float) -> None:
         self._bar.update(self._task, completed=progress, evals=pluralise(evals, "eval"))
-
-
-class RunDisplay(Bar):
-    def __init__(self) -> None:
-        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._task = self._bar.add_task("", total=None)
-
-    def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """Show how many trials are done, and how many of them did not pass."""
-        done = sum(tally.values())
-        others = done - tally.get("passed", 0)
-        told = f"{run.state}, {others:,} not passed" if others else run.state
-        self._bar.update(self._task, description=told, completed=done, total=run.tries)
-
-    def rescored(self, done: int, total: int) -> None:
-        self._bar.update(self._task, description="Scoring", completed=done, total=total)

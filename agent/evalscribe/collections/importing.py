@@ -17,11 +17,10 @@ from evalscribe.model.protocols import RunSource
 from evalscribe.model.record import AddedCounts, Record, Records, TableReading
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus, Run
-from evalscribe.sources.address import RunOverrides
-from evalscribe.sources.formats import EXPLICIT, keep_stated_models, recognise
+from evalscribe.sources.address import RunOverrides, agent_metadata
+from evalscribe.sources.formats import recognise
 from evalscribe.sources.recognition import FileStart
-from evalscribe.sources.records import EvalReader
-from evalscribe.sources.results_table import TABLE, first_run_id
+from evalscribe.sources.records import EvalReader, first_run_id
 
 if TYPE_CHECKING:
     from evalscribe.store.collections import CollectionStore
@@ -32,6 +31,8 @@ MOST_UNREAD = 5
 """Maximum problems with unreadable evals that a run stores."""
 FETCHES = 8
 """Maximum evals requested from a source at once."""
+EXPLICIT = "evalscribe"
+"""The format whose files describe their runs completely."""
 MOST_CHARACTERS = 16 * 1024 * 1024
 """Maximum characters of records written at once. Bounds memory, and what is lost if the process dies."""
 
@@ -60,7 +61,7 @@ def open_file(
     """
     try:
         found = recognise(path, overrides, in_folder=in_folder)
-        is_table = found.format.name == TABLE
+        is_table = "map" in found.format.used
     except DataError:  # without its columns it may be of no known format
         if archive is None or overrides.columns or path.is_dir() or not _may_be_table(path):
             raise
@@ -165,9 +166,38 @@ def _stored(
 
 
 def _read(archive: "RunStore | None", records: Records, said: Sequence[str]) -> Iterator[Run | Record]:
-    if archive is None or records.format in EXPLICIT:
+    if archive is None or records.format == EXPLICIT:
         return records.read()
-    return keep_stated_models(records.read(), archive.run, said)
+    return _keep_stated_models(records.read(), archive.run, said)
+
+
+def _keep_stated_models(
+    read: Iterator[Run | Record], known: Callable[[str], Run | None], said: Sequence[str]
+) -> Iterator[Run | Record]:
+    """Give runs that are already stored their stored provider, model and experiment, unless the user overrode them."""
+    agents: dict[str, tuple[Run, Run]] = {}
+    for one in read:
+        if isinstance(one, Run):
+            kept = _kept(one, known(one.id), said)
+            agents[one.id] = (one, kept)
+            yield kept
+        else:
+            yield _of(one, *agents[one.run_id]) if one.run_id in agents else one
+
+
+def _kept(run: Run, known: Run | None, said: Sequence[str]) -> Run:
+    if known is None:
+        return run
+    stays = {"provider": known.provider, "model": known.model, "experiment": known.experiment}
+    return run.model_copy(update={name: value for name, value in stays.items() if name not in said})
+
+
+def _of(record: Record, read: Run, kept: Run) -> Record:
+    """Update the agent named by a record with its run's, if the reader took it from the run."""
+    before, after = agent_metadata(read), agent_metadata(kept)
+    if record.metadata.get("agent") != before or before == after:
+        return record
+    return record.model_copy(update={"metadata": {**record.metadata, "agent": after}})
 
 
 async def import_source(

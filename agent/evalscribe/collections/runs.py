@@ -28,9 +28,8 @@ from evalscribe.model.record import Record, Records, TableReading
 from evalscribe.model.run import Eval, Run
 from evalscribe.sample import snapshot_folder
 from evalscribe.settings.access import npx_environment
-from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_document_id, parse_address
+from evalscribe.sources.address import SUMMARY, RunAddress, RunOverrides, is_document_id, parse_address, parse_columns
 from evalscribe.sources.formats import SUPPORTED, run_files
-from evalscribe.sources.results_table import parse_columns
 from evalscribe.sources.snapshot import SnapshotWriter, StoredSource, open_snapshot
 from evalscribe.store.lookup import SHORTEST_PREFIX, ambiguous, is_prefix, kind_of, nearest
 from evalscribe.text import join_first, one_line, pluralise

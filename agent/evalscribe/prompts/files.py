@@ -1,20 +1,15 @@
-"""Read and write YAML, and read target prompts from files."""
+"""Read and write YAML, and read small text files."""
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
 
 from evalscribe.errors import DataError, NotFoundError, RubricError
-from evalscribe.ids import Frozen
-from evalscribe.json_data import StrictJson, join_path, preview
-from evalscribe.model.chat import Effort
-from evalscribe.model.output_schema import validate_schema
-from evalscribe.model.target import TargetMessage, prompt_variables
+from evalscribe.json_data import join_path, preview
 
 MAX_YAML_VALUES = 50_000
 """Maximum values of a document; values repeated by aliases count each time."""
@@ -131,29 +126,8 @@ _Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _list)
 
 
-MAX_PROMPT_BYTES = 256 * 1024
+MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of one file."""
-MAX_OUTPUT_TOKENS = 128_000
-_FENCE = "---\n"
-
-
-class PromptFile(Frozen):
-    """Content of a prompt file. `text` is a single user message; `system` precedes all messages."""
-
-    model: str | None = None
-    system: str | None = None
-    text: str | None = None
-    messages: tuple[TargetMessage, ...] = ()
-    max_tokens: int = Field(default=4096, ge=1, le=MAX_OUTPUT_TOKENS)
-    effort: Effort | None = None
-    output_schema: dict[str, Any] | None = None
-
-    @property
-    def said(self) -> tuple[TargetMessage, ...]:
-        """All messages, in order."""
-        first = (TargetMessage(role="system", content=self.system),) if self.system else ()
-        text = (TargetMessage(role="user", content=self.text),) if self.text else ()
-        return (*first, *self.messages, *text)
 
 
 def read_text(path: Path) -> str:
@@ -161,67 +135,10 @@ def read_text(path: Path) -> str:
     try:
         if not path.is_file():
             raise NotFoundError(f"file {path} not found")
-        if path.stat().st_size > MAX_PROMPT_BYTES:
-            raise DataError(f"{path} is larger than {MAX_PROMPT_BYTES // 1024} KiB")
+        if path.stat().st_size > MAX_TEXT_BYTES:
+            raise DataError(f"{path} is larger than {MAX_TEXT_BYTES // 1024} KiB")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def parse_prompt(text: str, where: str) -> PromptFile:
-    """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
-    try:
-        made = PromptFile.model_validate(_prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), where))
-        _check(made, where)
-    except RubricError as error:
-        raise DataError(str(error) if error.where else f"{where}: {error}") from None
-    except ValidationError as error:
-        raise DataError(f"{where}: {_prompt_error(error)}") from None
-    return made
-
-
-def _prompt_fields(text: str, where: str) -> dict[str, Any]:
-    match PurePath(where).suffix.lower():
-        case ".json":
-            return _mapping(StrictJson().decode(text), where)
-        case ".yaml" | ".yml":
-            return _mapping(parse_yaml(text, where).value, where)
-    if not text.startswith(_FENCE):
-        return {"text": text.strip()}
-    front, ended, body = text.removeprefix(_FENCE).partition(f"\n{_FENCE}")
-    if not ended:
-        raise DataError(f"{where}: the front matter begins with --- but has no --- line at its end")
-    return {**_mapping(parse_yaml(front, where).value or {}, where), "text": body.strip()}
-
-
-def _mapping(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise DataError(f"{where}: a prompt is an object with `model`, and with `messages` or `text`")
-    return value
-
-
-def _check(made: PromptFile, where: str) -> None:
-    roles = [message.role for message in made.said]
-    if made.text and made.messages:
-        raise DataError(f"{where}: has both `messages` and `text`; `text` stands for a single user message")
-    if "user" not in roles:
-        raise DataError(f"{where}: has no user message")
-    if roles[-1] != "user":
-        raise DataError(f"{where}: the last message is from the {roles[-1]}; it must be a user message")
-    spoken = [role for role in roles if role != "system"]
-    if roles[len(roles) - len(spoken) :] != spoken or spoken[0] != "user":
-        raise DataError(f"{where}: system messages must come first, followed by a user message")
-    if not any(prompt_variables(message.content) for message in made.said):
-        raise DataError(f"{where}: has no {{{{input}}}}: every item would get the same prompt")
-    if made.output_schema is not None:
-        validate_schema(made.output_schema)
-
-
-def _prompt_error(error: ValidationError) -> str:
-    first = error.errors(include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"{place} is unknown; the fields are {', '.join(PromptFile.model_fields)}"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"

@@ -1,7 +1,7 @@
-"""Parse the RUN argument, apply the user's provider and model, and link to the pages that show a run."""
+"""Parse the RUN argument and what the user said about its runs, and link to the pages that show a run."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -200,6 +200,53 @@ _USED_BY = {
     "tasks": "Harbor jobs",
     "reference_run": "Harbor jobs and runs of SWE-bench",
 }
+
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "input": ("inputs", "question", "prompt", "query", "user_input", "problem"),
+    "output": (
+        *("outputs", "actual_output", "model_output", "model_answer", "model_response", "response", "completion"),
+        *("prediction", "predicted", "predicted_answer", "generated", "generated_answer", "generation"),
+    ),
+    "expected": (
+        *("expected_output", "expected_answer", "reference", "reference_output", "reference_outputs"),
+        *("reference_answer", "ground_truth", "gold", "gold_answer", "golden_answer", "correct_answer", "target"),
+    ),
+    "passed": ("pass", "success", "correct", "is_correct", "status"),
+    "score": (),
+    "scores": (),
+    "reason": ("explanation", "comment", "grader_reason"),
+    "error": (),
+    "id": ("key", "example_id", "test_id", "name"),
+    "category": (),
+    "provider": (),
+    "model": ("model_name",),
+}
+"""The fields of a row, each with other names that its column may have, the likeliest first."""
+
+
+def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
+    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
+    columns: dict[str, str] = {}
+    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
+    for one in (part for text in assignments for part in next_field.split(text)):
+        field, equals, name = (part.strip() for part in one.partition("="))
+        if not equals or not name:
+            raise wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
+        if field not in fields:
+            near = get_close_matches(field, fields, 1)
+            raise wrong_columns(
+                f"there is no field {field!r}"
+                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(fields)}")
+            )
+        if field in columns:
+            raise wrong_columns(f"{field} has two columns")
+        columns[field] = name
+    return columns
+
+
+def wrong_columns(problem: str) -> UsageError:
+    return UsageError(f"`map`: {problem}", fields=("map",))
 
 
 class RunOverrides(Frozen):

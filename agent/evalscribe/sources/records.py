@@ -158,6 +158,14 @@ class Trials:
         return number, max(number, trials)  # a file can have grown since the first pass
 
 
+def first_run_id(path: Path) -> str:
+    """Return the id of a file's first run, made of its content, if the file has none. Raises errors of `FileReader`."""
+    with FileReader(path) as reading:
+        while reading.read():
+            pass
+        return reading.digest[:32]
+
+
 class RecordFile(ABC):
     """Base of `Records` that read a file once, or twice if they need counts from the whole file."""
 

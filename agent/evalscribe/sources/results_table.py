@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from evalscribe.errors import DataError, UsageError
+from evalscribe.errors import DataError
 from evalscribe.ids import content_id
 from evalscribe.model.evidence import Document, Role
 from evalscribe.model.record import NO_OUTPUT, SCORES_LOG, Record, Records, TableReading
 from evalscribe.model.run import TARGET, Eval, EvalStatus, Run, Step
 from evalscribe.model.transcript import Transcript
 from evalscribe.sources import records
-from evalscribe.sources.address import RunOverrides, agent_metadata, provider_and_model
+from evalscribe.sources.address import COLUMNS, RunOverrides, agent_metadata, provider_and_model, wrong_columns
 from evalscribe.sources.files import CHUNK_BYTES, FileReader
 from evalscribe.sources.items import TOO_LONG, csv_rows, item_lines
 from evalscribe.sources.recognition import FileStart, Format
@@ -29,27 +29,6 @@ from evalscribe.sources.records import HashTable, Omissions, RecordFile, Trials
 from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
-COLUMNS: Mapping[str, Sequence[str]] = {
-    "input": ("inputs", "question", "prompt", "query", "user_input", "problem"),
-    "output": (
-        *("outputs", "actual_output", "model_output", "model_answer", "model_response", "response", "completion"),
-        *("prediction", "predicted", "predicted_answer", "generated", "generated_answer", "generation"),
-    ),
-    "expected": (
-        *("expected_output", "expected_answer", "reference", "reference_output", "reference_outputs"),
-        *("reference_answer", "ground_truth", "gold", "gold_answer", "golden_answer", "correct_answer", "target"),
-    ),
-    "passed": ("pass", "success", "correct", "is_correct", "status"),
-    "score": (),
-    "scores": (),
-    "reason": ("explanation", "comment", "grader_reason"),
-    "error": (),
-    "id": ("key", "example_id", "test_id", "name"),
-    "category": (),
-    "provider": (),
-    "model": ("model_name",),
-}
-"""The fields of a row, each with other names that its column may have, the likeliest first."""
 _EITHER = "answer"
 """Column with the output in some tables and the reference in others. Read as whichever has no other column."""
 _LABEL = "label"
@@ -74,32 +53,6 @@ _STATUSES: Mapping[str, EvalStatus] = {
 }
 _Row = dict[str, JsonValue]
 TableForm = Literal["csv", "jsonl", "json"]
-TABLE = "table"
-"""Name of the format, whose forms the readers print."""
-
-
-def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
-    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
-    columns: dict[str, str] = {}
-    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
-    for one in (part for text in assignments for part in next_field.split(text)):
-        field, equals, name = (part.strip() for part in one.partition("="))
-        if not equals or not name:
-            raise _wrong_columns(f"{one.strip()!r} is not FIELD=COLUMN, such as input=question")
-        if field not in fields:
-            near = get_close_matches(field, fields, 1)
-            raise _wrong_columns(
-                f"there is no field {field!r}"
-                + (f"; did you mean {near[0]}?" if near else f": use {', '.join(fields)}")
-            )
-        if field in columns:
-            raise _wrong_columns(f"{field} has two columns")
-        columns[field] = name
-    return columns
-
-
-def _wrong_columns(problem: str) -> UsageError:
-    return UsageError(f"`map`: {problem}", fields=("map",))
 
 
 def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -> dict[str, str]:
@@ -159,7 +112,7 @@ def find_column(names: Sequence[str], field: str, name: str, file: str) -> str:
         return same[0]
     near = get_close_matches(name, names, 1)
     hint = f"; did you mean {_quoted(near[0])}?" if near and not same else f". {_columns_of(names)}"
-    raise _wrong_columns(
+    raise wrong_columns(
         f"{field}={name}: {file} has {'several columns' if same else 'no column'} {_quoted(name)}{hint}"
     )
 
@@ -240,14 +193,6 @@ class _TextReader(FileReader):
             text = self._decoder.decode(piece, final=not piece)
             if text or not piece:
                 return text.encode(errors="replace")
-
-
-def first_run_id(path: Path) -> str:
-    """Return the id of the first run of a table, made of the content of its file. Raises the errors of `FileReader`."""
-    with FileReader(path) as reading:
-        while reading.read():
-            pass
-        return reading.digest[:32]
 
 
 class _Score(NamedTuple):
@@ -642,7 +587,7 @@ def _open(path: Path, overrides: RunOverrides) -> Records:
 
 FORMATS = (
     Format(
-        name=TABLE,
+        name="table",
         title="tables of results (CSV or JSON)",
         used=frozenset(("map", "threshold")),
         open=_open,

@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from evalscribe.errors import NotFoundError, UsageError
-from evalscribe.model.dataset import Dataset, DatasetVersion
 from evalscribe.text import join_first, join_last
 
 if TYPE_CHECKING:
+    from evalscribe.model.dataset import Dataset, DatasetVersion
     from evalscribe.model.experiment import Experiment, ExperimentVersion
     from evalscribe.model.rubric import Collection
     from evalscribe.model.score import Scorer
@@ -130,12 +130,12 @@ def _of_another(what: str, named: str) -> str:
     return f" (which looks like the id of {kind})" if kind and kind.partition(" ")[2] != what else ""
 
 
-def find_dataset(datasets: "DatasetStore", named: str) -> Dataset:
+def find_dataset(datasets: "DatasetStore", named: str) -> "Dataset":
     """Find a dataset as in `find_stored`."""
     return find_stored("dataset", named, datasets.find(named), datasets.all, "datasets create")
 
 
-def find_dataset_version(datasets: "DatasetStore", dataset: Dataset | None, named: str) -> DatasetVersion:
+def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", named: str) -> "DatasetVersion":
     """Find a version by id or its beginning; in a given dataset also by number (`2`, `v2`) or as `latest`.
 
     Raises `NotFoundError` listing the known ones.

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from evalscribe.errors import DataError, EvalscribeError, UsageError
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.run import TARGET
-from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.address import RunOverrides, parse_columns
 from evalscribe.sources.formats import open_records
-from evalscribe.sources.results_table import parse_columns
 
 SECRET = "-".join(["sk", "ant", "api03", "a1B2" * 6])
 ROWS = """id,input,output,expected,score,passed,reason,latency

@@ -3,7 +3,7 @@
 import pytest
 
 from evalscribe.errors import DataError
-from evalscribe.prompts.files import parse_prompt
+from evalscribe.experiments.definitions import parse_prompt
 
 
 def test_the_same_prompt_in_every_form() -> None:
