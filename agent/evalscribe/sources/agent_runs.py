@@ -226,6 +226,6 @@ FORMATS = (
         recognise=lambda start, _: has(start.first, "role", "content") if start.character == "[" else None,
         an_eval="the file",
         passed="never: a list of messages has no verdict",
-        fields={"role": "who speaks; roles that are not known are named in the text", "content": "transcript"},
+        fields={"role": "the speaker; unknown roles are named in the text", "content": "transcript"},
     ),
 )

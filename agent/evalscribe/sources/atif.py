@@ -284,7 +284,7 @@ FORMATS = (
         fields={
             "steps": "messages; a tool's result becomes a message of its own; copied context is left out",
             "subagent_trajectories": "transcripts of their own",
-            "continued_trajectory_ref": "read with the file, if it lies beside it",
+            "continued_trajectory_ref": "read with the file, if it is beside it",
             "agent.model_name, agent.name": "model and experiment of the run",
             "final_metrics": "tokens, cost; metadata",
             "notes, extra, session_id": "metadata",

@@ -183,7 +183,7 @@ FORMATS = (
         names=("testCases", "metricsScores", "identifier", "testPassed", "test_results"),
         fields={
             "metricsData": "steps and scores; a metric that raised is skipped",
-            "success": "status; an error where only metrics that raised make it false",
+            "success": "status; an error if it is false only because metrics raised",
             "input, actualOutput, toolsCalled, turns": "task and transcript",
             "expectedOutput, expectedOutcome": "expected answer",
             "retrievalContext": "task; context and expectedTools: grader",

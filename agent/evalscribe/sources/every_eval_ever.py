@@ -262,7 +262,7 @@ FORMATS = (
         recognise=_recognise,
         recognise_folder=_recognise_folder,
         a_run="an `evaluation_id` of one model",
-        an_eval="an instance; the lines of several scores are one",
+        an_eval="an instance; lines with several scores of an instance are one eval",
         passed="`evaluation.is_correct` of the first score",
         versions="0.3.0",
         names=("evaluation_id", "model_id", "sample_id", "interaction_type", "input", "output", "evaluation"),
@@ -277,7 +277,7 @@ FORMATS = (
             "sample_hash": "the version of the eval",
             "model_id": "provider and model of the run",
             "token_usage": "tokens",
-            "aggregate file": "the beginning of the run; its scores are left out",
+            "aggregate file": "the start of the run; its scores are left out",
         },
     ),
 )

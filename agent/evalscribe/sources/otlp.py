@@ -492,7 +492,7 @@ FORMATS = (
             "gen_ai.input.messages, gen_ai.output.messages": "transcript, one for each agent",
             "llm.input_messages.*, llm.output_messages.*": "the same in OpenInference",
             "gen_ai.user.message, gen_ai.choice … (events, log records)": "the same before 1.37",
-            "gen_ai.evaluation.result (events, log records, also of files beside)": "steps and scores",
+            "gen_ai.evaluation.result (events, log records, also in files beside it)": "steps and scores",
             "evaluation.* (spans of kind EVALUATOR)": "the same in OpenInference",
             "status, exception": "status of the eval, if it is the agent's; else the log",
             "gen_ai.request.model, llm.model_name": "model",

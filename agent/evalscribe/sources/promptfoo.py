@@ -586,7 +586,7 @@ FORMATS = (
         versions="0.118.0, 0.121.20",
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={
-            "prompt.raw, response.output": "task and transcript; an attack in several turns from `redteamHistory`",
+            "prompt.raw, response.output": "task and transcript; attacks in several turns come from `redteamHistory`",
             "gradingResult.componentResults": "steps, each assertion once; one that broke is skipped",
             "failureReason": "2: error; 1: failed, unless every failed assertion broke",
             "testCase.assert": "grader; the value of `equals`, `similar` and the like is the expected answer",
