@@ -20,7 +20,7 @@ def filled(inside: InProcessCommand) -> InProcessCommand:
 
 
 def test_what_no_collection_has(filled: InProcessCommand) -> None:
-    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("gc").out == "There is nothing to delete.\n"
     filled.run("collections", "remove", "r1")
     would = filled.run("gc", "--dry-run").out
     assert "Would forget 3 of evals" in would
@@ -33,11 +33,11 @@ def test_what_no_collection_has(filled: InProcessCommand) -> None:
         "documents": 3,
         "texts": 1,
     }
-    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("gc").out == "There is nothing to delete.\n"
     assert filled.run("import", "runs.jsonl").out
 
 
 def test_what_was_analysed_stays(filled: InProcessCommand) -> None:
     filled.run("analyze", "r1", "--judge", "rules")
     filled.run("collections", "remove", "r1")
-    assert filled.run("gc").out == "There is nothing to forget.\n"
+    assert filled.run("gc").out == "There is nothing to delete.\n"

@@ -40,7 +40,7 @@ def is_quiet() -> bool:
 
 
 class Redacted(logging.Formatter):
-    """Hides secrets and control characters of every message and traceback."""
+    """Hides secrets and control characters in every message and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = redacted(super().format(record))

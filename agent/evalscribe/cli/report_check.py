@@ -1,4 +1,4 @@
-"""`evalscribe reports check`: check reports, and tell the pull request of a job."""
+"""`evalscribe reports check`: check reports, and comment on the pull request of a job."""
 
 import json
 import os

@@ -59,7 +59,7 @@ def _told(error: ValidationError, fields: tuple[str, ...]) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return f"is unknown; there is: {join_names(fields)}"
+            return f"is unknown; fields: {join_names(fields)}"
         case "value_error":
             return str(details["ctx"]["error"])
         case _:
@@ -173,7 +173,7 @@ class JudgeVariant(StrEnum):
 
 def _known(provider: str) -> str:
     if provider not in MODEL_OPTION_PROVIDERS:
-        raise ValueError(f"there is no provider {provider!r}; there is: {', '.join(MODEL_OPTION_PROVIDERS)}")
+        raise ValueError(f"there is no provider {provider!r}; providers: {', '.join(MODEL_OPTION_PROVIDERS)}")
     return provider
 
 
