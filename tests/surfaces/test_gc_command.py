@@ -1,4 +1,4 @@
-"""`evalscribe gc` forgets what no collection has, and says so."""
+"""`evalscribe gc` deletes what no collection has, and says so."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_what_no_collection_has(filled: InProcessCommand) -> None:
     assert filled.run("gc").out == "There is nothing to delete.\n"
     filled.run("collections", "remove", "r1")
     would = filled.run("gc", "--dry-run").out
-    assert "Would forget 3 of evals" in would
+    assert "Would delete evals: 3" in would
     told = json.loads(filled.run("gc", "--json").out)
     assert told["dry_run"] is False
     assert {one["kind"]: one["rows"] for one in told["forgotten"] if one["rows"]} == {

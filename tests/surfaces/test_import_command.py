@@ -179,7 +179,7 @@ def test_a_collection_is_deleted_with_what_it_holds(inside: InProcessCommand, fi
     assert [(one["name"], len(one["runs"])) for one in collections(inside)] == [("second", 1)]
     inside.run("collections", "delete", "second", "--yes")
     assert collections(inside) == []
-    assert "Forgot 1 of runs" in inside.run("gc").out
+    assert "Deleted runs: 1" in inside.run("gc").out
 
 
 def test_a_collection_becomes_the_default(inside: InProcessCommand, file: Path) -> None:

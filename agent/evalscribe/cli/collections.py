@@ -176,9 +176,9 @@ def gc(
 
 def _lines(done: DeletedCounts) -> Iterator[str]:
     found = [one for one in done.forgotten if one.rows]
-    would = "Would forget" if done.dry_run else "Forgot"
+    would = "Would delete" if done.dry_run else "Deleted"
     for one in found:
-        yield f"{would} {one.rows:,} of {one.kind}, {_size(one.bytes)}"
+        yield f"{would} {one.kind}: {one.rows:,} ({_size(one.bytes)})"
     if not found:
         yield "There is nothing to delete."
     if done.given_back:
