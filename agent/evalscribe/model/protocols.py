@@ -70,7 +70,7 @@ class Model(Protocol):
         """
 
     def forget(self, request: Request) -> None:
-        """Discard a cached answer that could not be used, so that the request is answered anew. Most models do nothing."""
+        """Discard a cached answer that could not be used, so that the request is sent again; usually nothing."""
 
     async def close(self) -> None: ...
 
