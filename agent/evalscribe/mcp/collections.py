@@ -53,9 +53,9 @@ class ImportedFile(Frozen):
     new: int | None
     changed: int | None
     same: int | None
-    """Number of evals; null if nothing was stored, because only storing compares them."""
+    """Numbers of evals; null if nothing was stored, because evals are compared only when stored."""
     left_out: dict[str, int]
-    """Fields of the file that an eval has no place for, with counts."""
+    """Fields of the file that are not stored, with counts."""
     table: TableReading | None
     """How the columns of a table of results were read; give `map` to read others."""
     stopped: str | None
@@ -140,7 +140,7 @@ def _answer(done: CollectionImport, *, written: bool) -> ImportResult:
     evals = pluralise(sum(sum(one.statuses.values()) for one in done.imports.values()), "eval")
     message = f"Nothing was stored: {evals} would be. Call again with write=true."
     if written:
-        message = "Stored; ask it with list_evals, execute_sql or analyze."
+        message = "Stored; read it with list_evals, execute_sql or analyze."
     return ImportResult(
         collection=done.collection.id,
         written=written,

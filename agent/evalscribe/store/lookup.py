@@ -61,7 +61,7 @@ def find_by_prefix(what: str, named: str, ids: Iterable[str]) -> str | None:
 
 def ambiguous(what: str, named: str, ids: Sequence[str]) -> UsageError:
     """Return the error for a name or prefix of several objects."""
-    return UsageError(f"{named[:80]!r} fits {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
+    return UsageError(f"{named[:80]!r} matches {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
 
 
 def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Sequence[T]], maker: str) -> T:

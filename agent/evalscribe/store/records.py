@@ -462,7 +462,7 @@ def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> S
 
 
 def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
-    """Build a graded eval. Task and grader of a failure that was only listed come from its evidence."""
+    """Build a graded eval. If the failure was only listed, its task and grader come from its evidence."""
     listed = row.digest is None
     return GradedEval(
         run_id=row.run_id,
