@@ -189,7 +189,7 @@ def await_end(
             done = run_until_signal(wait_for_run(workspace.store.experiment_runs, run_id, timeout_s, display.tried))
     except (InterruptError, TerminatedError) as stopped:
         again = f"`evalscribe experiments runs wait {run_id}`, or `evalscribe experiments runs cancel {run_id}`"
-        raise type(stopped)(f"no longer waiting; run {run_id} goes on: {again}") from None
+        raise type(stopped)(f"no longer waiting; run {run_id} continues: {again}") from None
     return print_run_result(
         workspace,
         done or run_named(workspace, run_id),

@@ -40,7 +40,7 @@ def may_delete(what: str, held: str, *, yes: bool, rest: str = "") -> bool:
 
     Args:
         what: Such as `collection first`.
-        held: What it holds, such as `2 runs, 1 rubric`; empty if there is nothing.
+        held: The contents, such as `2 runs, 1 rubric`; empty if there are none.
         yes: True if the user agreed beforehand.
         rest: What stays, as the end of a sentence.
 

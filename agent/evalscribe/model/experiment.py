@@ -477,7 +477,7 @@ TrialOutcome = Literal["passed", "failed", "error", "unscored", "missing"]
 
 
 class TrialDetail(Frozen):
-    """One trial of an item with everything that is shown of it."""
+    """One trial of an item, with everything that commands show about it."""
 
     item_key: str
     repetition: int

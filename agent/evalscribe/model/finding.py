@@ -23,7 +23,7 @@ UNCERTAIN_CONFIDENCE = 0.5
 
 
 class Precedent(Frozen):
-    """What an earlier report on the same model says about the same eval."""
+    """The finding of an earlier report on the same model and eval."""
 
     report: str
     """File name of the report."""

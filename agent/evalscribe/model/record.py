@@ -109,7 +109,7 @@ class Records(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """What records leave out of the file, as phrases with counts; complete after reading."""
+        """Parts of the file that records leave out, as phrases with counts; complete after reading."""
 
     @property
     def table(self) -> TableReading | None:

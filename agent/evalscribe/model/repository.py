@@ -199,7 +199,7 @@ class Patch(Frozen):
     """The commit that the patch applies to."""
     changes: tuple[FileChange, ...]
     summary: str
-    """What is changed, in one line; the subject of the commit."""
+    """The change in one line; the subject of the commit."""
     judge: str
     """Model that proposed it: `anthropic/claude-opus-5-5`."""
 

@@ -1,7 +1,7 @@
 """Find stored objects by what users call them: an id, the beginning of an id, or a name.
 
-The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. What fits
-several objects is an error that lists their ids, and what fits none is one that lists the nearest.
+The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. A name
+that matches several objects gives an error that lists their ids; one that matches none lists the nearest names.
 """
 
 import re
