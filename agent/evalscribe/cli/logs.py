@@ -103,5 +103,5 @@ def _add(handler: logging.Handler) -> None:
     root.setLevel(logging.INFO)
     # Libraries log every HTTP request at this level; at DEBUG some log whole prompts.
     logging.getLogger("evalscribe").setLevel(logging.DEBUG)
-    # Each revision of a new store is a line of its own, and no question was ever about one.
+    # alembic logs each revision of a new store, which nobody needs.
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -172,7 +172,7 @@ class FileChange(Frozen):
     @property
     def shown(self) -> str:
         """The diff for display, with secrets redacted in the lines around the change."""
-        from evalscribe.redaction.redact import redact  # whoever opens a store knows patches, and few look at one
+        from evalscribe.redaction.redact import redact  # every store imports this module, and few display a patch
 
         before = None if self.before is None else redact(self.before)
         return self.model_copy(update={"before": before, "after": redact(self.after)}).diff

@@ -131,7 +131,7 @@ def changes_state(tool: str) -> bool:
 def _missed(number: int, action: Action, at: int | None, made: Sequence[Action]) -> ToolCallDifference | None:
     """Return how the call at `at` differs from the expected one; None if it does not."""
     if at is None:
-        # A success after a refusal shows that the tool was not given up, so only refusals at the end count.
+        # A success after a refusal means that the model did not give up, so only refusals at the end count.
         own = [(n, one) for n, one in enumerate(made) if one.tool == action.tool]
         return ToolCallDifference("never", action.tool, number, own[-1][0] if own and own[-1][1].failed else None)
     differing = sorted(

@@ -304,7 +304,7 @@ def parse_agent_run(text: str | Mapping[str, Any], where: str) -> AgentRun:
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: an agent run is a JSON object with transcripts, this is {_kind(value)}")
     try:
-        from evalscribe.redaction.redact import redact_json  # its patterns are many, and lists of experiments need none
+        from evalscribe.redaction.redact import redact_json  # its many patterns load slowly; some lists need none
 
         return AgentRun.model_validate(redact_json(clean_json(dict(value))))
     except DataError as error:

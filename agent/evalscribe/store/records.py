@@ -423,7 +423,7 @@ class RunStore:
             key = {"run_id": found.run_id, "eval_id": found.eval_id}
             rows = connection.execute(_EVAL_OF_RUN, key).all()
             record = next(iter(load_records(connection, self._database, rows)), None)
-        if record is None:  # Its eval is being forgotten.
+        if record is None:  # Its eval is being deleted.
             return None
         return record.model_copy(update={"transcripts": (transcript_in(found),)})
 
