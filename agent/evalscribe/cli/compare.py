@@ -101,7 +101,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
     if not within and len(sides) < 2:
         raise UsageError("compare with what? `evalscribe compare BASE CANDIDATE`, or `compare --within RUN`")
     if as_csv and (as_json or len(sides) < 3):
-        raise UsageError("--csv prints the matrix of three or more runs: leave out --json")
+        raise UsageError("--csv prints the matrix of three or more runs, in place of --json")
 
 
 def print_comparison(done: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
