@@ -209,7 +209,7 @@ def test_more_than_two_are_a_matrix_also_as_csv(workspace: Workspace, sides: tup
     assert len(rows) == 8
     assert {row["discriminates"] for row in rows} == {"yes", "no"}
     assert workspace.report.name.startswith("compare_")
-    assert "tell the runs apart" in workspace.report.read_text()
+    assert "The runs differ on" in workspace.report.read_text()
 
 
 def test_a_model_of_a_collection_is_all_its_runs(workspace: Workspace, sides: tuple[str, str]) -> None:

@@ -127,7 +127,7 @@ def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")
-    assert "no file there contains runs" in inside.run("import", "only", code=65).err
+    assert "none of the files contains runs" in inside.run("import", "only", code=65).err
 
 
 def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:

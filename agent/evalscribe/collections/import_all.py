@@ -116,7 +116,7 @@ async def import_all(
             await run_concurrently(opened, one_file, workspace.settings.concurrency.value if readers else 1)
     imports = {one.name: found[one.name] for one, _ in opened if one.name in found}
     if not imports:
-        raise DataError("\n".join(["no file there contains runs:", *list(passed_over.values())[:3]]))
+        raise DataError("\n".join(["none of the files contains runs:", *list(passed_over.values())[:3]]))
     return CollectionImport(collection=into, imports=imports, passed_over=passed_over)
 
 
@@ -159,7 +159,7 @@ def _pass_over(one: _Given, error: DataError, passed_over: dict[str, str]) -> No
 def _given(
     workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
 ) -> Iterator[_Given]:
-    """Yield every file that was named; a name that is not a path is a run. Raises `EvalscribeError`."""
+    """Yield the files and runs that `path` names. Raises `EvalscribeError`."""
     place = Path(path)
     of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, overrides=overrides, dry_run=dry_run)

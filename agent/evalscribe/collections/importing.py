@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 500
 MOST_UNREAD = 5
-"""Maximum phrases about evals that could not be read which a run keeps."""
+"""Maximum problems with unreadable evals that a run stores."""
 FETCHES = 8
 """Maximum evals requested from a source at once."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Maximum characters of records written at once: the loss if the process dies, and a bound on memory."""
+"""Maximum characters of records written at once. Bounds memory, and what is lost if the process dies."""
 
 
 ShowImport = Callable[[int, float], None]
-"""Receives the progress of an import: the evals so far, and the part of the file that is read, from 0 to 1."""
+"""Receives the number of evals imported so far, and the fraction of the file that was read (0 to 1)."""
 
 
 def recall_columns(archive: "RunStore | None", path: Path, overrides: RunOverrides) -> RunOverrides:
@@ -62,7 +62,7 @@ class FileImport(Frozen):
     """What was imported from one file."""
 
     collection: Collection | None
-    """None where a single file was imported only to be analysed or compared."""
+    """None if a single file was imported only to be analysed or compared."""
     format: str
     recognised_by: str | None = None
     """What showed the format; None for a run of a deployment."""
@@ -80,13 +80,13 @@ class FileImport(Frozen):
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read of the file's evals."""
+        """Why evals of the file could not be read."""
         return (*((self.stopped,) if self.stopped else ()), *self.lost)
 
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
-    """Runs, marked as `importing`; the last batch of a file repeats all its runs with their real status."""
+    """Runs, marked as `importing`. The last batch of a file repeats all runs with their final status."""
     records: tuple[Record, ...] = ()
 
 
@@ -99,7 +99,7 @@ async def import_file(
     *,
     said: Sequence[str] = (),
 ) -> FileImport:
-    """Import a file batch by batch. Complete batches stay stored whatever ends the import.
+    """Import a file batch by batch. Complete batches stay stored even if the import fails or is killed.
 
     Args:
         archive: Store for the runs; None to only count.
@@ -159,7 +159,7 @@ async def import_source(
     tally.saw(run)
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
-        left_out["an eval that did not fail; the source counts it without a name"] = unnamed
+        left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
     for start in range(0, max(1, len(run.failures)), FETCHES):  # a run without failures is imported, too
         some = run.failures[start : start + FETCHES]
         records = tuple(_record(run, one) for one in await asyncio.gather(*map(source.evidence, some)))
@@ -173,7 +173,7 @@ async def import_source(
 
 
 def _record(run: Run, found: Evidence | UnreadableEvidence) -> Record:
-    """Convert a failed eval into a record; if its evidence is unreadable, from what the run records."""
+    """Convert a failed eval into a record. If its evidence is unreadable, use only what the run's summary contains."""
     if isinstance(found, UnreadableEvidence):
         found = Evidence(eval=found.eval, missing=(found.reason,))
     task = f"{found.eval.category}/{found.eval.name}" if found.eval.category else found.eval.name
@@ -229,7 +229,7 @@ class _Tally:
 
 
 def _batches(read: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
-    """Group records into batches of bounded size. The reason why reading stopped goes into the tally."""
+    """Group records into batches of bounded size. If reading stops early, `tally` gets the reason."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -267,7 +267,7 @@ def characters(record: Record) -> int:
 
 
 _SELDOM = 200_000
-"""Number of additional values that starts a search; with the usual 700 a fifth of an import is searching."""
+"""Allocations that trigger a garbage collection. With Python's default, collections take a fifth of an import."""
 
 
 @contextmanager

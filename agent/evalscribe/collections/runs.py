@@ -47,7 +47,7 @@ MOST_NAMED = 10
 MOST_FILES = 1000
 """Maximum files of the working folder that are compared with an unknown name."""
 MOST_REASONS = 3
-"""Maximum files without runs of which the reason is printed."""
+"""Maximum files without runs for which the error prints the reason."""
 
 
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
@@ -78,7 +78,7 @@ def analysed_run(store: "AnalysisStore", name: str) -> str:
 
 
 def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
-    """Return the error for a name that is no file, no run, and cannot be the id of a run elsewhere."""
+    """Return the error for a name that is neither a file, nor a run, nor a possible id on a deployment."""
     known: list[str] = []
     if workspace.has_store:
         names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
@@ -114,7 +114,7 @@ async def import_run(
 
     Raises:
         EvalscribeError: The files contain no runs.
-        UsageError: They contain several. Nothing is stored, if that shows within `MOST_CHARACTERS`.
+        UsageError: They contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
     """
     opened = [(file, _ReadAhead(file.open())) for file in files]
     await asyncio.to_thread(_refuse_several, opened, called)
@@ -163,7 +163,7 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 class _ReadAhead:
-    """Records of which the first are read ahead, so that a refusal comes before anything is stored."""
+    """Reads the first records ahead, so that files with several runs are refused before anything is stored."""
 
     def __init__(self, records: Records) -> None:
         self.format = records.format
@@ -189,7 +189,7 @@ class _ReadAhead:
         return self._records.progress
 
     def look(self, room: int) -> tuple[list[Run], int]:
-        """Read up to `room` characters; return the runs in them and the room that is left."""
+        """Read up to `room` characters. Returns the runs in them and the remaining characters."""
         runs = []
         try:
             while room > 0 and (one := next(self._reading, None)) is not None:
@@ -218,7 +218,7 @@ def _told(file: str, done: FileImport) -> str:
 
 
 def is_whole(archive: "RunStore", run_id: str) -> bool:
-    """True if at least one eval of the run was imported."""
+    """Return whether at least one eval of the run was imported."""
     return next(archive.records(run_id), None) is not None
 
 
@@ -345,7 +345,7 @@ def run_overrides(
     tasks: Path | None = None,
     reference_run: Path | None = None,
 ) -> RunOverrides:
-    """Return what the user said about the runs of a file; the workspace's options are the default."""
+    """Build the overrides for the runs of a file. The workspace's options are the defaults."""
     columns = [f"{field}={name}" for field, name in (map or {}).items()]
     return RunOverrides(
         provider=provider,
@@ -359,7 +359,7 @@ def run_overrides(
 
 
 def _whole(folder: Path | None) -> Path | None:
-    """Return a folder's whole path, because another process may read it. Raises `NotFoundError`."""
+    """Return a folder's absolute path, because another process may read it. Raises `NotFoundError`."""
     if folder is not None and not folder.exists():
         raise NotFoundError(f"{folder} not found")
     return folder and folder.resolve()

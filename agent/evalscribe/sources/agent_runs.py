@@ -22,9 +22,9 @@ from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Scores that decide whether an eval passed, in order of preference; without any of them, the first score decides."""
+"""Scores that decide whether an eval passed, in order of preference. If there is none, the first score decides."""
 IT = "it"
-"""Name of the run in errors that also give its location."""
+"""Name of the agent run in errors to which its location is added."""
 _Numbered = tuple[int, object]
 
 
@@ -85,7 +85,7 @@ class AgentRuns(RecordFile):
 
 
 class MessagesFile(AgentRuns):
-    """A list of messages: one agent run, whose speakers may have names of their own."""
+    """A list of messages, which is one agent run. Its speakers may have unknown roles."""
 
     format = "messages"
 
@@ -101,7 +101,7 @@ class MessagesFile(AgentRuns):
 
 
 def _spoken(message: object) -> object:
-    """Give a message a role that is known; other speakers are named in front of what they say."""
+    """Replace unknown roles: `human` becomes `user`; others become `assistant`, named at the start of the content."""
     if not isinstance(message, dict) or message.get("role") in (*ROLES, "developer"):
         return message
     if message.get("role") == "human":
@@ -142,7 +142,7 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """Return the run's task, else its name, else its id; redacted."""
+    """Return the redacted task of the agent run, else its name, else its id."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
     found = next(
@@ -166,7 +166,7 @@ def _speaker(value: Mapping[str, object]) -> str | None:
 
 
 def _is_unique(id: object) -> bool:
-    """Return True if an id is unique outside its file as well."""
+    """Return whether an id is unique outside its file, too."""
     try:
         return isinstance(id, str) and str(UUID(id)) == id.lower()
     except ValueError:
@@ -191,7 +191,7 @@ def _graded(given: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
 
 
 def _named(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
-    """Replace ids that were generated while reading, because the next reading would generate others."""
+    """Replace randomly generated ids, because every reading would generate others."""
     given = value.get("transcripts")
     own = given[number] if isinstance(given, list) and number < len(given) else None
     kept = isinstance(own, dict) and isinstance(own.get("id"), str) and bool(own["id"])
@@ -208,7 +208,7 @@ FORMATS = (
         title="agent runs",
         open=_open,
         an_eval="an agent run",
-        passed="the first of `reward`, `score`, `passed`, `correct` that it has, else its first score, is at least 1",
+        passed="`reward`, else `score`, `passed`, `correct` or the first score, is at least 1",
         fields={
             "messages, transcripts": "transcripts",
             "metadata.task, name, id": "name",

@@ -1,4 +1,4 @@
-"""Read sessions of Claude Code: a file, or a project's folder of them with its sub-agents."""
+"""Read sessions of Claude Code: one file, or a project's folder with its sub-agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +28,7 @@ NAME = "claude-code"
 _CLEAR = "<command-name>/clear</command-name>"
 _TYPES = ("user", "assistant", "system")
 _KNOWN_TYPES = ("summary", "file-history-snapshot", "queue-operation", "progress")
-"""Lines without a message, of which nothing is missed."""
+"""Types of lines that contain no message and are not counted as left out."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _AGENT = "agent-"
 _Line = Mapping[str, object]
@@ -36,7 +36,7 @@ _Line = Mapping[str, object]
 
 @dataclass
 class _Conversation:
-    """What was said between the start of a file or `/clear`, and the next `/clear` or the end."""
+    """Lines from the start of a file or a `/clear` to the next `/clear` or the end."""
 
     lines: list[_Line] = field(default_factory=list)
     characters: int = 0
@@ -58,7 +58,7 @@ class _Conversation:
         return next((model for model in models if model and not model.startswith("<")), None)
 
     def tokens(self, *names: str) -> float | None:
-        """Return the sum of counts over the model's answers; an answer of several lines counts once."""
+        """Return the sum of counts over the model's answers. An answer that spans several lines counts once."""
         answers = {}
         for line in self.lines:
             message = object_of(line.get("message"))
@@ -69,18 +69,18 @@ class _Conversation:
 
 
 class _Index(NamedTuple):
-    """What a first reading found out."""
+    """What the first pass finds out about the files."""
 
     works: dict[str, list[Path]]
-    """Files that belong together, by the name of the work."""
+    """Files by the name of the piece of work that they belong to."""
     cleared: list[Path]
     """Files with several conversations."""
     sub_agents: list[tuple[str, Path]]
-    """Sessions that started sub-agents, with the files of these."""
+    """Ids of sessions that started sub-agents, with the sub-agents' files."""
 
 
 class ClaudeCodeReader(EvalReader):
-    """Sessions have no verdict: every eval is incomplete."""
+    """Reads sessions. They have no verdict, so every eval is incomplete."""
 
     format = NAME
 
@@ -89,7 +89,7 @@ class ClaudeCodeReader(EvalReader):
         self._index: _Index | None = None
 
     def evals(self) -> Iterator[SourceEval]:
-        """Yield the work of every session. A folder is read once before, so that one work is held at a time."""
+        """Yield an eval for each piece of work. A first pass groups the files, so that only one work is in memory."""
         files = _session_files(self._path) if self._path.is_dir() else [self._path]
         only = len(files) == 1
         if self._index is None:
@@ -143,7 +143,7 @@ class ClaudeCodeReader(EvalReader):
 
         Args:
             path: The file.
-            held: Conversations that are held already; together with those of the file they have a maximum size.
+            held: Conversations already in memory; they count towards the maximum size.
             only: True if there are no other files.
         """
         found = [_Conversation()]
@@ -185,7 +185,7 @@ class ClaudeCodeReader(EvalReader):
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Return the lines of the last branch: after a rewind the same parent has other children."""
+        """Return the lines of the last branch. After a rewind, a parent has children in several branches."""
         known = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}
         for line in lines:
@@ -254,7 +254,7 @@ class ClaudeCodeReader(EvalReader):
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[object]:
-    """Yield messages; lines of one answer are one, and results of tools become messages of their own."""
+    """Yield messages. The lines of one answer form one message; each tool result becomes a message of its own."""
     for _, group in groupby(lines, key=lambda line: _answer(line) or id(line)):
         same = list(group)
         kind, message = same[0].get("type"), object_of(same[0].get("message"))
@@ -302,7 +302,7 @@ def _text(content: object) -> str:
 
 
 def _session_files(folder: Path) -> list[Path]:
-    """Return the sessions of a folder; only sub-agents, if it has nothing else."""
+    """Return the sessions of a folder, or the sub-agents' files if there are no others."""
     found = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in found if not path.name.startswith(_AGENT)] or found
 
@@ -314,7 +314,7 @@ def _is_session(path: Path) -> bool:
 
 
 def _recognise_line(line: _Line | None) -> str | None:
-    """A session begins with a message, or with a line that has none, such as a summary."""
+    """Return what a session is recognised by. It begins with a message, or a line such as a summary."""
     if line is None:
         return None
     if line.get("type") in _TYPES and {"sessionId", "uuid"} <= line.keys():

@@ -60,12 +60,12 @@ FORMATS: tuple[Format, ...] = (
 SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
-"""Names of a dataset's items, which contain no runs."""
+"""Fields of dataset items, so that a dataset can be named as one: it contains no runs."""
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
 class Recognised(NamedTuple):
-    """The format of a file or folder, and by what it was recognised."""
+    """The format of a file or folder, and what it was recognised by."""
 
     format: Format
     why: str
@@ -76,14 +76,14 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
 
     Args:
         path: The file or folder.
-        overrides: What the user said about its runs.
-        in_folder: True if the user named a folder around it, in which only some files may use every option.
+        overrides: Options that the user set for its runs.
+        in_folder: True if the user named its folder; then options that its format does not use are not an error.
 
     Raises:
         UsageError: The user set an option that the format does not use.
-        NotFoundError: There is no such file.
-        AccessError: It may not be read.
-        DataError: It is of no known format; says what it contains instead.
+        NotFoundError: The file does not exist.
+        AccessError: The file may not be read.
+        DataError: The format is unknown; the message says what the file contains.
     """
     if _is_folder(path):
         if (found := recognise_folder(path)) is None:
@@ -166,7 +166,7 @@ def _unrecognised(start: FileStart) -> DataError:
 
 
 def _describe_names(names: Sequence[str]) -> str:
-    """Describe an object of no known format, with the formats that it resembles."""
+    """Describe an object of unknown format and name the formats that it resembles."""
     if not names:
         return "its first object is empty"
     shapes = {one.title: one.names for one in FORMATS if one.names}
@@ -179,7 +179,7 @@ def _describe_names(names: Sequence[str]) -> str:
         f"without {join_first([f'`{name}`' for name in shapes[what] if name not in names], 6)})"
         for what in near
     ]
-    return f"its keys are {shown}" + (f". It comes near to {' and '.join(resembles)}" if resembles else "")
+    return f"its keys are {shown}" + (f". It resembles {' and '.join(resembles)}" if resembles else "")
 
 
 def _kind(value: object) -> str:

@@ -38,18 +38,18 @@ class ParsedItem(NamedTuple):
     hidden: int
     """Number of secrets removed from it."""
     named: bool = False
-    """True if the line has a key of its own."""
+    """True if the line has its own key."""
 
 
 class _WrongFieldsError(DataError):
-    """The fields of a row are wrong, so probably those of every row."""
+    """A row has wrong fields, which probably all rows have."""
 
 
 def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[str, str] | None = None) -> ParsedItem:
     """Parse and redact one decoded line.
 
-    Without a `key`, one is derived from the content; without a `source`, the given one is used. With `columns`, fields
-    of the line by field of the item, the remaining ones become metadata. Raises `DataError` describing the problem,
+    Without a `key`, one is derived from the content; without a `source`, the argument is used. `columns` names the
+    line's fields by field of the item; all its other fields become metadata. Raises `DataError` describing the problem,
     without its location.
     """
     if not isinstance(value, dict):
@@ -160,7 +160,7 @@ TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
 def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
-    """Yield every line with its line end and number; None in place of a line that is too long."""
+    """Yield the number of each line, and the line with its line end; None if the line is too long."""
     held, number, too_long = bytearray(), 1, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -259,7 +259,7 @@ class ItemCollector:
 
 
 class ItemFile:
-    """A file of items, read once from beginning to end; base of all formats."""
+    """Base of all formats: a file of items, read once from beginning to end."""
 
     def __init__(self, path: Path, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
         """Store the arguments, as `ItemCollector` takes them."""
@@ -280,12 +280,12 @@ class ItemFile:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Problems of the first lines without an item, each with its place. Complete after reading."""
+        """Problems of the first lines that yield no item, with their locations. Complete after reading."""
         return self._intake.problems
 
     @property
     def bad(self) -> int:
-        """Number of lines without an item."""
+        """Number of lines that yield no item."""
         return self._intake.bad
 
     @property
@@ -490,12 +490,12 @@ def csv_rows(
     Args:
         reading: The file.
         delimiter: One character.
-        place: Names a line in an error that ends the reading.
+        place: Returns the location of a line, for errors that end the reading.
         refuse: Called with the line and the problem of a row that cannot be read.
-        decode: Decodes a line, without an error: a line may be part of a cell.
+        decode: Decodes a line. Must not raise, because a line may be part of a cell.
 
     Raises:
-        DataError: A line is too long, or the first row cannot be read: without it a table cannot be understood.
+        DataError: A line is too long, or the first row, which is needed to interpret the others, cannot be read.
     """
     csv.field_size_limit(MAX_ITEM_BYTES)
 

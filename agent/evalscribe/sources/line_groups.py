@@ -1,7 +1,7 @@
-"""Read line-based files in which several lines are one eval: one for each filter or metric.
+"""Read line-based files in which an eval has several lines, one for each filter or metric.
 
-They stand far apart, one filter after the other, but each filter has the evals in the same order: the file is read at
-several places at once, so that a very long one needs no memory.
+The lines of an eval are far apart: one filter follows the other, usually with the evals in the same order. The file is
+read at several places at once, so that a long file need not fit into memory.
 """
 
 from array import array
@@ -16,12 +16,12 @@ from evalscribe.sources.streams import json_lines
 MAX_COLUMNS = 20
 """Maximum filters or metrics of one file."""
 MAX_HELD_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters of lines that are held while those of other filters are looked for."""
+"""Maximum characters of lines that wait in memory for the lines of other filters."""
 Line = Mapping[str, object]
 
 
 class LineGroups:
-    """Lines of a file, together with those of the same eval."""
+    """Groups the lines of a file by eval."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LineGroups:
         self._column = column
         self._key = key
         self._longest_lines: dict[str, int] = {}
-        """Characters of the longest line of each column; one line of each is held at a time."""
+        """Characters of each column's longest line; one line of each column is in memory at a time."""
 
     def groups(self) -> Iterator[list[Line]]:
         """Yield the lines of each eval, in the order in which the columns begin. Raises the errors of `FileReader`."""
@@ -86,7 +86,7 @@ class LineGroups:
                     continue
                 column = self._column(line)
                 if column not in orders and len(orders) >= MAX_COLUMNS:
-                    self._omit("a line of one filter too many", place)
+                    self._omit("a line of a filter beyond the maximum number of filters", place)
                 else:
                     orders.setdefault(column, array("q")).append(hash(self._key(line)))
                     self._longest_lines[column] = max(characters, self._longest_lines.get(column, 0))

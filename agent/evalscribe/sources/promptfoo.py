@@ -36,18 +36,18 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 
 NAME = "promptfoo"
 MAX_NAME = 80
-"""Characters of an eval's name that is made of its variables."""
+"""Maximum characters of an eval's name that is derived from its variables."""
 MAX_LABEL = 40
 ERROR = 2
-"""`failureReason` of a provider that failed; 1 is a failed assertion."""
+"""`failureReason` if the provider failed. 1 means that an assertion failed."""
 _APIS = frozenset(("chat", "messages", "completion", "completions", "responses", "realtime", "text-generation"))
-"""Second part of provider ids such as `openai:chat:gpt-4o`."""
+"""Known second parts of provider ids such as `openai:chat:gpt-4o`."""
 _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python", "ruby", "webhook", "ws", "wss"))
-"""First part of ids of providers that are the user's own code."""
+"""First parts of the ids of providers that are the user's own code."""
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Reasons with which an assertion fails because its own code or its model broke."""
+"""Reasons of assertions that failed because their own code or model broke."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
@@ -56,7 +56,7 @@ _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata"
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
 """Fields of a row that have a place; the others are metadata."""
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
-"""Fields of a file that are settings, or that repeat the rows."""
+"""Fields of a file that contain settings or repeat the rows."""
 _KNOWN = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
 _ROW = {
     "id": "id",
@@ -77,9 +77,9 @@ _ROW = {
     "named_scores": "namedScores",
     "metadata": "metadata",
 }
-"""Columns of the database's table `eval_results`, and the names that they have in a file."""
+"""Columns of the database's table `eval_results`, with their names in files."""
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
-"""Columns by which rows are found and ordered. A generated column is none: it can take any time."""
+"""Columns by which rows are selected and sorted. They must not be generated, which can take any time."""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
 
 
@@ -92,17 +92,17 @@ class Column(NamedTuple):
 
 
 class Promptfoo(EvalReader):
-    """The evals of a file or database. It is read once more before, for what stands behind the rows in a file."""
+    """Reads a file or database. An extra pass comes first, because data that every row needs may follow the rows."""
 
     format = NAME
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._about: dict[str, dict[str, object]] = {}
-        """What the source says of an evaluation, by its id; files of one evaluation have none."""
+        """Data about an evaluation, by its id; the id is empty in files with one evaluation."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
-        """The prompts of a provider in an evaluation, numbered."""
+        """Numbers of the prompts of a provider in an evaluation."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
         """The labels of a provider with a prompt."""
         self._tests: dict[int, int] | None = None
@@ -149,9 +149,9 @@ class Promptfoo(EvalReader):
             self._omit("a result that is not an object", place)
 
     def _file_rows(self, about: dict[str, object]) -> Iterator[tuple[str, Mapping[str, object], str]]:
-        """Yield the rows of a file, whose `results` are an object with `results`; a bare summary has only the latter.
+        """Yield the rows of a file: its `results.results`, or `results` if the file is a bare summary.
 
-        What else the file says is put into `about`.
+        Other fields of the file are added to `about`.
         """
         with self._open(self._path) as reading:
             text, number = JsonStream(reading, str(self._path)), 0
@@ -294,7 +294,7 @@ class Promptfoo(EvalReader):
         return {}
 
     def _experiment(self, evaluation: str, column: Column) -> str:
-        """Return the description, with the prompt or the provider's label where only these tell columns apart."""
+        """Return the description; add the prompt or the provider's label if only these distinguish columns."""
         prompts = self._prompts.get((evaluation, column.provider), {})
         labels = self._labels.get((evaluation, column._replace(label="")), ())
         told = [text_of(self._about.get(evaluation, {}).get("config")) or "default"]
@@ -316,13 +316,13 @@ class _Check(NamedTuple):
     raised: bool
     """Whether the assertion itself broke."""
     counts: bool
-    """Whether its failure can be why the test failed: not inside a set that passed."""
+    """Whether its failure can make the test fail; False within a set that passed."""
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:
-    """Return the assertions, those that can have decided first.
+    """Return the assertions. Those that may have decided the test come first.
 
-    A set is one result with its members below it, which newer versions repeat after it.
+    A set is one result that contains its members. Newer versions repeat the members after it.
     """
     results: list[tuple[dict[str, object], bool]] = []
     repeated: Counter[str] = Counter()
@@ -432,7 +432,7 @@ def _prompt(row: Mapping[str, object]) -> str:
 
 
 def _chat(prompt: str) -> list[dict[str, object]] | None:
-    """Return the messages of a prompt that is a chat in JSON; None for any other text."""
+    """Return the messages of a prompt that contains a chat as JSON; None for any other text."""
     if prompt.lstrip()[:1] != "[":
         return None
     with suppress(DataError):
@@ -442,7 +442,7 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
 
 
 def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list[object]:
-    """Return what was said. An attack in several turns is recorded in the response's metadata."""
+    """Return the messages. The response's metadata contains those of an attack with several turns."""
     metadata = {**object_of(row.get("metadata")), **object_of(response.get("metadata"))}
     history = [one for one in dicts(metadata.get("redteamHistory")) if one.get("prompt") and one.get("output")]
     if history:
@@ -471,7 +471,7 @@ def _vars(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
-    """Return a digest of the test, the same for its repeats, and the names that it may have, the shortest first."""
+    """Return a digest of the test, equal for its repeats, and its possible names, the shortest first."""
     test, given = object_of(row.get("testCase")), _vars(row)
     digest = content_id([given, test.get("assert")]).removeprefix("sha256:")
     values = [f"{name}={as_text(value)}" for name, value in given.items()]
@@ -482,7 +482,7 @@ def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
 
 
 def _short(text: str) -> str:
-    """Return a text on one line; a long one is cut and gets a digest, so that it stays distinct."""
+    """Return a text on one line. A long text is cut and gets a digest, so that it stays distinct."""
     line = " ".join(text.split())
     if len(line) <= MAX_NAME:
         return line
@@ -509,7 +509,7 @@ def _held(name: str) -> str:
 
 
 def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
-    """Split `openai:chat:gpt-4o`. Code of the user's own has no model; its label, else its name, stands for one."""
+    """Split `openai:chat:gpt-4o`. For the user's own code, the label or else the name is used as the model."""
     vendor, colon, rest = column.provider.partition(":")
     if vendor in _CODE and colon:
         name = re.split(r"[\\/\s]", column.provider.rstrip("/"))[-1]
@@ -521,7 +521,7 @@ def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
 
 
 def _decoded(text: object) -> object:
-    """Return the JSON value of a text; None if there is none or it is damaged."""
+    """Parse a JSON text; None if the value is not a text or not valid JSON."""
     with suppress(DataError):
         return decode_json(text) if isinstance(text, str) else None
     return None
@@ -582,7 +582,7 @@ FORMATS = (
         recognise=_recognise,
         a_run="a prompt with a provider",
         an_eval="a test; its repeats are trials",
-        passed="`success`; in a red-team run that means that the attack failed",
+        passed="`success`; in a red-team run this means that the attack failed",
         versions="0.118.0, 0.121.20",
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={

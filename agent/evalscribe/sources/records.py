@@ -1,4 +1,4 @@
-"""Build records from foreign data: the base of readers, cleaned values, and a count of what was left out."""
+"""Base of the readers: build records from foreign data, clean their values, and count what is left out."""
 
 import hashlib
 import json
@@ -31,15 +31,15 @@ from evalscribe.sources.files import FileReader
 from evalscribe.sources.streams import JsonStream
 
 MAX_PHRASES = 200
-"""Maximum phrases that are counted: a hostile file can have a different problem in each of a million records."""
+"""Maximum distinct phrases that are counted: a hostile file may have a different problem in each record."""
 MORE = "something else"
 MAX_PLACE = 160
 MAX_HELD_NAME = 1_000
-"""Maximum characters of a name that is held for each run as it stands in the file."""
+"""Maximum characters of a run's names that stay in memory unchanged; longer ones are cleaned at once."""
 MAX_RUNS = 10_000
-"""Maximum runs of one file or folder: what is known of each is held until the end."""
+"""Maximum runs of one file or folder. Data about each run stays in memory until the end."""
 MAX_STEPS = 2_000
-"""Maximum steps of an eval, and maximum scores."""
+"""Maximum steps of an eval, and maximum scores of an eval."""
 MAX_COUNT = 10**15
 """Maximum number of tokens or trials: databases have no place for more than 64 bits."""
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -77,7 +77,7 @@ class Omissions:
 
 
 class RecordFile(ABC):
-    """A file that holds runs (`Records`), read once or twice; a second pass needs counts from the whole file."""
+    """Base of `Records` that read a file once, or twice if they need counts from the whole file."""
 
     format: str
     table: TableReading | None = None
@@ -106,7 +106,7 @@ class RecordFile(ABC):
     def read(self) -> Iterator[Run | Record]: ...
 
     def _finish_first_pass(self) -> str:
-        """Return a run id made from the content that the first pass read."""
+        """Derive the run's id from the content that the first pass read."""
         assert self._reader is not None
         self._finished_passes = 1
         return self._reader.digest[:32]
@@ -114,12 +114,12 @@ class RecordFile(ABC):
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run as a reader finds it; what is None is taken from its evals, where every one of them has it."""
+    """A run as a reader yields it. Times and figures that are None are derived from its evals if all have them."""
 
     key: str = ""
-    """Tells the runs of one file apart."""
+    """Identifies the run within its file."""
     id: str | None = None
-    """The source's own id, if it is unique outside the file; None for one made of the content."""
+    """The source's id, if it is unique outside the file; None to derive an id from the content."""
     provider: str | None = None
     model: str | None = None
     experiment: str = "default"
@@ -134,31 +134,31 @@ class SourceRun:
 
 @dataclass(frozen=True)
 class SourceEval:
-    """An eval as a reader finds it, not yet cleaned; `EvalReader` numbers trials, redacts, and makes the record."""
+    """An eval as a reader yields it. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
 
     run: SourceRun
     name: str
-    """What trials of one eval have in common, together with the category."""
+    """Name of the eval. Evals with equal category and name are trials of one eval."""
     status: EvalStatus
     place: str
-    """Where it stands in the file: `[3]`, `line 7`, a file of a folder."""
+    """Location in the source: `[3]`, `line 7`, or a file of a folder."""
     category: str = ""
     id: str | None = None
-    """The source's own id, if it is unique outside the file; None for one made of run, name and trial."""
+    """The source's id, if it is unique outside the file; None to derive one from run, name and trial."""
     trial: int | None = None
     """From 1; None for the next free number."""
     version: str | None = None
-    """The source's own version of the eval, if it changes with task and grader."""
+    """The source's version of the eval, if task or grader changes also change it."""
     reason: str | None = None
-    """Why it failed or broke; None for the error of the first failed step."""
+    """Why it failed or broke; None to use the error of the first failed step."""
     steps: Sequence[Step] = ()
     documents: Sequence[Document] = ()
-    """Empty ones are left out."""
+    """Empty documents are omitted from the record."""
     conversations: Sequence[tuple[str | None, Sequence[object]]] = ()
-    """The name and the messages of each, the main one first, in a form that `build_transcript` reads."""
+    """Name and messages (as for `build_transcript`) of each conversation, the main one first."""
     scores: Mapping[str, float] = field(default_factory=dict)
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """What has no other place, under the source's own names."""
+    """Data without a field of its own, under the source's names."""
     missing: Sequence[str] = ()
     started_at: object = None
     ended_at: object = None
@@ -168,9 +168,9 @@ class SourceEval:
 
 
 class EvalReader(RecordFile):
-    """Base of readers that find evals one by one; everything that formats share is done here.
+    """Base of readers that yield evals one by one. It does everything that the formats share.
 
-    The source is read twice, because the number of trials and the figures of a run are known only at its end.
+    The source is read twice, because the number of trials and the totals of a run are known only at the end.
     """
 
     passes = 2
@@ -182,13 +182,13 @@ class EvalReader(RecordFile):
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
-        """Yield every eval. Read files with `_open` or `_load`, and call `_omit` for what has no place.
+        """Yield every eval. Implementations read files with `_open` or `_load`, and count omitted data with `_omit`.
 
         Raises the errors of `Records.read`.
         """
 
     def complete(self, run: SourceRun) -> SourceRun:
-        """Return a run with what the source says of it behind its evals; called when the first pass has ended."""
+        """Add the run's data that follow its evals in the source. Called after the first pass."""
         return run
 
     def read(self) -> Iterator[Run | Record]:
@@ -244,7 +244,7 @@ class EvalReader(RecordFile):
         return self._load_counted(path)[0]
 
     def _load_counted(self, path: Path) -> tuple[dict[str, object], int]:
-        """Return what `_load` returns, with the number of bytes that were read."""
+        """Return the result of `_load` and the number of bytes read."""
         with self._open(path) as reading:
             text = JsonStream(reading, str(path))
             whole = text.value()
@@ -254,7 +254,7 @@ class EvalReader(RecordFile):
         return whole, reading.bytes
 
     def _text(self, path: Path) -> str:
-        """Read a text file; of a long one, its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
+        """Read a text file; if it is long, only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
         with self._open(path) as reading:
             head, tail, left_out = b"", b"", 0
             while piece := reading.read():
@@ -343,7 +343,7 @@ class EvalReader(RecordFile):
 
 
 def _usage(one: SourceEval) -> dict[str, JsonValue]:
-    """Return what an eval took, as far as the source tells."""
+    """Return the tokens, cost and seconds of an eval, as far as they are recorded."""
     given = {
         "input_tokens": count(one.input_tokens),
         "output_tokens": count(one.output_tokens),
@@ -354,7 +354,7 @@ def _usage(one: SourceEval) -> dict[str, JsonValue]:
 
 
 class _RunTally:
-    """What the first pass learns about a run."""
+    """Data about a run that the first pass collects."""
 
     def __init__(self, run: SourceRun) -> None:
         self.given = replace(
@@ -429,7 +429,7 @@ class _RunTally:
         return count(number if number is not None else self._sum(name))
 
     def _sum(self, name: str) -> float | None:
-        """Return the sum over the evals; None unless every one of them has the figure."""
+        """Return the sum over the evals; None unless every eval has the figure."""
         return figure(float(self._sums[name])) if self._evals and self._having[name] == self._evals else None
 
 
@@ -438,7 +438,7 @@ def _held(name: str | None) -> str | None:
 
 
 def _run_key(one: SourceEval) -> str:
-    """Return the key of an eval's run; a hash of a long one, because the keys of all runs are held."""
+    """Return the key of an eval's run. Long keys are hashed, because the keys of all runs stay in memory."""
     return one.run.key if len(one.run.key) <= MAX_HELD_NAME else content_id(one.run.key)
 
 
@@ -447,25 +447,25 @@ def _task(one: SourceEval) -> int:
 
 
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
-"""Maximum characters of one conversation of a line-based format, which a record holds whole."""
+"""Maximum characters of a conversation in a line-based format, because a record contains all of it."""
 MAX_TEXT_BYTES = 256 * 1024
-"""Maximum bytes of the beginning, and of the end, of a text file that becomes a document."""
+"""Bytes read from the beginning, and from the end, of a long text file."""
 MAX_EXPECTED = 20
-"""Maximum right answers of one eval."""
+"""Maximum reference answers of one eval."""
 LONGEST_TIME = 40
 MAX_INDENTED_CHARACTERS = 1_000_000
 MAX_INDENTED_LEVELS = 20
 _BRACKET = re.compile(r"[\[\]{}]")
 _TRACE = re.compile(r"\s+at |Stack Trace:|Traceback \(most recent call last\)")
 MAX_NAME_IN_ID = 80
-"""Maximum characters of a name that an id contains unchanged."""
+"""Maximum characters of a name in an id; longer names are cut and get a digest."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
 def safe_json(value: object) -> JsonValue:
     """Clean and redact a JSON value.
 
-    Joins its strings to look at them once, because most hold no secret. Raises `DataError` if it is nested too deeply.
+    First scans all strings at once, because most values have no secret. Raises `DataError` if it is nested too deeply.
     """
     whole = "\n".join(collect_strings(value))
     kept = value if is_clean(whole) else clean_json(value)
@@ -479,23 +479,23 @@ def safe_text(text: str) -> str:
 
 @lru_cache(maxsize=1000)
 def _safe_name_of_many(text: str) -> str:
-    """The paths of documents are the same in every eval of a file: a quarter of the time without a cache."""
+    """Cached, because the evals of a file have the same document paths; it takes a quarter of the time otherwise."""
     return cast(str, safe_json(text))
 
 
 def safe_name(text: object) -> str:
-    """Return a non-empty name on one line of bounded length; long names with the same start stay distinct."""
+    """Return a non-empty name of bounded length on one line. Long names with the same start stay distinct."""
     return prose.name(str(text))
 
 
 def safe_id(id: str) -> str:
-    """Return a source's own id; a hash of one that is no plain word, or that contains a secret."""
+    """Return a source's id, or a hash of it if it is not a plain word or contains a secret."""
     plain = _SOURCE_ID.fullmatch(id) is not None and safe_text(id) == id
     return id if plain else content_id(clean_json(id)).removeprefix("sha256:")[:22]
 
 
 def eval_id(run_id: str, name: str, trial: int) -> str:
-    """Return an eval's id, for files whose own ids are unique only within the file."""
+    """Derive an eval's id, for files whose ids are unique only within the file."""
     part = path_part(name)
     if part != name or len(part) > MAX_NAME_IN_ID:
         part = f"{part[:MAX_NAME_IN_ID]}-{content_id(name).removeprefix('sha256:')[:8]}"
@@ -503,24 +503,24 @@ def eval_id(run_id: str, name: str, trial: int) -> str:
 
 
 def object_of(value: object) -> dict[str, object]:
-    """Return a JSON object; an empty one for anything else."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def dicts(value: object) -> list[dict[str, object]]:
-    """Return the objects of a JSON list; an empty list for anything else."""
+    """Return the objects of a JSON list; an empty list for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
-    """Return a text; an empty one for anything else."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def as_text(value: object) -> str:
-    """Return a text unchanged, an empty one for None, and any other value as JSON, objects with a member a line.
+    """Return a text unchanged, an empty text for None, and any other value as indented JSON.
 
-    A value that is very long or deep stays on one line: indented, a megabyte at 700 levels would be a gigabyte.
+    Very long or deep values are not indented: with indentation, a megabyte at 700 levels would be a gigabyte.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -532,14 +532,14 @@ def as_text(value: object) -> str:
 
 
 def first_lines(text: str) -> str:
-    """Return the lines of an error before its stack trace, at most three and 300 characters."""
+    """Return at most three lines and 300 characters of an error, without its stack trace."""
     lines = (line.rstrip() for line in text.strip().split("\n"))
     said = takewhile(lambda line: _TRACE.match(line) is None, lines)
     return prose.cut("\n".join(islice(filter(None, said), 3)), 300)
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """Return the names, with a number where one occurs again."""
+    """Make names distinct by appending numbers to repeated ones."""
     seen: Counter[str] = Counter()
     distinct: dict[str, None] = {}
     for name in names:
@@ -553,7 +553,7 @@ def distinct_names(names: Iterable[str]) -> list[str]:
 
 
 def scores_log(steps: Iterable[Step], scores: Mapping[str, float]) -> Document:
-    """Return the log in which each grader says in a line how it judged and why, as runs of experiments have it."""
+    """Build a log with each grader's result and reason on a line, in the form that experiment runs use."""
     return Document(role="log", path=SCORES_LOG, text="\n".join(_score_line(step, scores) for step in steps))
 
 
@@ -564,12 +564,12 @@ def _score_line(step: Step, scores: Mapping[str, float]) -> str:
 
 
 def score_number(value: object) -> float | None:
-    """Return a score as a number, None if it is not one. True is 1."""
+    """Return a score as a number (True is 1); None if it is not a number."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def figure(value: object) -> float | None:
-    """Return a number that is not negative, such as seconds, tokens or USD; None for anything else."""
+    """Return a non-negative finite number, such as seconds, tokens or USD; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -580,19 +580,19 @@ def figure(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a figure as a whole number of at most `MAX_COUNT`; JSON of some sources writes `5.0`."""
+    """Return a whole number up to `MAX_COUNT`, else None. Some sources write `5.0` for 5."""
     number = figure(value)
     return None if number is None or number > MAX_COUNT else int(number)
 
 
 def iso_time(value: object) -> str | None:
-    """Return a time in ISO 8601, unchanged; None for anything else."""
+    """Return the value if it is a time in ISO 8601, else None."""
     moment = _moment(value)
     return str(value).strip() if moment else None
 
 
 def expected_documents(texts: Iterable[str]) -> list[Document]:
-    """Return the right answers, of which any is enough, as documents."""
+    """Return alternative reference answers as documents."""
     distinct = list(dict.fromkeys(texts))[:MAX_EXPECTED]
     return [
         Document(role="expected", path="expected" if n == 1 else f"expected {n}", text=text)
@@ -601,7 +601,7 @@ def expected_documents(texts: Iterable[str]) -> list[Document]:
 
 
 def unix_time(seconds: object) -> str | None:
-    """Return a time in ISO 8601 of one in seconds since 1970, which some sources write as text."""
+    """Convert seconds since 1970, as a number or a text, to a time in ISO 8601."""
     with suppress(ValueError, OverflowError, OSError):
         number = float(seconds) if isinstance(seconds, str) else figure(seconds)
         return datetime.fromtimestamp(number, UTC).isoformat() if number else None

@@ -51,20 +51,20 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 }
 """The fields of a row, each with other names that its column may have, the likeliest first."""
 _EITHER = "answer"
-"""The output in some tables and the reference in others: read as the one of them that has no column of its own."""
+"""Column with the output in some tables and the reference in others. Read as whichever has no other column."""
 _LABEL = "label"
-"""The reference beside a prediction; in other tables often what a grader says."""
+"""The reference in tables of predictions; in other tables often a grader's verdict."""
 _DECIDING = ("passed", "score", "scores")
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
-"""First line by which a spreadsheet names its delimiter."""
+"""First line in which a spreadsheet states its delimiter."""
 _SAMPLE_ROWS = 100
-"""Rows of a JSON file whose names are its columns."""
+"""Number of rows of a JSON file from which the columns are collected."""
 _MAX_NAMES = 500
 _MAX_SLUG = 48
 _PASSES_FROM = 1.0
 GRADING = "grading"
-"""The step of a row that has only a verdict, whose column may be called `passed`: `passed failed` would mislead."""
+"""Step name for rows with only a verdict. The column's name may be `passed`, and `passed failed` would mislead."""
 _MAIN_SCORES = ("reward", "score", "passed", "correct")
 _STATUSES: Mapping[str, EvalStatus] = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "success"), "passed"),
@@ -138,7 +138,7 @@ def choose_columns(names: Sequence[str], wanted: Mapping[str, str], file: str) -
 
 
 def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the unused columns that may be meant for a field without one, by field."""
+    """Return unused columns that may belong to fields without a column, by field."""
     likely: dict[str, str] = {}
     for name in unused:
         plain = _plain(name)
@@ -188,14 +188,14 @@ class TableHeader(NamedTuple):
     delimiter: str
     names: tuple[str, ...]
     lines_before: int = 0
-    """1 after a line `sep=;`, which is no row."""
+    """1 if the first line is `sep=;`, which is not a row."""
 
 
 def read_header(path: Path, wanted: Mapping[str, str]) -> TableHeader | None:
-    """Return the delimiter and the columns of a CSV file; None if it has none that are known.
+    """Return the delimiter and the columns of a CSV file; None if it has no known columns.
 
-    The delimiter is the one with which most columns are known. `csv.Sniffer` also looks at the cells, and takes a
-    letter for the delimiter where they are sentences.
+    The delimiter is the one that yields the most known columns. `csv.Sniffer` also reads the cells, and takes a letter
+    for the delimiter if they are sentences.
 
     Raises `DataError` if the first line is too long.
     """
@@ -222,7 +222,7 @@ def _cells(line: str, delimiter: str) -> tuple[str, ...]:
 
 
 class _TextReader(FileReader):
-    """A file that may be UTF-16, as spreadsheets write "Unicode text"; read as UTF-8."""
+    """Reads a file as UTF-8, converting UTF-16, which spreadsheets write as "Unicode text"."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -261,7 +261,7 @@ class _Score(NamedTuple):
 
 
 class _Summary:
-    """What the first pass learns: how many trials each task has, and what its scores are like."""
+    """Data that the first pass collects: the number of trials of each task, and problems with its grades."""
 
     def __init__(self) -> None:
         self.trials: Counter[str] = Counter()
@@ -402,7 +402,7 @@ class ResultsTable(RecordFile):
             )
 
     def _rows(self, left_out: Omissions) -> Iterator[tuple[int, _Row]]:
-        """Yield the cleaned rows with their line, or their position in a list; others are counted."""
+        """Yield the cleaned rows with their line number or list position. Unreadable rows are counted."""
         read = {"csv": self._csv_rows, "jsonl": self._json_lines, "json": self._json_items}[self.format]
         for number, row in read(left_out):
             try:
@@ -469,7 +469,7 @@ class ResultsTable(RecordFile):
         return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
 
     def _name(self, row: _Row, summary: _Summary, number: int) -> tuple[str, str]:
-        """Return category and name: the row's id, else its input, else its place. Equal names of other inputs get a
+        """Return category and name: the row's id, else its input, else its place. Equal names of different inputs get a
         suffix.
         """
         category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
@@ -486,7 +486,7 @@ class ResultsTable(RecordFile):
         return category, name
 
     def _score(self, row: _Row) -> _Score:
-        """Read the grade: `passed` decides, else the score."""
+        """Read the grade from `passed`, else from the score."""
         numbers = self._numbers(row)
         main = next((name for name in ("score", *_MAIN_SCORES) if name in numbers), next(iter(numbers), None))
         step = GRADING if main in (None, "passed", "correct") else main
@@ -575,9 +575,9 @@ class ResultsTable(RecordFile):
         return {**metadata, **rest, **own}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return input and output as messages, which judges of collections and the SDK read.
+        """Return input and output as messages, for judges of collections and the SDK.
 
-        Without a column for the output there are none: it would look as if the model had said nothing.
+        Without an output column, there are no messages: they would suggest that the model gave no answer.
         """
         if "output" not in self._columns:
             return ()
@@ -595,7 +595,7 @@ class ResultsTable(RecordFile):
                 yield Document(role=role, path=path, text=_as_text(value))
 
     def _log(self, row: _Row, score: _Score, reason: str | None) -> Iterator[Document]:
-        """Yield the log of scores, as a run of an experiment has it."""
+        """Yield the log of scores in the form that experiment runs use."""
         if score.status == "error":
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
@@ -606,7 +606,7 @@ class ResultsTable(RecordFile):
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Return the names of columns, with a number where one is empty or occurs again."""
+    """Make column names distinct and non-empty by appending numbers."""
     distinct: dict[str, None] = {}
     for number, name in enumerate(names, 1):
         one = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"

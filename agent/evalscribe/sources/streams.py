@@ -22,7 +22,7 @@ MAX_VALUE_CHARS = 128 * 1024 * 1024
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""Characters at the end that may be invalid only because the rest has not been read yet."""
+"""An error within this many characters of the end may only mean that the rest is not read yet."""
 
 
 def _whole(digits: str) -> int | str:
@@ -51,7 +51,7 @@ class JsonLine(NamedTuple):
     number: int
     """From 1, blank lines included."""
     value: dict[str, object] | None
-    """None where the line is not a JSON object or is too long."""
+    """None if the line is not a JSON object or is too long."""
     problem: str
     """Why there is no value; empty if there is one."""
     characters: int
@@ -89,9 +89,9 @@ class JsonStream:
         self._text = self._decoder.decode(first)
         self._at = 0
         self._lines = 0
-        """Lines that end before `_text`."""
+        """Number of lines that end before `_text`."""
         self._column = 0
-        """Characters of the current line before `_text`."""
+        """Number of characters of the current line before `_text`."""
         self._ended = not first
 
     def peek(self) -> str:
@@ -127,7 +127,7 @@ class JsonStream:
             yield self.value()
 
     def places(self) -> Iterator[None]:
-        """Stop before each element of the list that begins here; the caller must read or skip it."""
+        """Yield before each element of the list that begins here; the caller must read or skip the element."""
         self._take("[")
         if self.peek() == "]":
             self._take("]")
@@ -175,7 +175,7 @@ class JsonStream:
                 yield name, self.value()
 
     def skip(self, levels: int = 3) -> None:
-        """Skip the next value, even one whose lists and objects are very long down to so many levels."""
+        """Skip the next value. The outer `levels` of lists and objects are skipped piece by piece; they may be long."""
         following = self.peek() if levels else ""
         if following == "[":
             for _ in self.places():
@@ -211,7 +211,7 @@ class JsonStream:
         return found
 
     def _more(self, least: int = 0) -> bool:
-        """Read at least as much as is unread already, so that a long value is tried only a few times."""
+        """Read at least `least` more characters, so that a long value is parsed only a few times. False at the end."""
         if self._ended:
             return False
         self._lines, self._column = self._position(self._at)
