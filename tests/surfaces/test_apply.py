@@ -244,7 +244,7 @@ def test_done_once_is_done(analyzed: Workspace, suite: SuiteRepository, report: 
         apply(analyzed, suite, server, "--yes")
         told, files = report.read_bytes(), suite.fingerprint()
         again = apply(analyzed, suite, server, "--yes")
-        assert "R2 is done already" in again.out
+        assert "R2 is already applied" in again.out
         assert (report.read_bytes(), suite.fingerprint()) == (told, files)
         assert len(server.calls) == 1
 

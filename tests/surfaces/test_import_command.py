@@ -13,7 +13,7 @@ import pytest
 from support.command import InProcessCommand, Workspace, end
 from support.waiting import wait_until
 
-UNSAID = "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again).\n"
+UNSAID = "The file does not name the model: give --model PROVIDER/MODEL and import again.\n"
 
 
 def trials(number: int, **more: Any) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def test_where_it_goes(inside: InProcessCommand, file: Path) -> None:
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert inside.run("collections", "remove", run_id[:6], "--collection", "mine").out == (
         f"Run {run_id} is no longer in airline run\n"
-        "`evalscribe gc` forgets runs that are in no collection and were not analysed.\n"
+        "`evalscribe gc` deletes runs that are in no collection and were not analysed.\n"
     )
     assert [len(one["runs"]) for one in collections(inside)] == [1, 0]
     assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err
@@ -98,7 +98,9 @@ def test_a_dry_run_stores_nothing(inside: InProcessCommand, file: Path) -> None:
     assert not (inside.folder / ".evalscribe").exists()
     assert "  would come in: 2 failed, 2 passed\n" in said
     assert said.endswith("Nothing was stored (--dry-run).\n")
-    assert inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` makes one.\n"
+    assert (
+        inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` creates one.\n"
+    )
 
 
 def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
@@ -135,7 +137,7 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
     assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
-    assert ended.err.endswith("What stands before it is kept.\n")
+    assert ended.err.endswith("Everything before it is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
@@ -213,7 +215,7 @@ def test_a_collection_is_deleted_with_what_it_holds(inside: InProcessCommand, fi
     assert [(one["name"], len(one["runs"])) for one in collections(inside)] == [("second", 1)]
     inside.run("collections", "delete", "second", "--yes")
     assert collections(inside) == []
-    assert "Forgot 1 of runs" in inside.run("gc").out
+    assert "Deleted runs: 1" in inside.run("gc").out
 
 
 def test_a_collection_becomes_the_default(inside: InProcessCommand, file: Path) -> None:

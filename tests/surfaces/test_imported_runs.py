@@ -58,7 +58,7 @@ def test_an_unknown_run_is_answered_with_the_nearest(workspace: Workspace) -> No
     (workspace.folder / "result.json").write_text("{}")
     assert "Nearest: result.json." in workspace.run("analyze", "results.json", code=66).err
     both = workspace.run("analyze", "room-desk", code=64).err
-    assert "'room-desk' fits 2 runs; choose one by its id: room-desk-c1, room-desk-c2" in both
+    assert "'room-desk' matches 2 runs; choose one by its id: room-desk-c1, room-desk-c2" in both
 
 
 @pytest.mark.parametrize("run", ["jn7em9ag4xxa9s37nhh83rxw913phxtt", "https://x.example/experiment/default/run/jn7x"])

@@ -148,7 +148,7 @@ def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -
 
 def taken_over(desk: Desk, said: str) -> None:
     """Do what the command advises, with a file that git does not know yet."""
-    (advice,) = re.findall(r"Take it over: (.*)", said)
+    (advice,) = re.findall(r"To get them: (.*)", said)
     assert desk.report.name in advice
     subprocess.run(advice, shell=True, cwd=desk.work.folder, check=True, capture_output=True)
 

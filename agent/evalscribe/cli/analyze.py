@@ -58,7 +58,7 @@ def analyze(
     tasks: options.Tasks = None,
     reference_run: options.ReferenceRun = None,
     commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again, also what was judged before.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Judge again instead of using stored verdicts.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be judged and what it would cost.")
     ] = False,
@@ -77,7 +77,7 @@ def analyze(
 ) -> int:
     """Find out why evals of a run failed, and whose fault it was."""
     if discuss and (as_json or quiet or dry_run):
-        raise UsageError("--discuss talks to a person: leave out --json, --quiet and --dry-run")
+        raise UsageError("--discuss needs a person to talk to: leave out --json, --quiet and --dry-run")
     quiet = quiet or is_quiet()
     checked_date = options.checked_date(date)
     given = options.workspace_options(locals())
@@ -189,7 +189,7 @@ def print_analysis(
     quiet: bool,
     full: bool = False,
 ) -> None:
-    """Print an analysis, with the commands to go on. Notes go to standard error if programs read the output."""
+    """Print an analysis, with commands for the next steps. Notes go to standard error if programs read the output."""
     if isinstance(outcome, AnalysisPlan):
         print_json(outcome) if as_json else _planned(outcome)
     elif isinstance(outcome, NothingFailed):
@@ -222,7 +222,7 @@ def _analyzed(done: AnalysisResult, explain: str, more: Sequence[str], *, full: 
 
 
 def _how_to_go_on(done: AnalysisResult, commands: str) -> str:
-    line = f"Go on: {commands}"
+    line = f"Next: {commands}"
     if done.unclassified:
         line += f"; {len(done.unclassified)} could not be judged: run this again"
     if done.advice:
@@ -233,7 +233,7 @@ def _how_to_go_on(done: AnalysisResult, commands: str) -> str:
 def _planned(plan: AnalysisPlan) -> None:
     asked = plan.groups - plan.known
     say(f"{plan.run.model} ({plan.run.provider}), run {plan.run.id}: {len(plan.run.failures)} failed evals listed")
-    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are known")
+    say(f"Verdicts needed: {plan.groups}, of which {plan.known} are stored")
     for line in stage_lines(plan) or [f"Judge: {plan.judge} for {asked}: {plan.estimate.summary}"]:
         say(line)
     say("Nothing was judged and no report written.")

@@ -51,7 +51,7 @@ def print_imports(
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
     for name, one in done.imports.items():
         if one.stopped:
-            output.say(f"evalscribe: {one.stopped}\nWhat stands before it is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {one.stopped}\nEverything before it is kept.", file=sys.stderr)
         elif one.damage:
             output.say(f"evalscribe: {name}: {'; '.join(one.damage)}\nThe rest is kept.", file=sys.stderr)
     return DataError.exit_code if any(one.damage for one in done.imports.values()) else 0
@@ -109,13 +109,13 @@ def _left_out(one: FileImport) -> Iterator[str]:
     for phrase, number in sorted(one.left_out.items(), key=lambda item: -item[1])[:MOST_LEFT]:
         yield f"  left out: {number} x {phrase}"
     if len(one.left_out) > MOST_LEFT:
-        yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of things (--json names them)"
+        yield f"  left out: {len(one.left_out) - MOST_LEFT} other kinds of data (--json names them)"
 
 
 def _next(done: CollectionImport, *, dry_run: bool) -> Iterator[str]:
     runs = [run for one in done.imports.values() for run in one.runs]
     if any(run.model == UNKNOWN for run in runs):
-        yield "The file does not say which model this is: say it with --model PROVIDER/MODEL (and import again)."
+        yield "The file does not name the model: give --model PROVIDER/MODEL and import again."
     if dry_run:
         yield "Nothing was stored (--dry-run)."
     else:
@@ -163,7 +163,7 @@ def import_runs(
     Reads Harbor jobs, Terminal-Bench 1, ATIF, Claude Code and Codex sessions, SWE-bench, SWE-agent,
     lm-evaluation-harness, Every Eval Ever, HELM, Inspect logs, tau-bench, promptfoo, pydantic-evals, DeepEval,
     OpenTelemetry traces, JUnit XML, agent runs, CSV and JSON tables, snapshots of Convex runs and `evalscribe export`;
-    `--explain` tells how.
+    `--explain` says how each is read.
     """
     given = options.workspace_options(locals())
     dry_run = dry_run or explain

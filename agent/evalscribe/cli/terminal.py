@@ -180,7 +180,7 @@ def _interruptible(outcome: str) -> Iterator[None]:
 
 
 def paying_user() -> Callable[[str], bool] | None:
-    """Return what asks the user before a model is called; None if nobody can be asked."""
+    """Return a function that asks the user before a model is called; None if nobody can be asked."""
     return _agrees_to_pay if can_ask() else None
 
 
@@ -343,7 +343,7 @@ class ImportDisplay(Bar):
         self._task = self._bar.add_task("", total=1.0, visible=False, evals="")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Show that a file is being read; return what shows how far."""
+        """Show that a file is being read; return a callback for its progress."""
         self._bar.reset(self._task, description=one_line(name)[-40:], completed=0, visible=True, evals="")
         if not self._console.is_terminal:
             self._console.print(Text(f"Reading {one_line(name)}"))

@@ -26,7 +26,7 @@ async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
     """Run a coroutine in its own event loop and thread.
 
-    Cancelling this cancels it and waits until it has stopped, or until this is cancelled again.
+    Cancelling the caller cancels the coroutine and waits until it has stopped, or until a second cancellation.
     """
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
@@ -97,7 +97,7 @@ class ProgressReporter:
         self._tell(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Tell that a file is being read; return what tells how far."""
+        """Report that a file is being read; return a callback for its progress."""
         self._tell(f"Reading {name}")
         return self.imported
 
@@ -137,7 +137,7 @@ async def with_progress(
 ) -> T:
     """Run a use case, reporting progress to the client, which may cancel it.
 
-    Work with a turn keeps the turn until it has stopped; a cancelling client does not wait for that.
+    Work that has a turn keeps it until the work has stopped; a client that cancels does not wait for that.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

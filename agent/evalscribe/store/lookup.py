@@ -1,7 +1,7 @@
 """Find stored objects by what users call them: an id, the beginning of an id, or a name.
 
-The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. What fits
-several objects is an error that lists their ids, and what fits none is one that lists the nearest.
+The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. A name
+that matches several objects gives an error that lists their ids; one that matches none lists the nearest names.
 """
 
 import re
@@ -61,7 +61,7 @@ def find_by_prefix(what: str, named: str, ids: Iterable[str]) -> str | None:
 
 def ambiguous(what: str, named: str, ids: Sequence[str]) -> UsageError:
     """Return the error for a name or prefix of several objects."""
-    return UsageError(f"{named[:80]!r} fits {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
+    return UsageError(f"{named[:80]!r} matches {len(ids)} {what}s; choose one by its id: {join_first(ids, MOST_NAMED)}")
 
 
 def find_stored(what: str, named: str, stored: T | None, known: Callable[[], Sequence[T]], maker: str) -> T:

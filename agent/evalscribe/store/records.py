@@ -426,7 +426,7 @@ class RunStore:
             key = {"run_id": found.run_id, "eval_id": found.eval_id}
             rows = connection.execute(_EVAL_OF_RUN, key).all()
             record = next(iter(load_records(connection, self._database, rows)), None)
-        if record is None:  # Its eval is being forgotten.
+        if record is None:  # Its eval is being deleted.
             return None
         return record.model_copy(update={"transcripts": (transcript_in(found),)})
 
@@ -465,7 +465,7 @@ def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> S
 
 
 def _graded(row: Row[Any], seen: FailureFingerprint | None) -> GradedEval:
-    """Build a graded eval. Task and grader of a failure that was only listed come from its evidence."""
+    """Build a graded eval. If the failure was only listed, its task and grader come from its evidence."""
     listed = row.digest is None
     return GradedEval(
         run_id=row.run_id,
