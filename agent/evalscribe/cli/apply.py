@@ -168,15 +168,15 @@ def _question(offer: PatchOffer, repo: Path) -> str:
 def _done(applied: AppliedPatch, repo: Path) -> None:
     folder = quote(str(repo))
     if not applied.new:
-        say(f"{applied.recommendation} is done already; {applied.report} says:")
+        say(f"{applied.recommendation} is already applied; {applied.report} says:")
         say(applied.line)
-        say("Remove that line, and its branch, to have it proposed again. Nothing was changed.")
+        say("To have it proposed again, remove that line and the branch. Nothing was changed.")
         return
-    say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are as they were.")
+    say(f"Committed as {(applied.commit or '')[:12]} on {applied.branch}; your branch and files are unchanged.")
     base = applied.base[:12] if applied.base else f"{applied.branch}^"
-    say(f"Look at it:  git -C {folder} diff {base} {applied.branch}")
-    say(f"Take it:     git -C {folder} merge {applied.branch}")
-    say(f"Told in {applied.report}, which is not committed:")
+    say(f"Show it:   git -C {folder} diff {base} {applied.branch}")
+    say(f"Merge it:  git -C {folder} merge {applied.branch}")
+    say(f"Recorded in {applied.report}, which is not committed:")
     say(applied.line)
 
 
@@ -197,7 +197,7 @@ def apply(
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Commit without asking, after a person agreed. Refused in a terminal, which asks."),
+        typer.Option("--yes", help="Commit without asking, once a person agreed. Not allowed in a terminal."),
     ] = False,
     prove: Annotated[
         bool, typer.Option("--prove", help="Replay the evals with the change, in a sandbox, before asking.")
@@ -219,7 +219,7 @@ def apply(
 ) -> int:
     """Propose the change that a recommendation asks for, and commit it to a new branch once you agree.
 
-    With --json nothing is asked: it is committed only with --yes.
+    With --json there is no question, and the change is committed only with --yes.
     """
     given = options.workspace_options(locals())
     return apply_recommendation(
