@@ -145,8 +145,8 @@ def test_structure_does_not_get_worse() -> None:
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 COMMAND = re.compile(r"\b(?:evalscribe|git|createdb|prompts create|deployments create) [^`;]*")
 """A whole command to paste; it ends with its backtick, or with the sentence."""
-CHILD_ARGUMENTS = ("git", "sources.npx", "experiments.control")
-"""Packages and modules that pass flags to git, npx and our own worker."""
+CHILD_ARGUMENTS = ("git", "sources.npx", "experiments.control", "replay.sandbox")
+"""Packages and modules that pass flags to git, npx, bubblewrap and our own worker."""
 PRINTED = {
     "collections.comparison_page": "a page that names the command's other formats",
     "collections.exploration_page": "a page that names the command's other formats",
@@ -200,7 +200,7 @@ def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     """Also what comes along with something else today, as langsmith does with langgraph."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    optional = (line for name, lines in extras.items() if name not in ("all", "test") for line in lines)
+    optional = (line for name, lines in extras.items() if name not in ("all", "sample", "test") for line in lines)
     stated = [*project["dependencies"], *optional]
     declared = {canonicalize_name(Requirement(line).name) for line in stated}
     bringing = {name: set(map(canonicalize_name, brought)) for name, brought in packages_distributions().items()}
