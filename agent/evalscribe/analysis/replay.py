@@ -13,6 +13,7 @@ from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.finding import Failure, Proof
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay.grader import Grader, open_command
+from evalscribe.replay.harbor import open_harbor
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import require_sandbox
 from evalscribe.sample import is_shipped, replay_table
@@ -81,8 +82,13 @@ async def open_grader(workspace: Workspace, run: Run, options: ReplayOptions) ->
     """Open what grades the run's evals; None if nothing can be run."""
     async with AsyncExitStack() as opened:
         table = replay_table() if is_shipped(f"{run.provider}/{run.model}") else workspace.settings.replay
-        if table is None:
+        tasks = workspace.options.tasks
+        if table is None and tasks is None:
             yield None
             return
         await require_sandbox()
+        if tasks is not None:
+            yield opened.enter_context(open_harbor(tasks, workspace.options.threshold))
+            return
+        assert table is not None
         yield await opened.enter_async_context(open_command(table, workspace.settings.root))

@@ -18,6 +18,8 @@ PATH = "reference-runs.log"
 """Path of the document. Only readers make documents with this path and role `log`."""
 VERIFIER = "tests"
 """Name of the step that stands for a whole verifier, where it does not name its tests."""
+ENDINGS = ("limit", "agent")
+"""Last words of the names of steps about the end of the agent's work, which no test is."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
 """Maximum trials of which the verifier's output is kept; failed ones come first."""

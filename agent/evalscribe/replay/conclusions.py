@@ -22,8 +22,7 @@ from evalscribe.model.finding import (
     counted,
     replay_log_name,
 )
-from evalscribe.model.reference_runs import failed_parts, prints_the_same, read_reference_runs
-from evalscribe.model.run import Step
+from evalscribe.model.reference_runs import ENDINGS, failed_parts, prints_the_same, read_reference_runs
 
 AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
 """Kinds of cause that a proof can name."""
@@ -83,28 +82,32 @@ def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
     return stored.signature == replayed.signature
 
 
-def steps_fail_alike(stored: Iterable[Step], replayed: Iterable[Step], output: str, other: str) -> bool:
-    """Return whether a replay fails every part of the grading that the stored answer failed, or prints the same."""
-    own = set(failed_parts(stored))
-    return bool(own) and (own <= set(failed_parts(replayed)) or prints_the_same(output, other))
+def parts_fail_alike(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:
+    """Return whether another answer fails every part of the grading that the stored one failed, or prints the same.
+
+    Args:
+        stored: The stored failure.
+        failed_at: The other's failed parts, as `failed_parts` names them.
+        output: What the grader printed of the other one.
+    """
+    own = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
+    log = first_log(stored)
+    return bool(own) and (own <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
 
 
 def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
     """Return the trials of the reference answer that the run's own files have, for the same version of the task."""
-    own = failed_parts(evidence.steps)
-    log = first_log(evidence)
     found: list[Replay] = []
     for answers in read_reference_runs(evidence.of("log")):
         if answers.kind != "reference answer" or answers.judged:
             continue
         failed = [one for one in answers.trials if one.failed_at]
         for trial in failed:
-            same = set(own) <= set(trial.failed_at) or bool(log and prints_the_same(log.text, trial.output))
             found.append(
                 Replay(
                     answer="reference",
                     passed=False,
-                    alike=bool(own) and same,
+                    alike=parts_fail_alike(evidence, trial.failed_at, trial.output),
                     error=trial.failed_at[0],
                     tests=trial.failed_at,
                     log=trial.output,

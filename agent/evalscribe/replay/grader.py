@@ -42,7 +42,7 @@ class ReplayPlan(NamedTuple):
     same_grader: bool | None = None
     """Whether the grader is the run's; None if the run has no record of it."""
     note: str = ""
-    """Why there is no job."""
+    """Why there is no job, or none for the output."""
 
 
 class Grader(Protocol):
@@ -87,7 +87,7 @@ class CommandGrader:
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
         task = evidence.eval.task
-        if not _is_plain(task):
+        if not is_plain_path(task):
             return ReplayPlan(note=f"its name is no path in the suite: {visible(task)[:80]}")
         grader = self._files(self._table.grader, task)
         if not grader:
@@ -112,7 +112,7 @@ class CommandGrader:
         with TemporaryDirectory(prefix="evalscribe-answer-") as folder:
             answer = Path(folder)
             if job.answer == "output":
-                _write(answer, self._output(evidence))
+                write_files(answer, self._output(evidence))
             else:
                 answer = self._copy / self._place(self._table.reference, task)
             folders = [Folder(self._copy, SUITE), Folder(answer, ANSWER, writable=True), *interpreter()]
@@ -155,7 +155,7 @@ class CommandGrader:
         return {path.relative_to(folder).as_posix(): path.read_text("utf-8", "replace") for path in files}
 
     def _output(self, evidence: Evidence) -> dict[str, str]:
-        return {one.path: one.text for one in evidence.of("output") if _is_plain(one.path)}
+        return {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
 
 
 @asynccontextmanager
@@ -217,7 +217,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{([a-z_]+)\}", value, word)
 
 
-def _is_plain(path: str) -> bool:
+def is_plain_path(path: str) -> bool:
     """Return whether an untrusted path leads to a file below a folder, wherever that is."""
     parts = path.split("/")
     return 0 < len(path) <= 1000 and "\0" not in path and all(part not in ("", ".", "..") for part in parts)
@@ -228,7 +228,8 @@ def _same(stored: str, now: str | None) -> bool:
     return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files with plain paths below a folder; one that cannot be written is left out."""
     for path, text in files.items():
         target = folder / path
         try:

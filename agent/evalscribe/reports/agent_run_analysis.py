@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.evidence import Citation
 from evalscribe.model.record import Record
-from evalscribe.model.reference_runs import VERIFIER, GradedAnswer, read_reference_runs
+from evalscribe.model.reference_runs import ENDINGS, VERIFIER, GradedAnswer, read_reference_runs
 from evalscribe.model.run import TRIAL, EvalStatus
 from evalscribe.model.transcript import AssistantMessage
 from evalscribe.reports import inline, snippets
@@ -28,8 +28,6 @@ MOST_MODES = 6
 LONGEST = 220
 NEAR = 0.9
 """Lowest score, or part of the named tests, that counts as a near miss of 1."""
-ENDINGS = ("limit", "agent")
-"""Steps about the end of the agent's work, which no test is."""
 GRADING = re.compile(r"(?<![\w./~-])/(?:tests|solution|oracle)/|/logs/verifier|\breward\.(?:txt|json)\b|\bctrf\.json\b")
 """Places of the verifier and the reference in the agent's environment, which no honest work needs."""
 COMPARED = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)\s*(?:<=?|>=?)\s*(-?\d+(?:\.\d+)?)(?![\w.])")
