@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from evalscribe.analysis.prepare import PreparedRun, known_proofs
-from evalscribe.errors import UsageError
+from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import Frozen
 from evalscribe.judging.verdicts import AnalysisWatcher
 from evalscribe.model.finding import Failure, Proof
@@ -16,7 +17,7 @@ from evalscribe.replay.grader import Grader, open_command
 from evalscribe.replay.harbor import open_harbor
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import require_sandbox
-from evalscribe.sample import is_shipped, replay_table
+from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
 from evalscribe.settings.config import CONFIG_NAME
 from evalscribe.workspace import Workspace
 
@@ -81,14 +82,19 @@ async def prove_failures(
 async def open_grader(workspace: Workspace, run: Run, options: ReplayOptions) -> AsyncIterator[Grader | None]:
     """Open what grades the run's evals; None if nothing can be run."""
     async with AsyncExitStack() as opened:
-        table = replay_table() if is_shipped(f"{run.provider}/{run.model}") else workspace.settings.replay
-        tasks = workspace.options.tasks
-        if table is None and tasks is None:
+        if workspace.options.tasks is not None:
+            await require_sandbox()
+            yield opened.enter_context(open_harbor(workspace.options.tasks, workspace.options.threshold))
+            return
+        shipped = is_shipped(f"{run.provider}/{run.model}")
+        table = replay_table() if shipped else workspace.settings.replay
+        if table is None:
             yield None
             return
         await require_sandbox()
-        if tasks is not None:
-            yield opened.enter_context(open_harbor(tasks, workspace.options.threshold))
-            return
-        assert table is not None
+        if shipped and (missing := [name for name in GRADED_WITH if find_spec(name) is None]):
+            raise UnavailableError(
+                f"the sample is graded with {' and '.join(missing)}, which this Python lacks: "
+                "pip install 'evalscribe[sample]'"
+            )
         yield await opened.enter_async_context(open_command(table, workspace.settings.root))

@@ -18,6 +18,7 @@ from evalscribe.model.finding import (
     ReplayOutcome,
     TrialCount,
     TrialRates,
+    VerdictBasis,
 )
 from evalscribe.model.report import (
     EvalRef,
@@ -28,7 +29,6 @@ from evalscribe.model.report import (
     ReportNote,
     RunHeader,
     Snippet,
-    VerdictBasis,
 )
 from evalscribe.model.run import Run
 

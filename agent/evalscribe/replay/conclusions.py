@@ -33,8 +33,8 @@ COMPARED = 40
 class FailureLook(NamedTuple):
     """How a failure looks: what is compared in a replay and in the stored run."""
 
-    signature: str | None
-    """Step and located error, without what differs from run to run; None if no error is found."""
+    errors: frozenset[str]
+    """Each located error with its step, without what differs from run to run."""
     tests: frozenset[str]
     """Names of the failed tests."""
     error: str | None
@@ -55,8 +55,9 @@ def look_of(evidence: Evidence, diagnosis: Diagnosis | None = None) -> FailureLo
     tests = frozenset(test.name for test in found.tests.failures)
     lint = frozenset(one.code for one in found.errors if one.code and one.tool in LINTERS and one.severity == "error")
     log = failed_log(evidence)
-    said = signature(evidence.eval.failed_step, found.located)
-    return FailureLook(said, tests, error, lint, log.text if log else "")
+    located = (one for one in found.errors if one.severity == "error")
+    errors = frozenset(said for one in located if (said := signature(evidence.eval.failed_step, one)))
+    return FailureLook(errors, tests, error, lint, log.text if log else "")
 
 
 def look_of_log(stored: Evidence, log: str) -> FailureLook:
@@ -69,17 +70,15 @@ def look_of_log(stored: Evidence, log: str) -> FailureLook:
 
 
 def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
-    """Return whether a replay failed every check that the stored output failed, and in the same way.
+    """Return whether a replay failed every check that the stored output failed, with the same errors.
 
     A linter's check is its rule, whichever name or line it is about.
     """
     if stored.lint:
         return stored.lint <= replayed.lint
-    if not stored.tests <= replayed.tests:
-        return False
-    if stored.signature is None and replayed.signature is None:
-        return bool(stored.tests) or prints_the_same(stored.printed, replayed.printed)
-    return stored.signature == replayed.signature
+    if not stored.errors and not stored.tests:
+        return not replayed.errors and prints_the_same(stored.printed, replayed.printed)
+    return stored.tests <= replayed.tests and stored.errors <= replayed.errors
 
 
 def parts_fail_alike(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:

@@ -61,9 +61,8 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
     path = file_below(context, "Dockerfile")
     if path is None:
         raise NeedsImageError("needs its image: its environment has no Dockerfile")
-    if path.stat().st_size > MAX_BYTES or re.search(
-        r"^#\s*escape\s*=", text := path.read_text("utf-8", "replace"), re.I
-    ):
+    text = path.read_text("utf-8", "replace")
+    if len(text) > MAX_LENGTH or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
         raise _needs("cannot be read")
     if file_below(context, ".dockerignore"):
         raise NeedsImageError("needs its image: its environment has a .dockerignore")

@@ -1,0 +1,201 @@
+"""What replays prove, and what they do not."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from evalscribe.judging.pack import case_of
+from evalscribe.model.evidence import Document, Evidence
+from evalscribe.model.finding import Failure, Proof, Replay, ReplayedAnswer
+from evalscribe.model.reference_runs import GradedAnswer, GradedTrial, reference_document
+from evalscribe.model.run import Eval, Step
+from evalscribe.replay.conclusions import (
+    conclude,
+    fails_alike,
+    look_of,
+    look_of_log,
+    recorded_replays,
+    steps_fail_alike,
+)
+
+LOG = """\
+[cmd] pytest test_grader.py
+test_grader.py:8: AssertionError
+=========================== short test summary info ============================
+FAILED test_grader.py::test_total - AssertionError: assert 3 == 5
+1 failed, 2 passed in 0.12s
+[error] tests: pytest failed
+"""
+
+
+def failure(log: str = LOG, step: str = "tests", reason: str = "tests failed (66%)") -> Failure:
+    evidence = Evidence(
+        eval=Eval(id="e1", category="sums", name="001-total", failed_step=step, reason=reason),
+        steps=(Step(name=step, status="failed", error=reason),),
+        documents=(
+            Document(role="task", path="TASK.txt", text="Write total.py.\n"),
+            Document(role="output", path="total.py", text="def total(values):\n    return sum(values)\n"),
+            Document(role="expected", path="total.py", text="def total(values):\n    return sum(values) + 2\n"),
+            Document(role="grader", path="test_grader.py", text="def test_total(): ...\n"),
+            Document(role="log", path="run.log", text=log),
+        ),
+    )
+    return case_of(evidence)
+
+
+SAID = "assert 3 == 5"
+
+
+def replays(answer: ReplayedAnswer, results: str, change: str | None = None) -> list[Replay]:
+    """A replay for each letter: `p` passed, `a` failed alike, `o` failed in another way, `b` says nothing."""
+    return [
+        Replay(
+            answer=answer,
+            passed=one == "p",
+            alike=one == "a",
+            change=change,
+            error=None if one == "p" else SAID,
+            log=f"said {SAID}",
+            command="grade",
+            exit_code=int(one != "p"),
+            broken="stopped at the time limit" if one == "b" else "",
+        )
+        for one in results
+    ]
+
+
+def concluded(*done: Sequence[Replay], same_grader: bool | None = True) -> Proof:
+    return conclude(failure(), [one for each in done for one in each], same_grader=same_grader)
+
+
+@pytest.mark.parametrize(
+    ("reference", "output", "outcome", "basis"),
+    [
+        ("aaa", "", "reference fails", "proved"),
+        ("paa", "", "flaky", "proved"),
+        ("ooo", "", "inconclusive", "judged"),
+        ("ppo", "", "inconclusive", "judged"),
+        ("ppp", "ppp", "not reproducible", "proved"),
+        ("ppp", "pap", "flaky", "proved"),
+        ("ppp", "aaa", "reproduced", "reproduced"),
+        ("ppp", "aao", "inconclusive", "judged"),
+        ("ppp", "", "inconclusive", "judged"),
+        ("", "aaa", "inconclusive", "judged"),
+        ("", "ppp", "not reproducible", "proved"),
+        ("bbb", "", "inconclusive", "judged"),
+        ("ppp", "bbb", "inconclusive", "judged"),
+        ("", "", "inconclusive", "judged"),
+    ],
+)
+def test_the_table_of_conclusions(reference: str, output: str, outcome: str, basis: str) -> None:
+    proof = concluded(replays("reference", reference), replays("output", output))
+    assert (proof.outcome, proof.basis) == (outcome, basis)
+    assert (proof.verdict is not None) == (basis == "proved")
+    if proof.verdict:
+        assert proof.verdict.classification == "OVERLY_STRICT"
+        assert proof.verdict.cause_kind == "grader"
+        assert not proof.verdict.uncertain
+    assert 0 < len(proof.why) <= 90
+    assert proof.reasoning.endswith(".")
+
+
+def test_a_changed_expectation_that_lets_the_output_pass_is_proof() -> None:
+    change = "the corrected expectation"
+    fixed = concluded(replays("output", "a"), replays("output", "p", change))
+    assert (fixed.outcome, fixed.why) == ("fixed by change", f"passes with {change}")
+    assert fixed.verdict is not None
+    assert fixed.verdict.would_pass
+    no_help = concluded(replays("reference", "p"), replays("output", "a"), replays("output", "a", change))
+    assert no_help.outcome == "reproduced"
+    breaks_the_reference = concluded(
+        replays("reference", "p"),
+        replays("output", "a"),
+        replays("output", "p", change),
+        replays("reference", "o", change),
+    )
+    assert breaks_the_reference.outcome == "reproduced"
+
+
+def test_another_grader_proves_nothing_and_an_unknown_one_is_said() -> None:
+    assert concluded(replays("reference", "aaa"), same_grader=False).outcome == "inconclusive"
+    unknown = concluded(replays("reference", "aaa"), same_grader=None)
+    assert unknown.outcome == "reference fails"
+    assert "may have changed since" in unknown.reasoning
+
+
+def test_a_service_that_no_replay_can_reach_proves_nothing() -> None:
+    log = "[cmd] pip install -r requirements.txt\nReadTimeoutError: Read timed out.\n[error] install: pip failed\n"
+    case = failure(log, "install", "install failed")
+    proof = conclude(case, replays("reference", "aaa"), same_grader=True)
+    assert (proof.outcome, proof.why) == ("inconclusive", "needs a service, and a replay has no network")
+    assert conclude(case, replays("output", "ppp"), same_grader=True).outcome == "not reproducible"
+
+
+def test_the_deciding_log_is_quoted() -> None:
+    proof = concluded(replays("reference", "paa"))
+    assert proof.verdict is not None
+    (citation,) = [one for one in proof.verdict.citations if one.path.startswith("replay-")]
+    assert (citation.path, citation.text, citation.status) == (
+        "replay-reference-2.log",
+        "said assert 3 == 5",
+        "verified",
+    )
+
+
+@pytest.mark.parametrize(
+    ("replayed", "alike"),
+    [
+        (LOG, True),
+        (LOG.replace("0.12s", "3.40s").replace("assert 3 == 5", "assert 4 == 5"), True),
+        (LOG.replace("test_total", "test_mean"), False),
+        (LOG.replace("AssertionError: assert 3 == 5", "NameError: name 'total' is not defined"), False),
+        ("", False),
+    ],
+    ids=["same", "other values and times", "another test", "another error", "nothing"],
+)
+def test_alike_means_the_same_test_and_the_same_error(replayed: str, alike: bool) -> None:
+    evidence = failure().evidence
+    assert fails_alike(look_of(evidence), look_of_log(evidence, replayed)) is alike
+
+
+def test_an_output_that_fails_more_tests_than_the_reference_does_not_fail_alike() -> None:
+    both = LOG.replace("1 failed", "FAILED test_grader.py::test_mean - AssertionError: assert 1 == 2\n2 failed")
+    evidence = failure(both).evidence
+    assert not fails_alike(look_of(evidence), look_of_log(evidence, LOG))
+    assert fails_alike(look_of(evidence), look_of_log(evidence, both))
+
+
+def test_a_linter_fails_alike_where_the_rule_is_the_same() -> None:
+    log = "[cmd] ruff check total.py\ntotal.py:1:7: ANN401 Dynamically typed `values`\n[error] lint: ruff failed\n"
+    evidence = failure(log, "lint", "lint failed").evidence
+    elsewhere = log.replace("1:7", "9:2").replace("`values`", "`other`")
+    assert fails_alike(look_of(evidence), look_of_log(evidence, elsewhere))
+    assert not fails_alike(look_of(evidence), look_of_log(evidence, log.replace("ANN401", "E501")))
+
+
+def test_a_log_without_any_error_is_compared_as_a_whole() -> None:
+    log = "[cmd] pytest test_grader.py\n[error] tests: pytest failed\n"
+    evidence = failure(log, reason="tests failed (0%)").evidence
+    assert fails_alike(look_of(evidence), look_of_log(evidence, log))
+    assert not fails_alike(look_of(evidence), look_of_log(evidence, log.replace("pytest failed", "pytest failed, 9")))
+
+
+def test_recorded_trials_of_the_reference_answer_count() -> None:
+    trials = (GradedTrial(name="t1", failed_at=("tests failed (66%)",), output=LOG), GradedTrial(name="t2"))
+    answer = GradedAnswer(kind="reference answer", source="oracle, job 1", trials=trials, passed=1, total=2)
+    document = reference_document([answer])
+    assert document is not None
+    case = failure()
+    evidence = case.evidence.model_copy(update={"documents": (*case.evidence.documents, document)})
+    found = recorded_replays(evidence)
+    assert [(one.passed, one.alike, one.recorded) for one in found] == [(False, True, True), (True, False, True)]
+    proof = conclude(case_of(evidence), found, same_grader=True)
+    assert (proof.outcome, proof.replays) == ("flaky", found)
+
+
+def test_steps_are_alike_if_all_that_failed_fails_again() -> None:
+    one, both = Step(name="a", status="failed"), Step(name="b", status="failed")
+    assert steps_fail_alike([one], [one, both], "", "")
+    assert not steps_fail_alike([one, both], [one], "", "")
+    assert steps_fail_alike([one], [both], "FAIL: 3", "FAIL: 3")
+    assert not steps_fail_alike([], [one], "", "")
