@@ -1,7 +1,7 @@
 """Find what grades the evals of a run, and replay its failures."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -15,10 +15,11 @@ from evalscribe.model.finding import Failure, Proof
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay.grader import Grader, open_command
 from evalscribe.replay.harbor import open_harbor
+from evalscribe.replay.outside import CommandOutside
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import require_sandbox
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
-from evalscribe.settings.config import CONFIG_NAME
+from evalscribe.settings.config import COMMAND_LINE, CONFIG_NAME
 from evalscribe.workspace import Workspace
 
 
@@ -51,7 +52,7 @@ async def prove_failures(
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
 
-    async with open_grader(workspace, run, options) as grader:
+    async with open_grader(workspace, run, watcher) as grader:
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -72,29 +73,36 @@ async def prove_failures(
     if grader is None and not found:
         raise UsageError(
             f"nothing says how the evals of run {run.id} are graded: describe the command in `[replay]` of "
-            f"{CONFIG_NAME}, or give the tasks of a Harbor job with `tasks`",
-            fields=("tasks",),
+            f"{CONFIG_NAME}, give the tasks of a Harbor job with `tasks` or a run of the reference answers with "
+            "`reference_run`, or name a command that brings its own isolation with `replay_command`",
+            fields=("tasks", "reference_run", "replay_command"),
         )
-    return replace(prepared, proofs=known_proofs(workspace, run, prepared.digests))
+    proofs = known_proofs(workspace, run, prepared.digests)
+    return replace(prepared, proofs=proofs, not_replayed=replays.refused)
 
 
 @asynccontextmanager
-async def open_grader(workspace: Workspace, run: Run, options: ReplayOptions) -> AsyncIterator[Grader | None]:
+async def open_grader(workspace: Workspace, run: Run, watcher: AnalysisWatcher) -> AsyncIterator[Grader | None]:
     """Open what grades the run's evals; None if nothing can be run."""
-    async with AsyncExitStack() as opened:
-        if workspace.options.tasks is not None:
-            await require_sandbox()
-            yield opened.enter_context(open_harbor(workspace.options.tasks, workspace.options.threshold))
-            return
-        shipped = is_shipped(f"{run.provider}/{run.model}")
-        table = replay_table() if shipped else workspace.settings.replay
-        if table is None:
-            yield None
-            return
+    settings, tasks = workspace.settings, workspace.options.tasks
+    shipped = is_shipped(f"{run.provider}/{run.model}")
+    table = replay_table() if shipped else settings.replay
+    command = None if shipped else settings.replay_command
+    if command and (tasks is not None or table is None or command.origin.trust == COMMAND_LINE):
+        outside = CommandOutside(command.value, tasks)
+        watcher.say(f"Answers run outside the sandbox, with the command of {command.origin.where}: {command.value}")
+        yield outside
+    elif tasks is not None:
+        with open_harbor(tasks, workspace.options.threshold) as harbor:
+            yield harbor
+    elif table is not None:
         await require_sandbox()
         if shipped and (missing := [name for name in GRADED_WITH if find_spec(name) is None]):
             raise UnavailableError(
                 f"the sample is graded with {' and '.join(missing)}, which this Python lacks: "
                 "pip install 'evalscribe[sample]'"
             )
-        yield await opened.enter_async_context(open_command(table, workspace.settings.root))
+        async with open_command(table, settings.root) as grader:
+            yield grader
+    else:
+        yield None

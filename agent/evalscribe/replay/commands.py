@@ -32,6 +32,10 @@ INTERACTIVE = ("input", "keystroke", "session", "terminal", "background", "tty",
 """Parts of the names of arguments that make a call more than a command."""
 
 
+MAX_COMMAND = 100_000
+"""Maximum bytes of a command; Linux passes 128 KiB in one argument."""
+
+
 class CommandSequence(NamedTuple):
     """Commands in the order in which they ran."""
 
@@ -41,6 +45,15 @@ class CommandSequence(NamedTuple):
     """Whether a limit or an exception ended the agent's work."""
     unfinished: bool = False
     """Whether a last command is left out, because it had not ended."""
+
+    @property
+    def script(self) -> str:
+        """A script that runs them. Each has a shell of its own, as Harbor starts them."""
+        lines = []
+        for text, start_in in self.texts:
+            place = f"cd {shlex.quote(start_in)} && " if start_in else ""
+            lines.append(f"({place}exec bash -c {shlex.quote(text)}) < /dev/null\n")
+        return "".join([*lines, "exit 0\n"])
 
 
 def recorded_commands(evidence: Evidence) -> CommandSequence | str:
@@ -58,6 +71,8 @@ def recorded_commands(evidence: Evidence) -> CommandSequence | str:
     found = tuple(text for text in texts if text is not None)
     if not found:
         return "its trajectory has no shell command"
+    if any(len(text.encode()) > MAX_COMMAND or "\0" in text for text, _ in found):
+        return "one of its commands is too long"
     if any("[redacted:" in text for text, _ in found):
         return "its commands have secrets, which are not stored"
     return CommandSequence(found, cut_off, unfinished)

@@ -9,6 +9,8 @@ from evalscribe.judging.pack import diagnose
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import quote
 from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.rules.patches import DOCUMENT as TESTS_OF_A_PATCH
+from evalscribe.judging.rules.patches import FAILED
 from evalscribe.model.evidence import Citation, Diagnosis, Document, Evidence
 from evalscribe.model.finding import (
     REPLAY_JUDGE,
@@ -90,6 +92,8 @@ def parts_fail_alike(stored: Evidence, failed_at: Iterable[str], output: str) ->
         output: What the grader printed of the other one.
     """
     own = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
+    if tests := stored.document("log", TESTS_OF_A_PATCH):  # SWE-bench's steps count tests, which this document names
+        own = {line for line in tests.lines if FAILED.fullmatch(line)} or own
     log = first_log(stored)
     return bool(own) and (own <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
 
@@ -119,15 +123,16 @@ def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
     return tuple(found)
 
 
-def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None) -> Proof:
+def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None, note: str = "") -> Proof:
     """Draw the conclusion from the replays of one failure.
 
     Args:
         case: The failure, as a judge is given it.
         replays: Its replays, recorded ones included.
         same_grader: Whether the grader is the run's; None if the run has no record of it.
+        note: Why the output could not be run, if something is known of that.
     """
-    facts = _Replays(case, replays)
+    facts = _Replays(case, replays, note)
     outcome, why, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
     if same_grader is None and outcome not in ("inconclusive", "fixed by change"):
         reasoning += " The run has no record of its grader, so the grader may have changed since."
@@ -152,8 +157,9 @@ Conclusion = tuple[ReplayOutcome, str, str]
 class _Replays:
     """The replays of one failure, by answer."""
 
-    def __init__(self, case: Failure, replays: Sequence[Replay]) -> None:
+    def __init__(self, case: Failure, replays: Sequence[Replay], note: str) -> None:
         self._case = case
+        self._note = note
         self._all = replays
         self._rules = RulesJudge().decide(case)
 
@@ -244,10 +250,12 @@ class _Replays:
                 "The stored output fails again, but not as in the run, so the replay differs from the run.",
             )
         if not self._of("reference"):
+            how = next((one.broken for one in self._all if one.answer == "reference" and one.broken), "not run")
             return (
                 "inconclusive",
-                f"the output fails again, {_times(len(runs), runs)}; the reference was not run",
-                "The failure can be repeated. Without a reference answer that passes, the grader may be at fault.",
+                f"the output fails again, {_times(len(runs), runs)}; the reference was {how}",
+                f"The failure can be repeated. The reference answer was {how}. Unless it passes, the grader may be at "
+                "fault.",
             )
         return (
             "reproduced",
@@ -264,7 +272,8 @@ class _Replays:
             return (
                 "inconclusive",
                 "the reference answer passes; the output cannot be run again",
-                "The reference answer passes, so the task can be done as it is graded. The stored output is missing.",
+                "The reference answer passes, so the task can be done as it is graded. The stored output cannot be run"
+                f"{f': {self._note}' if self._note else ', because it is missing'}.",
             )
         return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
 

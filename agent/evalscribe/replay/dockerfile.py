@@ -18,7 +18,7 @@ WITHOUT_EFFECT = frozenset(("LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "HEAL
 OF_THE_SYSTEM = frozenset(
     (
         *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr"),
-        *("var", "logs", "solution", "tests", "commands"),
+        *("var", "logs", "solution", "tests", "commands.sh"),
     )
 )
 """Folders of `/` that the sandbox has itself."""
@@ -54,18 +54,18 @@ def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, M
 
 
 def _needs(what: str) -> NeedsImageError:
-    return NeedsImageError(f"needs its image, because its Dockerfile {visible(one_line(what))[:80]}")
+    return NeedsImageError(f"its Dockerfile {visible(one_line(what))[:80]}")
 
 
 def _instructions(context: Path) -> Iterator[tuple[str, str]]:
     path = file_below(context, "Dockerfile")
     if path is None:
-        raise NeedsImageError("needs its image: its environment has no Dockerfile")
+        raise NeedsImageError("its environment has no Dockerfile")
     text = path.read_text("utf-8", "replace")
     if len(text) > MAX_LENGTH or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
         raise _needs("cannot be read")
     if file_below(context, ".dockerignore"):
-        raise NeedsImageError("needs its image: its environment has a .dockerignore")
+        raise NeedsImageError("its environment has a .dockerignore")
     lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     for line in re.sub(r"\\[ \t]*\n", " ", "\n".join(lines)).split("\n"):
         keyword, _, rest = line.strip().partition(" ")
@@ -106,9 +106,13 @@ class _Build:
             raise _needs(f"starts from {image}")
 
     def _copy(self, keyword: str, rest: str) -> None:
-        words = _words(rest)
-        flags = [word for word in words if word.startswith("--")]
-        *sources, target = [word for word in words if not word.startswith("--")] or [""]
+        flags: list[str] = []
+        files = rest
+        while files.startswith("--"):
+            flag, _, files = files.partition(" ")
+            flags.append(flag)
+            files = files.lstrip()
+        *sources, target = _words(files) or [""]
         if not sources or any(not flag.startswith(("--chown=", "--link")) for flag in flags):
             raise _needs(f"has {keyword} {rest}")
         inside = self._resolved(target)

@@ -128,9 +128,7 @@ class CommandGrader:
         )
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        look = look_of_log(evidence, replay.log)
-        alike = fails_alike(look_of(evidence), look)
-        return replay.model_copy(update={"alike": alike, "error": look.error, "tests": tuple(sorted(look.tests))})
+        return compare_logs(evidence, replay)
 
     def _command(self, task: str, attempt: int) -> list[str]:
         values = {
@@ -141,10 +139,10 @@ class CommandGrader:
             "python": sys.executable,
             "attempt": str(attempt),
         }
-        return [_filled(word, values) for word in shlex.split(self._table.command)]
+        return [fill_fields(word, values) for word in shlex.split(self._table.command)]
 
     def _place(self, pattern: str, task: str) -> PurePosixPath:
-        return PurePosixPath(_filled(pattern, {"eval": task}))
+        return PurePosixPath(fill_fields(pattern, {"eval": task}))
 
     def _files(self, pattern: str, task: str) -> dict[str, str]:
         """Return the texts of the files of a folder of the suite, by their paths in it; empty if it does not exist."""
@@ -178,12 +176,19 @@ async def open_command(table: ReplayTable, root: Path) -> AsyncIterator[CommandG
     except ValueError as error:
         raise UsageError(f"`[replay] command` cannot be read: {error}") from None
     for word in (*words, table.reference, table.grader):
-        _filled(word, dict.fromkeys(FIELDS, ""))
+        fill_fields(word, dict.fromkeys(FIELDS, ""))
     with readable_copy(suite) as copy:
         yield CommandGrader(table, suite, copy)
 
 
 FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
+
+
+def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
+    """Return a failed replay with how it failed by its log, and whether the stored failure did so, too."""
+    look = look_of_log(evidence, replay.log)
+    alike = fails_alike(look_of(evidence), look)
+    return replay.model_copy(update={"alike": alike, "error": look.error, "tests": tuple(sorted(look.tests))})
 
 
 def interpreter() -> list[Folder]:
@@ -207,11 +212,13 @@ def broken(done: Execution) -> str:
     return ""
 
 
-def _filled(word: str, values: Mapping[str, str]) -> str:
+def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]") -> str:
+    """Replace the fields of a command's word, such as `{eval}`. Raises `UsageError` for an unknown one."""
+
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
-            fields = ", ".join(f"{{{name}}}" for name in FIELDS)
-            raise UsageError(f"`[replay]` has {match[0]}, which is no field: {fields}")
+            fields = ", ".join(f"{{{name}}}" for name in values)
+            raise UsageError(f"`{setting}` has {match[0]}, which is no field: {fields}")
         return values[match[1]]
 
     return re.sub(r"\{([a-z_]+)\}", value, word)

@@ -38,7 +38,8 @@ from evalscribe.text import one_line, visible
 VERSION = "harbor@1"
 """Raise the number by hand when the same answer is graded differently."""
 SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
-LOGS, COMMANDS = "/logs", "/commands"
+LOGS, COMMANDS = "/logs", "/commands.sh"
+NOT_HERE = "it does not run in the sandbox"
 LEFT = ("reward.json", "reward.txt", "ctrf.json")
 """What is read of the files that a verifier leaves."""
 DEFAULT_S, MAX_S = 600.0, 3600.0
@@ -132,7 +133,7 @@ class HarborGrader:
             try:
                 self._known[folder] = self._prepared(folder)
             except NeedsImageError as error:
-                self._known[folder] = str(error)
+                self._known[folder] = f"{NOT_HERE}, because {error}"
         return self._known[folder]
 
     def _folder(self, evidence: Evidence) -> Path | None:
@@ -175,9 +176,9 @@ class HarborGrader:
                 if answer.command:
                     seen = [own_logs, Folder(task.folder / "solution", "/solution")]
                     if job.answer == "output":
-                        scripts = _folder(opened)
-                        output.write(scripts)
-                        seen = [own_logs, Folder(scripts, COMMANDS, writable=True)]
+                        script = _folder(opened) / "commands.sh"
+                        script.write_text(output.commands.script, "utf-8")
+                        seen = [own_logs, Folder(script, COMMANDS, writable=True)]
                     done = await shared.execute(
                         shlex.split(answer.command),
                         seen,
@@ -212,7 +213,8 @@ class HarborGrader:
         for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
             (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
         grading = HarborReader(folder, self._overrides).grading()
-        why = broken(done)
+        # Like Harbor, ignore the verifier's exit code if it left a reward.
+        why = broken(done) if grading is None or done.ended != "exited" else ""
         if not why and grading is None:
             why = "left without a reward by the verifier"
         if not why and grading and grading.passed and cut_off:
@@ -291,7 +293,7 @@ class _Output(NamedTuple):
 
     @property
     def command(self) -> str:
-        return "" if self.files else f"bash {COMMANDS}/all.sh"
+        return "" if self.files else f"bash {COMMANDS}"
 
     @property
     def note(self) -> str:
@@ -321,15 +323,6 @@ class _Output(NamedTuple):
                         (target / path).chmod(0o755)
             copied.append(folder._replace(source=target))
         return tuple(copied)
-
-    def write(self, folder: Path) -> None:
-        """Write the commands as scripts. Each runs in a shell of its own, as Harbor starts them."""
-        lines = []
-        for number, (text, start_in) in enumerate(self.commands.texts):
-            (folder / f"{number:05}.sh").write_text(text, "utf-8")
-            place = f"cd {shlex.quote(start_in)} && " if start_in else ""
-            lines.append(f"({place}exec bash {COMMANDS}/{number:05}.sh) < /dev/null")
-        (folder / "all.sh").write_text("\n".join([*lines, "exit 0", ""]), "utf-8")
 
 
 def _output(evidence: Evidence, start_in: str) -> _Output | str:

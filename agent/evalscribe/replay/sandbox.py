@@ -203,6 +203,27 @@ def _wait_for_end(first: BinaryIO) -> None:
                 os.close(descriptor)
 
 
+async def execute_outside(command: Sequence[str], limits: Limits) -> Execution:
+    """Run a command of the user's that brings an isolation of its own. It may do what the user may.
+
+    Raises `UnavailableError` if it cannot be started.
+    """
+    began = time.monotonic()
+    try:
+        async with _started(command, environment=os.environ) as process:
+            ended, output = await _watched(process, [], limits)
+    except OSError as error:
+        raise UnavailableError(f"the replay command {command[0]} cannot be started: {error.strerror}") from None
+    code = process.returncode if ended == "exited" else None
+    return Execution(
+        128 - code if code is not None and code < 0 else code,
+        ended,
+        output.decode("utf-8", "replace"),
+        time.monotonic() - began,
+        {},
+    )
+
+
 _checked = False
 
 
@@ -343,7 +364,9 @@ def _command_line(
 
 
 @contextlib.asynccontextmanager
-async def _started(line: Sequence[str], inherited: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _started(
+    line: Sequence[str], inherited: int | None = None, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a process group of its own, and kill all of it at the end."""
     process = await asyncio.create_subprocess_exec(
         *line,
@@ -351,8 +374,8 @@ async def _started(line: Sequence[str], inherited: int) -> AsyncIterator[asyncio
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
-        pass_fds=(inherited,),
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        pass_fds=() if inherited is None else (inherited,),
+        env={"PATH": os.environ.get("PATH", os.defpath)} if environment is None else environment,
     )
     try:
         yield process
