@@ -165,9 +165,7 @@ async def test_a_link_or_device_is_not_read(target: str) -> None:
 
 
 async def test_commands_that_share_folders_share_nothing_else() -> None:
-    busy = (
-        f"import os, time\nif os.fork() == 0:\n os.setsid()\n while True: open('/app/{{}}'.format(time.time_ns()), 'w')"
-    )
+    busy = "import os, time\nif os.fork() == 0:\n os.setsid()\n while True: open(f'/app/{time.time_ns()}', 'w')"
     async with open_folders([Folder(None, "/app", writable=True)]) as shared:
         first = await shared.execute(
             shell("echo 42 > /app/a; echo x > /tmp/a; echo 7 > /logs/a; cat /own"),

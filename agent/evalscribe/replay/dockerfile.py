@@ -110,10 +110,10 @@ class _Build:
         files = rest
         while files.startswith("--"):
             flag, _, files = files.partition(" ")
-            flags.append(flag)
+            flags.append(flag.removeprefix("--"))
             files = files.lstrip()
         *sources, target = _words(files) or [""]
-        if not sources or any(not flag.startswith(("--chown=", "--link")) for flag in flags):
+        if not sources or any(not flag.startswith(("chown=", "link")) for flag in flags):
             raise _needs(f"has {keyword} {rest}")
         inside = self._resolved(target)
         to = self.path(inside)
