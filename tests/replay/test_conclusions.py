@@ -203,3 +203,21 @@ def test_parts_are_alike_if_all_that_failed_fails_again() -> None:
     assert parts_fail_alike(stored("a"), ["b"], "FAIL: 3")
     assert parts_fail_alike(stored("a", "limit"), ["a"], ""), "that the agent ran out of time is no check"
     assert not parts_fail_alike(stored(), ["a"], "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "outcome"),
+    [
+        ("ppp", "aaa", "inconclusive"),
+        ("aaa", "ppp", "inconclusive"),
+        ("paa", "ppp", "flaky"),
+        ("ppp", "paa", "flaky"),
+        ("p", "aaa", "flaky"),
+        ("aaa", "aaa", "reference fails"),
+    ],
+)
+def test_replays_that_all_end_unlike_the_recorded_trials_prove_nothing(
+    recorded: str, replayed: str, outcome: str
+) -> None:
+    before = [one.model_copy(update={"recorded": True}) for one in replays("reference", recorded)]
+    assert concluded(before, replays("reference", replayed)).outcome == outcome

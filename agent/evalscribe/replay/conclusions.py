@@ -193,6 +193,13 @@ class _Replays:
                 f"the reference answer fails in another way{told}",
                 "The reference answer fails, but not as this output did, so the replay differs from the run.",
             )
+        if passed and self._differs(runs):
+            return (
+                "inconclusive",
+                "the reference answer does not end like its recorded trials",
+                "In the run's files the reference answer always ends one way, and in the replays the other way, so the "
+                "replay differs from the run.",
+            )
         if passed:
             return (
                 "flaky",
@@ -276,6 +283,13 @@ class _Replays:
                 f"{f': {self._note}' if self._note else ', because it is missing'}.",
             )
         return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
+
+    def _differs(self, runs: Sequence[Replay]) -> bool:
+        """Return whether several recorded trials and several replays end in opposite ways, which chance seldom does."""
+        recorded = [one.passed for one in runs if one.recorded]
+        replayed = [one.passed for one in runs if not one.recorded]
+        several = len(recorded) > 1 and len(replayed) > 1
+        return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
         """Return whether the failure is one of reaching a service, which no replay can in its sandbox."""

@@ -62,7 +62,7 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
     if path is None:
         raise NeedsImageError("its environment has no Dockerfile")
     text = path.read_text("utf-8", "replace")
-    if len(text) > MAX_LENGTH or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
+    if len(text) > MAX_LENGTH or "\0" in text or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
         raise _needs("cannot be read")
     if file_below(context, ".dockerignore"):
         raise NeedsImageError("its environment has a .dockerignore")

@@ -81,7 +81,7 @@ class _Task(NamedTuple):
 
     def variables(self, part: str) -> dict[str, str]:
         """Return the environment of the `solution` or the `verifier`."""
-        given = object_of(self._table(part).get("env"))
+        given = {**object_of(self._table("environment").get("env")), **object_of(self._table(part).get("env"))}
         return {**self.environment, **{name: str(value) for name, value in given.items()}}
 
     def _table(self, name: str) -> Mapping[str, object]:
@@ -117,7 +117,7 @@ class HarborGrader:
         output = _output(evidence, task.start_in)
         note = output if isinstance(output, str) else ""
         if not isinstance(output, str):
-            jobs.append(self._job("output", task, list(output.content)))
+            jobs.append(self._job("output", task, list(output.content), _known_text(evidence)))
         same = content_id(task.checksum) == evidence.version if evidence.version else None
         return ReplayPlan(tuple(jobs), same_grader=same, note=note)
 
@@ -146,16 +146,21 @@ class HarborGrader:
         return next(by_version, None)
 
     def _prepared(self, folder: Path) -> _Task:
-        try:
-            copy = self._opened.enter_context(readable_copy(folder, hidden=True))
-            config = tomllib.loads((copy / "task.toml").read_text("utf-8"))
-        except (OSError, ValueError, EvalscribeError) as error:
-            raise NeedsImageError(f"its task cannot be read: {one_line(str(error))}") from None
-        _check(copy, config)
-        if (checksum := task_checksum(copy)) is None:
-            raise NeedsImageError("its task has links, or is too large")
-        tree = Path(self._opened.enter_context(TemporaryDirectory(prefix="evalscribe-task-")))
-        folders, start_in, environment = build_folders(copy / "environment", tree)
+        with ExitStack() as opened:
+            try:
+                copy = opened.enter_context(readable_copy(folder, hidden=True))
+            except (OSError, EvalscribeError) as error:
+                raise NeedsImageError(f"its task cannot be copied: {one_line(str(error))}") from None
+            if (checksum := task_checksum(copy)) is None:
+                raise NeedsImageError("its task has links, or is too large")
+            try:
+                config = tomllib.loads((copy / "task.toml").read_text("utf-8"))
+            except (OSError, ValueError, RecursionError):
+                raise NeedsImageError("its task.toml cannot be read") from None
+            _check(copy, config)
+            tree = Path(opened.enter_context(TemporaryDirectory(prefix="evalscribe-task-")))
+            folders, start_in, environment = build_folders(copy / "environment", tree)
+            self._opened.enter_context(opened.pop_all())
         return _Task(copy, checksum, folders, start_in, environment, config)
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
@@ -166,28 +171,26 @@ class HarborGrader:
             for name in ("agent", "artifacts", VERIFIER_FOLDER):
                 (logs / name).mkdir()
             own_logs = Folder(logs, LOGS, writable=True)
-            folders, answer = task.folders, Replay(answer=job.answer, passed=False, command=SOLVE)
-            output = _output(evidence, task.start_in)
-            if job.answer == "output":
-                assert not isinstance(output, str), "only an output that can be run has a job"
-                answer = answer.model_copy(update={"command": output.command, "note": output.note})
-                folders = output.added(folders, _folder(opened))
+            output = _output(evidence, task.start_in) if job.answer == "output" else None
+            assert not isinstance(output, str), "only an output that can be run has a job"
+            if output is None:
+                answer = Replay(answer=job.answer, passed=False, command=SOLVE)
+                folders, seen = task.folders, Folder(task.folder / "solution", "/solution")
+            else:
+                answer = Replay(answer=job.answer, passed=False, command=output.command, note=output.note)
+                script = _folder(opened) / "commands.sh"
+                script.write_text(output.commands.script, "utf-8")
+                folders, seen = output.added(task.folders, _folder(opened)), Folder(script, COMMANDS, writable=True)
             async with open_folders(folders) as shared:
                 if answer.command:
-                    seen = [own_logs, Folder(task.folder / "solution", "/solution")]
-                    if job.answer == "output":
-                        script = _folder(opened) / "commands.sh"
-                        script.write_text(output.commands.script, "utf-8")
-                        seen = [own_logs, Folder(script, COMMANDS, writable=True)]
                     done = await shared.execute(
                         shlex.split(answer.command),
-                        seen,
+                        [own_logs, seen],
                         start_in=task.start_in,
-                        environment=task.variables("solution" if job.answer == "reference" else ""),
+                        environment=task.variables("" if output else "solution"),
                         limits=task.limits("agent"),
                     )
-                    known = "" if job.answer == "reference" else _known_text(evidence)
-                    if why := _failed_to_answer(done, known, is_reference=job.answer == "reference"):
+                    if why := _failed_to_answer(done, _known_text(evidence) if output else None):
                         return answer.model_copy(update={"broken": why, "log": kept_log(done.output)})
                 # What the answer left in /logs is not seen, so that it cannot set its own reward.
                 done = await shared.execute(
@@ -198,7 +201,7 @@ class HarborGrader:
                     limits=task.limits("verifier"),
                     collect=[f"{LOGS}/{VERIFIER_FOLDER}/{name}" for name in LEFT],
                 )
-            return self._graded(answer, done, _folder(opened), cut_off=job.answer == "output" and output.cut_off)
+            return self._graded(answer, done, _folder(opened), cut_off=output is not None and output.cut_off)
 
     def _graded(self, answer: Replay, done: Execution, folder: Path, *, cut_off: bool) -> Replay:
         """Return what the verifier says.
@@ -266,8 +269,8 @@ def _check(folder: Path, config: Mapping[str, object]) -> None:
     elif any((folder / "environment").glob("*compose*.y*ml")):
         why = "its environment has several services"
     for table in (environment, object_of(config.get("solution")), verifier):
-        for value in object_of(table.get("env")).values():
-            if "${" in str(value):
+        for name, value in object_of(table.get("env")).items():
+            if "${" in str(value) or "\0" in str(value) or not re.fullmatch(r"[A-Za-z_]\w*", name):
                 why = "its task wants a variable of your environment"
     if why:
         raise NeedsImageError(why)
@@ -347,14 +350,21 @@ def _known_text(evidence: Evidence) -> str:
     return "\n".join((*errors, *(one.text for one in evidence.of("log", "transcript"))))
 
 
-def _failed_to_answer(done: Execution, known: str, *, is_reference: bool) -> str:
-    """Return why an answer was not made as in the run; empty if nothing speaks against it."""
+def _failed_to_answer(done: Execution, known: str | None) -> str:
+    """Return why an answer was not made as in the run; empty if nothing speaks against it.
+
+    Args:
+        done: What made the answer.
+        known: What the trial printed; None for the reference answer.
+    """
     if why := broken(done):
         return why
-    if is_reference and done.exit_code != 0:
+    if known is not None:
+        return _missing_here(done.output, known)
+    if done.exit_code != 0:
         last = visible(one_line(done.output.strip()))[-120:]
         return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"
-    return _missing_here(done.output, known, files=not is_reference)
+    return _missing_here(done.output, "", files=False)
 
 
 def _missing_here(printed: str, known: str, *, files: bool = True) -> str:
