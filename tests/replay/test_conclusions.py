@@ -14,8 +14,8 @@ from evalscribe.replay.conclusions import (
     fails_alike,
     look_of,
     look_of_log,
+    parts_fail_alike,
     recorded_replays,
-    steps_fail_alike,
 )
 
 LOG = """\
@@ -190,9 +190,31 @@ def test_recorded_trials_of_the_reference_answer_count() -> None:
     assert (proof.outcome, proof.replays) == ("flaky", found)
 
 
-def test_steps_are_alike_if_all_that_failed_fails_again() -> None:
-    one, both = Step(name="a", status="failed"), Step(name="b", status="failed")
-    assert steps_fail_alike([one], [one, both], "", "")
-    assert not steps_fail_alike([one, both], [one], "", "")
-    assert steps_fail_alike([one], [both], "FAIL: 3", "FAIL: 3")
-    assert not steps_fail_alike([], [one], "", "")
+def test_parts_are_alike_if_all_that_failed_fails_again() -> None:
+    def stored(*steps: str) -> Evidence:
+        evidence = failure("FAIL: 3\n").evidence
+        return evidence.model_copy(update={"steps": tuple(Step(name=name, status="failed") for name in steps)})
+
+    assert parts_fail_alike(stored("a"), ["a", "b"], "")
+    assert not parts_fail_alike(stored("a", "b"), ["a"], "")
+    assert parts_fail_alike(stored("a"), ["b"], "FAIL: 3")
+    assert parts_fail_alike(stored("a", "limit"), ["a"], ""), "that the agent ran out of time is no check"
+    assert not parts_fail_alike(stored(), ["a"], "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "outcome"),
+    [
+        ("ppp", "aaa", "inconclusive"),
+        ("aaa", "ppp", "inconclusive"),
+        ("paa", "ppp", "flaky"),
+        ("ppp", "paa", "flaky"),
+        ("p", "aaa", "flaky"),
+        ("aaa", "aaa", "reference fails"),
+    ],
+)
+def test_replays_that_all_end_unlike_the_recorded_trials_prove_nothing(
+    recorded: str, replayed: str, outcome: str
+) -> None:
+    before = [one.model_copy(update={"recorded": True}) for one in replays("reference", recorded)]
+    assert concluded(before, replays("reference", replayed)).outcome == outcome

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evalscribe.errors import UsageError
-from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute
+from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, execute, open_folders
 from support.requirements import skip_or_fail
 from support.waiting import until
 
@@ -104,7 +104,7 @@ async def test_a_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
     code = f"import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  time.sleep(3600)  # {mark}\n"
     done = await run(*python(code))
     assert done.exit_code == 0
-    await until(lambda: not _running(mark), "the daemon is gone")
+    assert not _running(mark)
 
 
 async def test_a_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
@@ -162,6 +162,24 @@ async def test_a_link_or_device_is_not_read(target: str) -> None:
     assert (await run(*shell(make), collect=("/app/out.txt",))).files == {}
     folder = "rm -rf /app/sub; ln -s /etc /app/sub"
     assert (await run(*shell(folder), collect=("/app/sub/passwd",))).files == {}
+
+
+async def test_commands_that_share_folders_share_nothing_else() -> None:
+    busy = "import os, time\nif os.fork() == 0:\n os.setsid()\n while True: open(f'/app/{time.time_ns()}', 'w')"
+    async with open_folders([Folder(None, "/app", writable=True)]) as shared:
+        first = await shared.execute(
+            shell("echo 42 > /app/a; echo x > /tmp/a; echo 7 > /logs/a; cat /own"),
+            [Folder(None, "/logs", writable=True), Folder(Path(__file__), "/own")],
+        )
+        assert "test_commands_that_share_folders" in first.output
+        await shared.execute(python(busy), start_in="/app", limits=Limits(files=10**6))
+        files = "ls /app | wc -l; cat /app/a; ls -d /tmp/a /own; ls /logs"
+        done = await shared.execute(shell(f"{files}; {files}"), [Folder(None, "/logs", writable=True)])
+    number, own, *rest = done.output.splitlines()
+    assert own == "42"
+    assert "cannot access '/tmp/a'" in rest[0]
+    assert "cannot access '/own'" in rest[1]
+    assert rest[2] == number, "what the command before started is at work no more"
 
 
 @pytest.fixture

@@ -269,7 +269,14 @@ async def open_analysis(
 ) -> AsyncIterator[RunAnalysis]:
     """Open the judge and the run's source; arguments as for `analyze`. Nothing is read yet."""
     async with open_run_source(
-        workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model
+        workspace,
+        run,
+        watcher,
+        rubric=rubric,
+        cascade=cascade,
+        provider=provider,
+        model=model,
+        replays=replay is not None,
     ) as (
         analyst,
         source,

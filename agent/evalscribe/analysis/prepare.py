@@ -136,6 +136,8 @@ class PreparedRun:
     """`PreparedFailure` of the first member of each group, compressed, by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     """What replays of the same evidence show, by eval id."""
+    not_replayed: Mapping[str, str] = field(default_factory=dict)
+    """Why nothing could be run of failures that were to be replayed, by eval id."""
 
     def proved(self, group: FailureGroup) -> Verdict | None:
         """Return the verdict that was proved for every member of a group."""
@@ -213,12 +215,13 @@ async def open_run_source(
     cascade: bool = False,
     provider: str | None = None,
     model: str | None = None,
+    replays: bool = False,
 ) -> AsyncIterator[tuple[FailureJudge, RunSource]]:
     """Open the judge and the run's source. A missing key is reported before the run is read or a store is created."""
     async with open_engine_judge(workspace) as workers:
         builder = JudgeBuilder(workspace, workers)
         models = builder.models(cascade=cascade)
-        async with open_run(workspace, run, watcher, provider=provider, model=model) as source:
+        async with open_run(workspace, run, watcher, provider=provider, model=model, replays=replays) as source:
             yield builder.analyst(models, rubric, fresh=workspace.options.fresh), source
 
 

@@ -26,13 +26,20 @@ from evalscribe.workspace import Workspace
 NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it", judge="rules")
 
 
+class NotReplayed(Frozen):
+    """A failure of which nothing could be run."""
+
+    eval: str
+    """Path."""
+    why: str
+
+
 class ProvedRun(Frozen):
     """What the replays of a run's failures show."""
 
     run: AnalyzedRun
     proofs: tuple[ProofSummary, ...]
-    not_replayed: tuple[str, ...] = ()
-    """Paths of the failures of which nothing could be run."""
+    not_replayed: tuple[NotReplayed, ...] = ()
     report_path: str | None = None
     """The run's report, with the proofs in it; null if there is none yet."""
     changed: bool = False
@@ -69,7 +76,7 @@ async def prove(
         UnavailableError: A sandbox cannot be made here.
     """
     named = _run_of_report(workspace, run) if run.endswith(".md") else run
-    async with open_run(workspace, named, watcher, provider=provider, model=model) as source:
+    async with open_run(workspace, named, watcher, provider=provider, model=model, replays=True) as source:
         whole = await source.run()
         chosen = [find_failure(whole, name) for name in evals] or list(whole.failures)
         store = workspace.store.analyses
@@ -85,7 +92,11 @@ async def prove(
             return ProvedRun(
                 run=analyzed_run(whole),
                 proofs=tuple(map(summarise_proof, known)),
-                not_replayed=tuple(eval.path for eval in chosen if eval.id not in prepared.proofs),
+                not_replayed=tuple(
+                    NotReplayed(eval=eval.path, why=prepared.not_replayed.get(eval.id, "its evidence cannot be read"))
+                    for eval in chosen
+                    if eval.id not in prepared.proofs
+                ),
                 report_path=str(report.path) if report else None,
                 changed=report is not None and report.state != "unchanged",
                 notes=report.notes if report else (),

@@ -1,6 +1,6 @@
 """Find what grades the evals of a run, and replay its failures."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,11 +17,13 @@ from evalscribe.model.evidence import Evidence
 from evalscribe.model.finding import Failure, Proof, counted, fixes
 from evalscribe.model.run import Eval, Run
 from evalscribe.replay.grader import CommandGrader, Grader, open_command
+from evalscribe.replay.harbor import open_harbor
+from evalscribe.replay.outside import CommandOutside
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import readable_copy, require_sandbox
 from evalscribe.reports.apply import PatchOffer, SuiteFolder
 from evalscribe.sample import GRADED_WITH, is_shipped, replay_table
-from evalscribe.settings.config import CONFIG_NAME
+from evalscribe.settings.config import COMMAND_LINE, CONFIG_NAME
 from evalscribe.workspace import Workspace
 
 
@@ -54,7 +56,7 @@ async def prove_failures(
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
 
-    async with open_grader(workspace, run, options) as grader:
+    async with open_grader(workspace, run, watcher.say) as grader:
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -75,10 +77,12 @@ async def prove_failures(
     if grader is None and not found:
         raise UsageError(
             f"nothing says how the evals of run {run.id} are graded: describe the command in `[replay]` of "
-            f"{CONFIG_NAME}, or give the tasks of a Harbor job with `tasks`",
-            fields=("tasks",),
+            f"{CONFIG_NAME}, give the tasks of a Harbor job with `tasks` or a run of the reference answers with "
+            "`reference_run`, or name a command that brings its own isolation with `replay_command`",
+            fields=("tasks", "reference_run", "replay_command"),
         )
-    return replace(prepared, proofs=known_proofs(workspace, run, prepared.digests))
+    proofs = known_proofs(workspace, run, prepared.digests)
+    return replace(prepared, proofs=proofs, not_replayed=replays.refused)
 
 
 class TriedChange(Frozen):
@@ -91,7 +95,9 @@ class TriedChange(Frozen):
     why: str
 
 
-async def prove_change(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer) -> tuple[TriedChange, ...]:
+async def prove_change(
+    workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, say: Callable[[str], None]
+) -> tuple[TriedChange, ...]:
     """Replay the evals of a proposed patch with the grader as the patch leaves it.
 
     Returns:
@@ -100,12 +106,12 @@ async def prove_change(workspace: Workspace, suite: SuiteFolder, offer: PatchOff
     Raises:
         UnavailableError: A sandbox cannot be made here.
     """
-    store, options = workspace.store.analyses, ReplayOptions()
+    store = workspace.store.analyses
     run = store.get_run(offer.patch.run)
     if run is None:
         return ()
     async with AsyncExitStack() as opened:
-        grader = await opened.enter_async_context(open_grader(workspace, run, options))
+        grader = await opened.enter_async_context(open_grader(workspace, run, say))
         if not isinstance(grader, CommandGrader):
             return ()
         changed = opened.enter_context(_changed_suite(grader, suite, offer))
@@ -147,18 +153,27 @@ def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer)
 
 
 @asynccontextmanager
-async def open_grader(workspace: Workspace, run: Run, options: ReplayOptions) -> AsyncIterator[Grader | None]:
-    """Open what grades the run's evals; None if nothing can be run."""
-    async with AsyncExitStack() as opened:
-        shipped = is_shipped(f"{run.provider}/{run.model}")
-        table = replay_table() if shipped else workspace.settings.replay
-        if table is None:
-            yield None
-            return
+async def open_grader(workspace: Workspace, run: Run, say: Callable[[str], None]) -> AsyncIterator[Grader | None]:
+    """Open what grades the run's evals; None if nothing can be run. `say` receives what the user should know."""
+    settings, tasks = workspace.settings, workspace.options.tasks
+    shipped = is_shipped(f"{run.provider}/{run.model}")
+    table = replay_table() if shipped else settings.replay
+    command = None if shipped else settings.replay_command
+    if command and (tasks is not None or table is None or command.origin.trust == COMMAND_LINE):
+        outside = CommandOutside(command.value, tasks)
+        say(f"Answers run outside the sandbox, with the command of {command.origin.where}: {command.value}")
+        yield outside
+    elif tasks is not None:
+        with open_harbor(tasks, workspace.options.threshold) as harbor:
+            yield harbor
+    elif table is not None:
         await require_sandbox()
         if shipped and (missing := [name for name in GRADED_WITH if find_spec(name) is None]):
             raise UnavailableError(
                 f"the sample is graded with {' and '.join(missing)}, which this Python lacks: "
                 "pip install 'evalscribe[sample]'"
             )
-        yield await opened.enter_async_context(open_command(table, workspace.settings.root))
+        async with open_command(table, settings.root) as grader:
+            yield grader
+    else:
+        yield None

@@ -125,7 +125,7 @@ async def _offered(
         if shows:
             _show(offered)
         if proves:
-            say_change(await prove_change(workspace, suite, offered), offered, say if shows else aside)
+            say_change(await prove_change(workspace, suite, offered, aside), offered, say if shows else aside)
         return offered, await ask_approval(workspace, offered)
 
 

@@ -101,6 +101,10 @@ ReferenceRun = Annotated[
     Path | None,
     typer.Option(metavar="RUN", help="Run of the reference answers, to find bad tasks."),
 ]
+ReplayCommand = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="Grades answers outside the sandbox, such as in docker."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without asking.")]
 Collection = Annotated[
     str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: the configured or only one.")

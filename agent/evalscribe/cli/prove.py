@@ -16,6 +16,7 @@ from evalscribe.cli.terminal import paying_workspace
 from evalscribe.interrupts import run_until_signal
 from evalscribe.model.finding import ReplayOutcome
 from evalscribe.model.report import ProofSummary
+from evalscribe.replay.harbor import NOT_HERE
 from evalscribe.replay.replays import REPEAT
 from evalscribe.text import join_first, pluralise
 
@@ -32,6 +33,7 @@ def prove(
     expectations: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Corrected expectations of the tasks (tau-bench).")
     ] = None,
+    replay_command: options.ReplayCommand = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what was run before.")] = False,
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=64, help="Replays at the same time. Default: 4.")
@@ -88,9 +90,11 @@ def _print(proved: ProvedRun, run: str) -> None:
             say(f"  {proof.eval}: {proof.why}")
             for line in _commands(proof):
                 say(f"    {line}")
-    if proved.not_replayed:
-        named = join_first(proved.not_replayed, MOST_NAMED)
-        say(f"Not replayed, for want of an answer or a grader: {named}")
+    for why in dict.fromkeys(one.why for one in proved.not_replayed):
+        named = join_first([one.eval for one in proved.not_replayed if one.why == why], MOST_NAMED)
+        say(f"Not replayed: {named}: {why}")
+    if any(one.why.startswith(NOT_HERE) for one in proved.not_replayed):
+        say("A command that is named with `--replay-command` can run them.")
     print_notes(proved.notes)
     if proved.report_path is None:
         command = join(["evalscribe", "analyze", run])
@@ -119,4 +123,6 @@ def _commands(proof: ProofSummary) -> Iterator[str]:
             recorded = sum(one.times for one in those if one.recorded)
             how = f", {recorded} of them recorded with the run" if recorded else ""
             changed = f" with {change}" if change else ""
+            noted = join_first(tuple(dict.fromkeys(one.note for one in those if one.note and not one.recorded)), 2)
+            changed += f" ({noted})" if noted else ""
             yield f"{answer}{changed}: passed {passed} of {pluralise(sum(one.times for one in those), 'time')}{how}"

@@ -355,7 +355,13 @@ def _whole(folder: Path | None) -> Path | None:
 
 @asynccontextmanager
 async def open_run(
-    workspace: Workspace, run: str, watcher: AnalysisWatcher, *, provider: str | None = None, model: str | None = None
+    workspace: Workspace,
+    run: str,
+    watcher: AnalysisWatcher,
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+    replays: bool = False,
 ) -> AsyncIterator[RunSource]:
     """Open the source of a run. A file of runs is imported first; imported runs are read from the store.
 
@@ -365,8 +371,10 @@ async def open_run(
         watcher: Receives the progress of an import.
         provider: Provider of the runs in a file; None for the file's own.
         model: As `provider`.
+        replays: Whether its failures are replayed, for which tasks and a threshold are used of an imported run as well.
     """
-    stored = await _stored(workspace, run, watcher, run_overrides(workspace, provider=provider, model=model))
+    overrides = run_overrides(workspace, provider=provider, model=model)
+    stored = await _stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
     if stored is not None:
         yield stored
         return
@@ -375,7 +383,7 @@ async def open_run(
 
 
 async def _stored(
-    workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides
+    workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides, used: Sequence[str]
 ) -> RunSource | None:
     """Return the stored run, importing it first if it is a file."""
     if is_file_of_runs(run):
@@ -384,7 +392,7 @@ async def _stored(
         files = _files(workspace.store.runs, path, overrides)
         run_id = await import_run(workspace.store.runs, files, called, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
-    overrides.require_used((), f"{run} is a run")
+    overrides.require_used(used, f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
     imported = whole_run(workspace.store.analyses, workspace.store.runs, run)

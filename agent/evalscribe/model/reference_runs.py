@@ -18,6 +18,8 @@ PATH = "reference-runs.log"
 """Path of the document. Only readers of runs create documents with this path and role `log`."""
 VERIFIER = "tests"
 """Name of the step for a whole verifier that does not name its tests."""
+ENDINGS = ("limit", "agent")
+"""Last words of the names of steps about the end of the agent's work, which no test is."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
 """Maximum trials whose verifier output is stored; failed trials come first."""

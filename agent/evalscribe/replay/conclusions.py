@@ -9,6 +9,8 @@ from evalscribe.judging.pack import diagnose
 from evalscribe.judging.quotations import cite_lines
 from evalscribe.judging.rules import quote
 from evalscribe.judging.rules.engine import RulesJudge
+from evalscribe.judging.rules.patches import DOCUMENT as TESTS_OF_A_PATCH
+from evalscribe.judging.rules.patches import FAILED
 from evalscribe.model.evidence import Citation, Diagnosis, Document, Evidence
 from evalscribe.model.finding import (
     CORRECTED,
@@ -23,8 +25,7 @@ from evalscribe.model.finding import (
     counted,
     replay_log_name,
 )
-from evalscribe.model.reference_runs import failed_parts, prints_the_same, read_reference_runs
-from evalscribe.model.run import Step
+from evalscribe.model.reference_runs import ENDINGS, failed_parts, prints_the_same, read_reference_runs
 
 AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
 """Kinds of cause that a proof can name."""
@@ -83,28 +84,34 @@ def fails_alike(stored: FailureLook, replayed: FailureLook) -> bool:
     return stored.tests <= replayed.tests and stored.errors <= replayed.errors
 
 
-def steps_fail_alike(stored: Iterable[Step], replayed: Iterable[Step], output: str, other: str) -> bool:
-    """Return whether a replay fails every part of the grading that the stored answer failed, or prints the same."""
-    own = set(failed_parts(stored))
-    return bool(own) and (own <= set(failed_parts(replayed)) or prints_the_same(output, other))
+def parts_fail_alike(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:
+    """Return whether another answer fails every part of the grading that the stored one failed, or prints the same.
+
+    Args:
+        stored: The stored failure.
+        failed_at: The other's failed parts, as `failed_parts` names them.
+        output: What the grader printed of the other one.
+    """
+    own = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
+    if tests := stored.document("log", TESTS_OF_A_PATCH):  # SWE-bench's steps count tests, which this document names
+        own = {line for line in tests.lines if FAILED.fullmatch(line)} or own
+    log = first_log(stored)
+    return bool(own) and (own <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
 
 
 def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
     """Return the trials of the reference answer that the run's own files have, for the same version of the task."""
-    own = failed_parts(evidence.steps)
-    log = first_log(evidence)
     found: list[Replay] = []
     for answers in read_reference_runs(evidence.of("log")):
         if answers.kind != "reference answer" or answers.judged:
             continue
         failed = [one for one in answers.trials if one.failed_at]
         for trial in failed:
-            same = set(own) <= set(trial.failed_at) or bool(log and prints_the_same(log.text, trial.output))
             found.append(
                 Replay(
                     answer="reference",
                     passed=False,
-                    alike=bool(own) and same,
+                    alike=parts_fail_alike(evidence, trial.failed_at, trial.output),
                     error=trial.failed_at[0],
                     tests=trial.failed_at,
                     log=trial.output,
@@ -117,15 +124,16 @@ def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
     return tuple(found)
 
 
-def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None) -> Proof:
+def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None, note: str = "") -> Proof:
     """Draw the conclusion from the replays of one failure.
 
     Args:
         case: The failure, as a judge is given it.
         replays: Its replays, recorded ones included.
         same_grader: Whether the grader is the run's; None if the run has no record of it.
+        note: Why the output could not be run, if something is known of that.
     """
-    facts = _Replays(case, replays)
+    facts = _Replays(case, replays, note)
     outcome, why, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
     if same_grader is None and outcome not in ("inconclusive", "fixed by change"):
         reasoning += " The run has no record of its grader, so the grader may have changed since."
@@ -150,8 +158,9 @@ Conclusion = tuple[ReplayOutcome, str, str]
 class _Replays:
     """The replays of one failure, by answer."""
 
-    def __init__(self, case: Failure, replays: Sequence[Replay]) -> None:
+    def __init__(self, case: Failure, replays: Sequence[Replay], note: str) -> None:
         self._case = case
+        self._note = note
         self._all = replays
         self._rules = RulesJudge().decide(case)
 
@@ -184,6 +193,13 @@ class _Replays:
                 "inconclusive",
                 f"the reference answer fails in another way{told}",
                 "The reference answer fails, but not as this output did, so the replay differs from the run.",
+            )
+        if passed and self._differs(runs):
+            return (
+                "inconclusive",
+                "the reference answer does not end like its recorded trials",
+                "In the run's files the reference answer always ends one way, and in the replays the other way, so the "
+                "replay differs from the run.",
             )
         if passed:
             return (
@@ -239,10 +255,12 @@ class _Replays:
                 "The stored output fails again, but not as in the run, so the replay differs from the run.",
             )
         if not self._of("reference"):
+            how = next((one.broken for one in self._all if one.answer == "reference" and one.broken), "not run")
             return (
                 "inconclusive",
-                f"the output fails again, {_times(len(runs), runs)}; the reference was not run",
-                "The failure can be repeated. Without a reference answer that passes, the grader may be at fault.",
+                f"the output fails again, {_times(len(runs), runs)}; the reference was {how}",
+                f"The failure can be repeated. The reference answer was {how}. Unless it passes, the grader may be at "
+                "fault.",
             )
         return (
             "reproduced",
@@ -259,9 +277,17 @@ class _Replays:
             return (
                 "inconclusive",
                 "the reference answer passes; the output cannot be run again",
-                "The reference answer passes, so the task can be done as it is graded. The stored output is missing.",
+                "The reference answer passes, so the task can be done as it is graded. The stored output cannot be run"
+                f"{f': {self._note}' if self._note else ', because it is missing'}.",
             )
         return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
+
+    def _differs(self, runs: Sequence[Replay]) -> bool:
+        """Return whether several recorded trials and several replays end in opposite ways, which chance seldom does."""
+        recorded = [one.passed for one in runs if one.recorded]
+        replayed = [one.passed for one in runs if not one.recorded]
+        several = len(recorded) > 1 and len(replayed) > 1
+        return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
         """Return whether the failure is one of reaching a service, which no replay can in its sandbox."""

@@ -43,7 +43,7 @@ class ReplayPlan(NamedTuple):
     same_grader: bool | None = None
     """Whether the grader is the run's; None if the run has no record of it."""
     note: str = ""
-    """Why there is no job."""
+    """Why there is no job, or none for the output."""
 
 
 class Grader(Protocol):
@@ -93,7 +93,7 @@ class CommandGrader:
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
         task = evidence.eval.task
-        if not _is_plain(task):
+        if not is_plain_path(task):
             return ReplayPlan(note=f"its name is no path in the suite: {visible(task)[:80]}")
         grader = self._files(self._table.grader, task)
         if not grader:
@@ -119,7 +119,7 @@ class CommandGrader:
         with TemporaryDirectory(prefix="evalscribe-answer-") as folder:
             answer = Path(folder)
             if job.answer == "output":
-                _write(answer, self._output(evidence))
+                write_files(answer, self._output(evidence))
             else:
                 answer = self._copy / self._place(self._table.reference, task)
             folders = [Folder(self._copy, SUITE), Folder(answer, ANSWER, writable=True), *interpreter()]
@@ -135,9 +135,7 @@ class CommandGrader:
         )
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        look = look_of_log(evidence, replay.log)
-        alike = fails_alike(look_of(evidence), look)
-        return replay.model_copy(update={"alike": alike, "error": look.error, "tests": tuple(sorted(look.tests))})
+        return compare_logs(evidence, replay)
 
     def _command(self, task: str, attempt: int) -> list[str]:
         values = {
@@ -148,10 +146,10 @@ class CommandGrader:
             "python": sys.executable,
             "attempt": str(attempt),
         }
-        return [_filled(word, values) for word in shlex.split(self._table.command)]
+        return [fill_fields(word, values) for word in shlex.split(self._table.command)]
 
     def _place(self, pattern: str, task: str) -> PurePosixPath:
-        return PurePosixPath(_filled(pattern, {"eval": task}))
+        return PurePosixPath(fill_fields(pattern, {"eval": task}))
 
     def _files(self, pattern: str, task: str) -> dict[str, str]:
         """Return the texts of the files of a folder of the suite, by their paths in it; empty if it does not exist."""
@@ -162,7 +160,7 @@ class CommandGrader:
         return {path.relative_to(folder).as_posix(): path.read_text("utf-8", "replace") for path in files}
 
     def _output(self, evidence: Evidence) -> dict[str, str]:
-        return {one.path: one.text for one in evidence.of("output") if _is_plain(one.path)}
+        return {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
 
 
 @asynccontextmanager
@@ -185,12 +183,19 @@ async def open_command(table: ReplayTable, root: Path) -> AsyncIterator[CommandG
     except ValueError as error:
         raise UsageError(f"`[replay] command` cannot be read: {error}") from None
     for word in (*words, table.reference, table.grader):
-        _filled(word, dict.fromkeys(FIELDS, ""))
+        fill_fields(word, dict.fromkeys(FIELDS, ""))
     with readable_copy(suite) as copy:
         yield CommandGrader(table, suite, copy)
 
 
 FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
+
+
+def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
+    """Return a failed replay with how it failed by its log, and whether the stored failure did so, too."""
+    look = look_of_log(evidence, replay.log)
+    alike = fails_alike(look_of(evidence), look)
+    return replay.model_copy(update={"alike": alike, "error": look.error, "tests": tuple(sorted(look.tests))})
 
 
 def interpreter() -> list[Folder]:
@@ -214,11 +219,13 @@ def broken(done: Execution) -> str:
     return ""
 
 
-def _filled(word: str, values: Mapping[str, str]) -> str:
+def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]") -> str:
+    """Replace the fields of a command's word, such as `{eval}`. Raises `UsageError` for an unknown one."""
+
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
-            fields = ", ".join(f"{{{name}}}" for name in FIELDS)
-            raise UsageError(f"`[replay]` has {match[0]}, which is no field: {fields}")
+            fields = ", ".join(f"{{{name}}}" for name in values)
+            raise UsageError(f"`{setting}` has {match[0]}, which is no field: {fields}")
         return values[match[1]]
 
     return re.sub(r"\{([a-z_]+)\}", value, word)
@@ -232,7 +239,7 @@ def _digests(folder: Path) -> Iterator[tuple[str, str]]:
                 yield path.relative_to(folder).as_posix(), hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_plain(path: str) -> bool:
+def is_plain_path(path: str) -> bool:
     """Return whether an untrusted path leads to a file below a folder, wherever that is."""
     parts = path.split("/")
     return 0 < len(path) <= 1000 and "\0" not in path and all(part not in ("", ".", "..") for part in parts)
@@ -243,7 +250,8 @@ def _same(stored: str, now: str | None) -> bool:
     return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files with plain paths below a folder; one that cannot be written is left out."""
     for path, text in files.items():
         target = folder / path
         try:

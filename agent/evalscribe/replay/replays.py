@@ -36,6 +36,8 @@ class Replays:
     """Whether to run again what was run before."""
     on_replay: Callable[[Replay], None] = _ignore
     on_proof: Callable[[Proof], None] = _ignore
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why nothing could be run of failures without a proof, by eval id."""
     _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
     """By key and attempt: trials of one task share the replays of their reference answer."""
     _lanes: asyncio.Semaphore = field(init=False)
@@ -83,9 +85,11 @@ class Replays:
             if job.answer == "output" and job.change is None and _is_settled(replays):
                 break
             replays += await self._run(evidence, job)
+        note = plan.note if plan else ""
         if not replays:
+            self.refused[evidence.eval.id] = note or "nothing says how it is graded"
             return None
-        return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True)
+        return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
     async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:
         """Replay a failure with a changed grader as well, and store the proof with both.

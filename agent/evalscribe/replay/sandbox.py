@@ -7,7 +7,9 @@ mount can be made writable again from inside, and `/proc/sys` is writable. So ro
 import asyncio
 import contextlib
 import os
+import re
 import secrets
+import select
 import shutil
 import signal
 import stat
@@ -18,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 from evalscribe.errors import UnavailableError, UsageError
 
@@ -79,6 +81,8 @@ FIRST_UID = 40_001
 UIDS = 20_000
 """Users that root's sandboxes run as. Each run has its own, because processes are counted by user."""
 _LOOK_S = 0.1
+_END_S = 10.0
+"""Seconds that processes may take to end once they are killed."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NOT_RUN = "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else"
 
@@ -106,24 +110,117 @@ async def execute(
         UnavailableError: Bubblewrap is missing, or user namespaces are switched off.
         UsageError: The folders are too large, or hold something that is neither a file nor a folder.
     """
+    async with open_folders(folders) as shared:
+        return await shared.execute(command, start_in=start_in, environment=environment, limits=limits, collect=collect)
+
+
+@contextlib.asynccontextmanager
+async def open_folders(folders: Sequence[Folder]) -> AsyncIterator["SharedFolders"]:
+    """Open folders for several commands, one after another. Raises as `execute`."""
     await require_sandbox()
     with _workplace() as place:
-        uid = FIRST_UID + secrets.randbelow(UIDS) if os.geteuid() == 0 else None
-        mounts = [(_mounted(folder, place / str(n), uid), folder) for n, folder in enumerate(folders)]
-        line = _command_line(command, mounts, start_in, environment or {}, limits, place, uid)
+        yield SharedFolders(place, folders)
+
+
+class SharedFolders:
+    """Folders whose changes by one command the next one sees. Nothing else of a command is left to the next one."""
+
+    def __init__(self, place: Path, folders: Sequence[Folder]) -> None:
+        self._place = place
+        self._uid = FIRST_UID + secrets.randbelow(UIDS) if os.geteuid() == 0 else None
+        self._mounts: list[tuple[Path, Folder]] = []
+        self._add(self._mounts, folders)
+
+    def _add(self, mounts: list[tuple[Path, Folder]], folders: Sequence[Folder]) -> None:
+        for folder in folders:
+            # A folder of an ended command stays until the end, so each has a name of its own.
+            to = self._place / f"{len(os.listdir(self._place))}"
+            mounts.append((_mounted(folder, to, self._uid), folder))
+
+    async def execute(
+        self,
+        command: Sequence[str],
+        folders: Sequence[Folder] = (),
+        *,
+        start_in: str = "/",
+        environment: Mapping[str, str] | None = None,
+        limits: Limits = Limits(),
+        collect: Sequence[str] = (),
+    ) -> Execution:
+        """Run a command in a sandbox of its own, and end everything that it started.
+
+        Args:
+            command: As for `execute`, like the rest.
+            folders: What only this command sees.
+            start_in: Its working directory.
+            environment: Variables besides `PATH`, `HOME` and `LANG`.
+            limits: What it may use.
+            collect: Files to read afterwards.
+        """
+        mounts = list(self._mounts)
+        self._add(mounts, folders)
         writable = [path for path, folder in mounts if folder.writable]
+        reading, writing = os.pipe()
         began = time.monotonic()
-        async with _started(line) as process:
-            ended, output = await _watched(process, writable, limits)
+        try:
+            line = _command_line(command, mounts, start_in, environment or {}, limits, self._place, self._uid, writing)
+            async with _started(line, writing) as process:
+                ended, output = await _watched(process, writable, limits)
+            code = process.returncode if ended == "exited" else None
+        finally:
+            os.close(writing)
+            with os.fdopen(reading, "rb") as first:
+                await asyncio.to_thread(_wait_for_end, first)
         seconds = time.monotonic() - began
-        code = process.returncode if ended == "exited" else None
         found = {name: text for name in collect if (text := _collected(name, mounts)) is not None}
+        return Execution(
+            exit_code=128 - code if code is not None and code < 0 else code,
+            ended=ended,
+            output=output.decode("utf-8", "replace"),
+            seconds=seconds,
+            files=found,
+        )
+
+
+def _wait_for_end(first: BinaryIO) -> None:
+    """Wait until no process of a sandbox is left.
+
+    Bubblewrap ends as soon as the command does, while the kernel still kills what the command left behind: that could
+    change files while they are read. The first process in the sandbox is the last one to end.
+
+    Args:
+        first: What bubblewrap wrote about that process; empty if it did not get so far.
+    """
+    os.set_blocking(first.fileno(), False)
+    if match := re.search(rb'"child-pid": *(\d+)', first.read() or b""):
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(int(match[1]))
+            try:
+                ended = select.poll()
+                ended.register(descriptor, select.POLLIN)
+                ended.poll(_END_S * 1000)
+            finally:
+                os.close(descriptor)
+
+
+async def execute_outside(command: Sequence[str], limits: Limits) -> Execution:
+    """Run a command of the user's that brings an isolation of its own. It may do what the user may.
+
+    Raises `UnavailableError` if it cannot be started.
+    """
+    began = time.monotonic()
+    try:
+        async with _started(command, environment=os.environ) as process:
+            ended, output = await _watched(process, [], limits)
+    except OSError as error:
+        raise UnavailableError(f"the replay command {command[0]} cannot be started: {error.strerror}") from None
+    code = process.returncode if ended == "exited" else None
     return Execution(
-        exit_code=128 - code if code is not None and code < 0 else code,
-        ended=ended,
-        output=output.decode("utf-8", "replace"),
-        seconds=seconds,
-        files=found,
+        128 - code if code is not None and code < 0 else code,
+        ended,
+        output.decode("utf-8", "replace"),
+        time.monotonic() - began,
+        {},
     )
 
 
@@ -141,14 +238,11 @@ async def require_sandbox() -> None:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap and util-linux"
         raise UnavailableError(f"{_NOT_RUN}: {' and '.join(missing)} not found. Install {packages}.")
     with _workplace() as place:
-        uid = FIRST_UID if os.geteuid() == 0 else None
-        line = _command_line(("true",), [], "/", {}, Limits(), place, uid)
-        async with _started(line) as process:
-            ended, output = await _watched(process, [], Limits(wall_s=20.0))
-    if ended != "exited" or process.returncode != 0:
-        said = output.decode("utf-8", "replace").strip().splitlines()
+        done = await SharedFolders(place, ()).execute(("true",), limits=Limits(wall_s=20.0))
+    if done.exit_code != 0:
+        said = done.output.strip().splitlines()
         raise UnavailableError(
-            f"{_NOT_RUN}: {said[-1] if said else ended}. It needs user namespaces: see whether "
+            f"{_NOT_RUN}: {said[-1] if said else done.ended}. It needs user namespaces: see whether "
             "`sysctl kernel.unprivileged_userns_clone` and `user.max_user_namespaces` allow them, or a container's "
             "security profile forbids them."
         )
@@ -170,13 +264,13 @@ def _workplace() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def readable_copy(source: Path) -> Iterator[Path]:
-    """Copy a folder once for several sandboxes, without hidden entries, which hold keys and histories.
+def readable_copy(source: Path, *, hidden: bool = False) -> Iterator[Path]:
+    """Copy a folder once for several sandboxes; unless told so, without hidden entries, which hold keys and histories.
 
     Raises `UsageError` as `execute`.
     """
     with _workplace() as place:
-        yield _copy(source, place / "copy", None, hidden=False)
+        yield _copy(source, place / "copy", None, hidden=hidden)
 
 
 def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
@@ -228,16 +322,17 @@ def _command_line(
     limits: Limits,
     place: Path,
     uid: int | None,
+    info: int,
 ) -> list[str]:
     outer: list[str] = []
     if uid is not None:
         # Another user cannot pass through root's home to an interpreter there. A first bubblewrap, which runs nothing
         # but the second, mounts it where that user can.
         read = [path for path, folder in mounts if folder.source is not None and not folder.writable]
-        for n, path in enumerate(read):
-            (place / f"read-{n}").mkdir() if path.is_dir() else (place / f"read-{n}").touch()
-            outer += ["--ro-bind", str(path), str(place / f"read-{n}")]
-        moved = {path: place / f"read-{n}" for n, path in enumerate(read)}
+        moved = {path: place / f"read-{n}" for n, path in enumerate(read, len(os.listdir(place)))}
+        for path, to in moved.items():
+            to.mkdir() if path.is_dir() else to.touch()
+            outer += ["--ro-bind", str(path), str(to)]
         mounts = [(moved.get(path, path), folder) for path, folder in mounts]
         ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
         start = ("bwrap", "--die-with-parent", "--dev-bind", "/", "/", *outer) if outer else ()
@@ -248,7 +343,8 @@ def _command_line(
     ]
     isolated = [
         *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
-        *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--ro-bind", "/usr", "/usr"),
+        *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--info-fd", str(info)),
+        *("--ro-bind", "/usr", "/usr"),
     ]
     for name in _SYSTEM:
         path = Path("/", name)
@@ -268,7 +364,9 @@ def _command_line(
 
 
 @contextlib.asynccontextmanager
-async def _started(line: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _started(
+    line: Sequence[str], inherited: int | None = None, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a process group of its own, and kill all of it at the end."""
     process = await asyncio.create_subprocess_exec(
         *line,
@@ -276,7 +374,8 @@ async def _started(line: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Proc
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        pass_fds=() if inherited is None else (inherited,),
+        env={"PATH": os.environ.get("PATH", os.defpath)} if environment is None else environment,
     )
     try:
         yield process

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from evalscribe.model.analysis import Analysis, FindingSummary
 from evalscribe.model.evidence import Citation
 from evalscribe.model.record import Record
-from evalscribe.model.reference_runs import VERIFIER, GradedAnswer, read_reference_runs
+from evalscribe.model.reference_runs import ENDINGS, VERIFIER, GradedAnswer, read_reference_runs
 from evalscribe.model.run import TRIAL, EvalStatus
 from evalscribe.model.transcript import AssistantMessage
 from evalscribe.reports import inline, snippets
@@ -28,8 +28,6 @@ MOST_MODES = 6
 LONGEST = 220
 NEAR = 0.9
 """Minimum score that is a near miss; `1 - NEAR` is the maximum relative distance from a threshold."""
-ENDINGS = ("limit", "agent")
-"""Suffixes of steps that record how the agent's work ended, and are no tests."""
 GRADING = re.compile(r"(?<![\w./~-])/(?:tests|solution|oracle)/|/logs/verifier|\breward\.(?:txt|json)\b|\bctrf\.json\b")
 """Places of the verifier and the reference in the agent's environment, which honest work does not touch."""
 COMPARED = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)\s*(?:<=?|>=?)\s*(-?\d+(?:\.\d+)?)(?![\w.])")

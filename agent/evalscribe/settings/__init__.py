@@ -37,6 +37,7 @@ from evalscribe.settings.config import (
     load_config,
     read_env_file,
     read_settings_file,
+    replay_command,
     settings_source,
 )
 
@@ -89,6 +90,8 @@ class Options(Frozen):
     """Folder of the tasks that were run."""
     reference_run: Path | None = None
     """A run of the reference answers."""
+    replay_command: str | None = None
+    """Command that grades an answer outside the sandbox."""
     yes: bool = False
     """Consent to call models, which costs money, without a question."""
 
@@ -125,6 +128,8 @@ class Settings(Frozen):
     """Configuration of `--cascade`."""
     replay: ReplayTable | None = None
     """How an answer is graded again; None if evalscribe.toml does not say."""
+    replay_command: SettingValue[str] | None = None
+    """Command that grades an answer outside the sandbox; None if the user named none."""
     places: SettingsSources
 
     @property
@@ -197,6 +202,8 @@ class Settings(Frozen):
                 origin=DEFAULT if self.cascade == CascadeTable() else Origin(where=CONFIG_NAME, trust=FOLDER),
             ),
         }
+        if self.replay_command:
+            named["replay command"] = self.replay_command
         rows = [SettingRow(name=name, value=value.value, origin=value.origin.where) for name, value in named.items()]
         models = (
             _access_rows(one.title, partial(self.provider, one.name), one.key_name) for one in access.PROVIDERS.values()
@@ -252,6 +259,7 @@ def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
         visualizer=_visualizer(find_setting(places, "EVALSCRIBE_VISUALIZER")),
         cascade=config.cascade,
         replay=config.replay,
+        replay_command=replay_command(options.replay_command, environ),
         places=places,
     )
 

@@ -153,6 +153,19 @@ class ReplayTable(Frozen):
     """Seconds for one answer."""
 
 
+class UserReplayTable(Frozen):
+    """`[replay]` of the user's own file."""
+
+    command: Text
+    """Grades an answer outside the sandbox, as `REPLAY_COMMAND` does."""
+
+
+class UserConfigFile(Frozen):
+    """The user's own file, which applies in every folder. Unlike files of a folder it may choose a program."""
+
+    replay: UserReplayTable | None = None
+
+
 class ConfigFile(Frozen):
     """Configuration of providers; never a key, because this file is kept in git."""
 
@@ -193,12 +206,40 @@ class ConfigFile(Frozen):
 
 def load_config(root: Path) -> ConfigFile:
     """Load the workspace's evalscribe.toml, or the defaults without one. Raises `UsageError` naming line and key."""
-    path = root / CONFIG_NAME
+    return _load(root / CONFIG_NAME, ConfigFile)
+
+
+REPLAY_COMMAND = "EVALSCRIBE_REPLAY_COMMAND"
+"""Environment variable of a command that brings an isolation of its own, such as docker."""
+
+
+def replay_command(option: str | None, environ: Mapping[str, str]) -> SettingValue[str] | None:
+    """Return the command that grades answers outside the sandbox; None if the user named none.
+
+    Only the command line, the process environment and the user's own file may name it: files of a folder, `.env` among
+    them, may be a stranger's. Raises as `load_config`.
+    """
+    if option:
+        return SettingValue(value=option, origin=Origin(where="command line", trust=COMMAND_LINE))
+    if command := environ.get(REPLAY_COMMAND, "").strip():
+        return SettingValue(value=command, origin=Origin(where="environment", trust=ENVIRONMENT))
+    home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
+    if not Path(home).is_absolute():  # a relative one would be the folder's; the specification says to ignore it
+        return None
+    path = Path(home, "evalscribe", "config.toml")
+    table = _load(path, UserConfigFile).replay
+    return SettingValue(value=table.command, origin=Origin(where=str(path), trust=ENVIRONMENT)) if table else None
+
+
+Config = TypeVar("Config", bound=Frozen)
+
+
+def _load(path: Path, kind: type[Config]) -> Config:
     if not path.is_file():
-        return ConfigFile()
+        return kind()
     text = read_settings_file(path)
     try:
-        return ConfigFile.model_validate(tomllib.loads(text))
+        return kind.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from None
     except RecursionError:

@@ -7,6 +7,7 @@ fails. Each eval gets their results for the same version of its task.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -56,6 +57,8 @@ MAX_FILE_BYTES = 256 * 1024
 MAX_TASK_BYTES = 256 * 1024 * 1024
 """Maximum bytes of a task whose checksum is computed."""
 MAX_TASK_LEVELS = 50
+VERIFIER_FOLDER, VERIFIER_OUTPUT = "verifier", "test-stdout.txt"
+"""Folder of what a verifier wrote, in a trial and in `/logs`, and the file of its output in there."""
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
 """Exceptions that end the agent's work at a limit; Harbor still grades what it left."""
@@ -99,6 +102,14 @@ class _Part(NamedTuple):
     trajectory: AtifTrajectory | None
     error: str | None
     """The exception as one line."""
+
+
+class Grading(NamedTuple):
+    """What a verifier says of one answer."""
+
+    passed: bool
+    steps: tuple[Step, ...]
+    """As a stored trial has them."""
 
 
 class HarborReader(EvalReader):
@@ -217,6 +228,21 @@ class HarborReader(EvalReader):
             cost_usd=usage["cost_usd"],
         )
 
+    def grading(self) -> Grading | None:
+        """Read what a verifier left in the folder `verifier`; None if it left no reward."""
+        rewards = self._object(self._path, VERIFIER_FOLDER, "reward.json")
+        document = self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
+        if not rewards and document:
+            with suppress(ValueError):
+                rewards = {"reward": float(document.text)}
+        given: dict[str, object] = {"verifier_result": {"rewards": rewards}}
+        whole = _rewards(given["verifier_result"])
+        if not whole:
+            return None
+        part = self._part("", self._path, (), given)
+        status, rest = self._verdict(given, whole, [part])
+        return Grading(status == "passed", (*part.steps, *rest))
+
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
         """Return the run. It has the job's id if it is the job's only run, else an id of its own."""
         only = self._only.setdefault(job.folder, run.key)
@@ -236,11 +262,11 @@ class HarborReader(EvalReader):
         rewards = _rewards(result.get("verifier_result"))
         logs = [
             document
-            for file in ("test-stdout.txt", "test-stderr.txt")
-            if (document := self._document("log", folder, *below, "verifier", file))
+            for file in (VERIFIER_OUTPUT, "test-stderr.txt")
+            if (document := self._document("log", folder, *below, VERIFIER_FOLDER, file))
         ]
         output = logs[0].text if logs else ""
-        tests = self._tests(self._object(folder, *below, "verifier", "ctrf.json"), f"{name}: " if name else "")
+        tests = self._tests(self._object(folder, *below, VERIFIER_FOLDER, "ctrf.json"), f"{name}: " if name else "")
         exception = object_of(result.get("exception_info"))
         steps = [*tests, *self._whole_verifier(name, rewards, tests, output)]
         if rewards:  # graded nevertheless
@@ -354,7 +380,7 @@ class HarborReader(EvalReader):
         if root is None or not name:
             return None
         if self._task_folders is None:
-            self._task_folders = {one.name: one for one in reversed([*_task_folders(root)])}
+            self._task_folders = task_folders(root)
         if name not in self._tasks:
             folder = self._task_folders.get(name)
             self._tasks[name] = self._task_in(folder) if folder else None
@@ -607,8 +633,12 @@ def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
     return found
 
 
+def task_folders(root: Path) -> dict[str, Path]:
+    """Return the folders of tasks by their names: the folder itself, those in it, and those one level deeper."""
+    return {one.name: one for one in reversed([*_task_folders(root)])}
+
+
 def _task_folders(root: Path) -> Iterator[Path]:
-    """Yield the task folders among a folder, its subfolders and their subfolders."""
     for folder in (root, *folders_in(root, MAX_TRIALS_OF_JOB)):
         if file_below(folder, "task.toml"):
             yield folder

@@ -9,6 +9,8 @@ from evalscribe.model.evidence import Citation, Document
 from evalscribe.model.reference_runs import PATH, read_reference_runs
 
 WANTED, KEPT = "FAIL_TO_PASS", "PASS_TO_PASS"
+DOCUMENT = "tests"
+"""Name of the log that names the failed tests."""
 FAILED = re.compile(rf"(?P<group>{WANTED}|{KEPT}) failed: (?P<test>.+)")
 """A line of the document `tests`."""
 MALFORMED = re.compile(r"malformed|corrupt patch|unrecognized input|patch fragment without header", re.I)
@@ -186,7 +188,7 @@ def _error(facts: Facts, step: str) -> str:
 
 
 def _document(facts: Facts) -> Document | None:
-    return facts.evidence.document("log", "tests")
+    return facts.evidence.document("log", DOCUMENT)
 
 
 def _tests(facts: Facts) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from evalscribe.judging.rules import code, quote
 from evalscribe.judging.rules.facts import Facts, RuleDecision
 from evalscribe.model.evidence import Citation, Document
 from evalscribe.model.reference_runs import (
+    ENDINGS,
     PATH,
     VERIFIER,
     AnswerKind,
@@ -39,8 +40,6 @@ MOST_VALUE = 40
 ABOVE = 8
 """Maximum lines from a condition down to the message that it prints."""
 CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
-ENDINGS = ("limit", "agent")
-"""Ends of the names of steps that are not tests but record how the agent ended."""
 
 
 def reference_fails(facts: Facts) -> RuleDecision | None:

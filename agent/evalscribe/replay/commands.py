@@ -1,0 +1,120 @@
+"""Find the shell commands of a stored trajectory, and whether running them again repeats what the agent did."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.reference_runs import ENDINGS
+from evalscribe.model.transcript import TranscriptTurn, parse_transcript
+from evalscribe.text import visible
+
+SHELLS = frozenset(
+    (
+        *("bash", "sh", "shell", "terminal", "exec", "execute", "command", "cmd", "local_shell", "bash_command"),
+        *("execute_bash", "execute_command", "execute_shell", "exec_command", "run", "run_bash", "run_command"),
+        *("run_shell", "run_shell_command", "run_terminal_cmd", "run_in_terminal", "shell_command", "container.exec"),
+    )
+)
+"""Names of tools that run a command, in lower case."""
+READERS = frozenset(
+    (
+        *("read", "read_file", "view", "view_file", "open_file", "ls", "list_dir", "list_directory", "list_files"),
+        *("glob", "grep", "search", "search_files", "find", "think", "finish", "submit", "done", "task_complete"),
+        *("mark_task_complete", "todowrite", "todo_write", "update_plan", "web_search", "websearch", "webfetch"),
+    )
+)
+"""Names of tools that change no file."""
+ARGUMENTS = ("command", "cmd", "script", "commands", "code")
+"""Names of the argument that holds the command."""
+FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
+INTERACTIVE = ("input", "keystroke", "session", "terminal", "background", "tty", "detach")
+"""Parts of the names of arguments that make a call more than a command."""
+
+
+MAX_COMMAND = 100_000
+"""Maximum bytes of a command; Linux passes 128 KiB in one argument."""
+
+
+class CommandSequence(NamedTuple):
+    """Commands in the order in which they ran."""
+
+    texts: tuple[tuple[str, str], ...] = ()
+    """Each with the folder that it starts in; empty for the agent's."""
+    cut_off: bool = False
+    """Whether a limit or an exception ended the agent's work."""
+    unfinished: bool = False
+    """Whether a last command is left out, because it had not ended."""
+
+    @property
+    def script(self) -> str:
+        """A script that runs them. Each has a shell of its own, as Harbor starts them."""
+        lines = []
+        for text, start_in in self.texts:
+            place = f"cd {shlex.quote(start_in)} && " if start_in else ""
+            lines.append(f"({place}exec bash -c {shlex.quote(text)}) < /dev/null\n")
+        return "".join([*lines, "exit 0\n"])
+
+
+def recorded_commands(evidence: Evidence) -> CommandSequence | str:
+    """Return the shell commands of a trial, or why they cannot be run again."""
+    transcripts = [parse_transcript(one.text) for one in evidence.of("transcript")]
+    if not transcripts:
+        return "it has neither artifacts nor a trajectory"
+    cut_off = any(step.status == "failed" and step.name.endswith(ENDINGS) for step in evidence.steps)
+    try:
+        calls = list(_calls(transcripts[0], transcripts[1:]))
+        unfinished = cut_off and transcripts[0][-1].kind == "calls" and bool(calls)
+        texts = [_command(call) for call in (calls[:-1] if unfinished else calls)]
+    except _NotReplayableError as error:
+        return str(error)
+    found = tuple(text for text in texts if text is not None)
+    if not found:
+        return "its trajectory has no shell command"
+    if any(len(text.encode()) > MAX_COMMAND or "\0" in text for text, _ in found):
+        return "one of its commands is too long"
+    if any("[redacted:" in text for text, _ in found):
+        return "its commands have secrets, which are not stored"
+    return CommandSequence(found, cut_off, unfinished)
+
+
+class _NotReplayableError(Exception):
+    """The commands alone do not repeat what the agent did."""
+
+
+def _calls(main: tuple[TranscriptTurn, ...], others: list[tuple[TranscriptTurn, ...]]) -> Iterator[TranscriptTurn]:
+    """Yield the calls of shells; those of a sub-agent where it was called."""
+    called = [turn for turn in main if turn.kind == "calls"]
+    unknown = [turn for turn in called if not _is(turn, SHELLS | READERS)]
+    if len(unknown) != len(others):
+        if unknown:
+            raise _NotReplayableError(f"it uses the tool {visible(unknown[0].name or '')[:40]}, which is no shell")
+        raise _NotReplayableError("several agents worked at the same time")
+    left = iter(others)
+    for turn in called:
+        if _is(turn, SHELLS):
+            yield turn
+        elif not _is(turn, READERS):
+            yield from _calls(next(left), [])
+
+
+def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:
+    return (turn.name or "").lower().removeprefix("functions.") in names
+
+
+def _command(call: TranscriptTurn) -> tuple[str, str] | None:
+    """Return a call's command with its folder; None for one without a command, such as a restart."""
+    given: Mapping[str, object] = call.arguments
+    for name, value in given.items():
+        if value not in (False, None, "", "false") and any(part in name.lower() for part in INTERACTIVE):
+            raise _NotReplayableError(f"its shell is used interactively ({visible(name)[:40]})")
+    value = next((given[name] for name in ARGUMENTS if name in given), None)
+    if value is None and "restart" in given:
+        return None
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        value = shlex.join(str(word) for word in value)
+    if not isinstance(value, str):
+        raise _NotReplayableError("a call of its shell has no command")
+    if value.rstrip().endswith("&") and not value.rstrip().endswith("&&"):
+        raise _NotReplayableError("it leaves a command running in the background")
+    return value, next((str(given[name]) for name in FOLDERS if isinstance(given.get(name), str)), "")

@@ -1,0 +1,182 @@
+"""Lay out the files that a Dockerfile copies into its image, if that is all that it does."""
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from evalscribe.replay.sandbox import Folder
+from evalscribe.sources.files import file_below
+from evalscribe.text import one_line, visible
+
+PLAIN_IMAGES = frozenset(("buildpack-deps", "debian", "python", "ubuntu"))
+"""Images that have little more than the system that runs evalscribe; a reference answer may need what others have."""
+WITHOUT_EFFECT = frozenset(("LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"))
+"""Instructions that do not matter to commands that Harbor starts in a container."""
+OF_THE_SYSTEM = frozenset(
+    (
+        *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr"),
+        *("var", "logs", "solution", "tests", "commands.sh"),
+    )
+)
+"""Folders of `/` that the sandbox has itself."""
+ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.\w+|gz|bz2|xz)$")
+MAX_LENGTH = 64 * 1024
+
+
+class NeedsImageError(Exception):
+    """A task cannot be run without its image; says why."""
+
+
+def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, Mapping[str, str]]:
+    """Lay out the files of a Dockerfile below an empty folder.
+
+    Args:
+        context: Folder with the Dockerfile.
+        tree: Empty folder that stands for `/`.
+
+    Returns:
+        The folders of `/` with these files, the working directory, and the environment.
+
+    Raises:
+        NeedsImageError: The Dockerfile does something else as well.
+    """
+    build = _Build(context, tree)
+    for keyword, rest in _instructions(context):
+        build.add(keyword, rest)
+    build.path(build.start_in).mkdir(parents=True, exist_ok=True)
+    folders = [Folder(one, f"/{one.name}", writable=True) for one in sorted(tree.iterdir())]
+    if other := next((one for one in folders if one.source and not one.source.is_dir()), None):
+        raise _needs(f"copies to {other.inside}")
+    return tuple(folders), str(build.start_in), build.environment
+
+
+def _needs(what: str) -> NeedsImageError:
+    return NeedsImageError(f"its Dockerfile {visible(one_line(what))[:80]}")
+
+
+def _instructions(context: Path) -> Iterator[tuple[str, str]]:
+    path = file_below(context, "Dockerfile")
+    if path is None:
+        raise NeedsImageError("its environment has no Dockerfile")
+    text = path.read_text("utf-8", "replace")
+    if len(text) > MAX_LENGTH or "\0" in text or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
+        raise _needs("cannot be read")
+    if file_below(context, ".dockerignore"):
+        raise NeedsImageError("its environment has a .dockerignore")
+    lines = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    for line in re.sub(r"\\[ \t]*\n", " ", "\n".join(lines)).split("\n"):
+        keyword, _, rest = line.strip().partition(" ")
+        yield keyword.upper(), rest.strip()
+
+
+class _Build:
+    def __init__(self, context: Path, tree: Path) -> None:
+        self._context = context.resolve()
+        self._tree = tree
+        self._begun = False
+        self.start_in = PurePosixPath("/")
+        self.environment: dict[str, str] = {}
+
+    def add(self, keyword: str, rest: str) -> None:
+        """Carry out one instruction. Raises `NeedsImageError`."""
+        if keyword in WITHOUT_EFFECT:
+            return
+        if "$" in rest or "<<" in rest:
+            raise _needs(f"has variables or a script: {keyword} {rest}")
+        if keyword == "FROM" and not self._begun:
+            self._begun = True
+            self._from(rest)
+        elif keyword == "WORKDIR" and rest:
+            self.start_in = self._resolved(rest.strip("\"'"))
+            self.path(self.start_in).mkdir(parents=True, exist_ok=True)
+        elif keyword in ("COPY", "ADD"):
+            self._copy(keyword, rest)
+        elif keyword == "ENV":
+            self.environment |= _variables(rest)
+        else:
+            raise _needs(f"has {keyword} {rest}")
+
+    def _from(self, rest: str) -> None:
+        image = next((word for word in rest.split() if not word.startswith("--")), "")
+        name = re.sub(r"[:@].*", "", image.removeprefix("docker.io/").removeprefix("library/"))
+        if name not in PLAIN_IMAGES:
+            raise _needs(f"starts from {image}")
+
+    def _copy(self, keyword: str, rest: str) -> None:
+        flags: list[str] = []
+        files = rest
+        while files.startswith("--"):
+            flag, _, files = files.partition(" ")
+            flags.append(flag.removeprefix("--"))
+            files = files.lstrip()
+        *sources, target = _words(files) or [""]
+        if not sources or any(not flag.startswith(("chown=", "link")) for flag in flags):
+            raise _needs(f"has {keyword} {rest}")
+        inside = self._resolved(target)
+        to = self.path(inside)
+        found = [path for source in sources for path in self._sources(keyword, source)]
+        is_folder = target.endswith("/") or target == "." or len(found) > 1 or to.is_dir()
+        for path in found:
+            try:
+                if path.is_dir():
+                    shutil.copytree(path, to, symlinks=True, dirs_exist_ok=True)
+                else:
+                    copy = to / path.name if is_folder else to
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(path, copy)
+            except OSError as error:
+                raise _needs(f"copies what cannot be copied: {error}") from None
+
+    def _sources(self, keyword: str, source: str) -> Sequence[Path]:
+        pattern = source.lstrip("/")
+        if "://" in source or source.startswith("git@") or (keyword == "ADD" and ARCHIVE.search(source)):
+            raise _needs(f"has {keyword} {source}")
+        if pattern.strip("./") == "" and ".." not in pattern:
+            return [self._context]
+        try:
+            found = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
+        except (ValueError, NotImplementedError):
+            found = []
+        if not found:
+            raise _needs(f"copies {source}, which its environment does not have")
+        return found
+
+    def _resolved(self, path: str) -> PurePosixPath:
+        """Return an absolute path in the image, of folders that the sandbox does not have itself."""
+        parts: list[str] = []
+        for part in (self.start_in / path).parts[1:]:
+            if part == "..":
+                parts = parts[:-1]
+            elif part != ".":
+                parts.append(part)
+        if parts and parts[0] in OF_THE_SYSTEM:
+            raise _needs(f"copies to /{'/'.join(parts)}")
+        return PurePosixPath("/", *parts)
+
+    def path(self, inside: PurePosixPath) -> Path:
+        """Return where a path of the image lies, without following links out of it."""
+        path = self._tree.joinpath(*inside.parts[1:])
+        if not path.resolve().is_relative_to(self._tree.resolve()):
+            raise _needs(f"follows a link to {inside}")
+        return path
+
+
+def _words(text: str) -> list[str]:
+    try:
+        if text.startswith("["):
+            listed = json.loads(text)
+            return [word for word in listed if isinstance(word, str)]
+        return shlex.split(text)
+    except ValueError:
+        raise _needs(f"cannot be read: {text}") from None
+
+
+def _variables(text: str) -> dict[str, str]:
+    words = _words(text)
+    if not words or "=" not in words[0]:
+        name, _, value = text.partition(" ")
+        return {name: value.strip()}
+    return dict(word.split("=", 1) for word in words if "=" in word)

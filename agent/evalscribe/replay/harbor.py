@@ -1,0 +1,381 @@
+"""Grade answers to Harbor's tasks again: the reference solution, and what a trial left or did."""
+
+import math
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from evalscribe.errors import EvalscribeError
+from evalscribe.ids import content_id
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Replay, ReplayedAnswer
+from evalscribe.model.reference_runs import failed_parts
+from evalscribe.redaction.redact import redact
+from evalscribe.replay.commands import CommandSequence, recorded_commands
+from evalscribe.replay.conclusions import parts_fail_alike
+from evalscribe.replay.dockerfile import NeedsImageError, build_folders
+from evalscribe.replay.grader import ReplayJob, ReplayPlan, broken, is_plain_path, kept_log, write_files
+from evalscribe.replay.sandbox import MIB, Execution, Folder, Limits, open_folders, readable_copy
+from evalscribe.sources.address import RunOverrides
+from evalscribe.sources.files import file_below
+from evalscribe.sources.harbor import (
+    MAX_FILES,
+    VERIFIER_FOLDER,
+    VERIFIER_OUTPUT,
+    HarborReader,
+    task_checksum,
+    task_folders,
+)
+from evalscribe.sources.records import dicts, figure, object_of, text_of
+from evalscribe.text import one_line, visible
+
+VERSION = "harbor@1"
+"""Raise the number by hand when the same answer is graded differently."""
+SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
+LOGS, COMMANDS = "/logs", "/commands.sh"
+NOT_HERE = "it does not run in the sandbox"
+LEFT = ("reward.json", "reward.txt", "ctrf.json")
+"""What is read of the files that a verifier leaves."""
+DEFAULT_S, MAX_S = 600.0, 3600.0
+"""Seconds for an answer or a verifier of which the task does not say; most that a task may ask for."""
+DEFAULT_MB, MAX_MB = 2048, 16_384
+_LACKS = (
+    r"\S+: (?:command )?not found",
+    r"No module named \S+",
+    r"Permission denied",
+    r"Read-only file system",
+    r"Operation not permitted",
+    r"Could not resolve host|Temporary failure (?:in name resolution|resolving)|Name or service not known",
+    r"Network is unreachable",
+    r"Cannot allocate memory|MemoryError|Resource temporarily unavailable|File too large|No space left on device",
+)
+_MISSING = re.compile("|".join(_LACKS))
+_FILES = re.compile("|".join((*_LACKS, r"[^\s:'\"]+['\"]?: No such file or directory|No such file or directory: \S+")))
+
+
+class _Task(NamedTuple):
+    """A task that can be run without its image."""
+
+    folder: Path
+    """Copy of its folder."""
+    checksum: str
+    folders: tuple[Folder, ...]
+    """What its image has besides the system, such as `/app`."""
+    start_in: str
+    environment: Mapping[str, str]
+    config: Mapping[str, object]
+
+    def limits(self, part: str) -> Limits:
+        """Return the limits for the `agent` or the `verifier`."""
+        seconds = min(figure(self._table(part).get("timeout_sec")) or DEFAULT_S, MAX_S)
+        memory = min(figure(self._table("environment").get("memory_mb")) or DEFAULT_MB, MAX_MB)
+        return Limits(
+            wall_s=seconds, cpu_s=math.ceil(seconds) + 1, processes=256, memory_bytes=max(64, int(memory)) * MIB
+        )
+
+    def variables(self, part: str) -> dict[str, str]:
+        """Return the environment of the `solution` or the `verifier`."""
+        given = {**object_of(self._table("environment").get("env")), **object_of(self._table(part).get("env"))}
+        return {**self.environment, **{name: str(value) for name, value in given.items()}}
+
+    def _table(self, name: str) -> Mapping[str, object]:
+        return object_of(self.config.get(name))
+
+
+class HarborGrader:
+    """Runs `solution/solve.sh` or a stored answer, then `tests/test.sh`, on the files that its Dockerfile copies."""
+
+    by_chance = True
+
+    def __init__(self, tasks: Path, threshold: float | None, opened: ExitStack) -> None:
+        """Read nothing yet.
+
+        Args:
+            tasks: Folder of the tasks.
+            threshold: Lowest reward that passes; None for 1.
+            opened: Closes what this opens.
+        """
+        self._tasks = tasks
+        self._overrides = RunOverrides(threshold=threshold)
+        self._opened = opened
+        self._folders: dict[str, Path] | None = None
+        self._known: dict[Path, _Task | str] = {}
+
+    def plan(self, evidence: Evidence) -> ReplayPlan:
+        task = self._task(evidence)
+        if isinstance(task, str):
+            return ReplayPlan(note=task)
+        jobs = []
+        if file_below(task.folder, "solution", "solve.sh"):
+            jobs.append(self._job("reference", task))
+        output = _output(evidence, task.start_in)
+        note = output if isinstance(output, str) else ""
+        if not isinstance(output, str):
+            jobs.append(self._job("output", task, list(output.content), _known_text(evidence)))
+        same = content_id(task.checksum) == evidence.version if evidence.version else None
+        return ReplayPlan(tuple(jobs), same_grader=same, note=note)
+
+    def _job(self, answer: ReplayedAnswer, task: _Task, *content: object) -> ReplayJob:
+        return ReplayJob(answer, content_id([VERSION, task.checksum, self._overrides.threshold, answer, *content]))
+
+    def _task(self, evidence: Evidence) -> _Task | str:
+        """Return an eval's task, or why it cannot be run."""
+        folder = self._folder(evidence)
+        if folder is None:
+            return f"{self._tasks.name} has no such task"
+        if folder not in self._known:
+            try:
+                self._known[folder] = self._prepared(folder)
+            except NeedsImageError as error:
+                self._known[folder] = f"{NOT_HERE}, because {error}"
+        return self._known[folder]
+
+    def _folder(self, evidence: Evidence) -> Path | None:
+        if self._folders is None:
+            self._folders = task_folders(self._tasks)
+        named = self._folders.get(evidence.eval.name)
+        if named is not None or evidence.version is None:
+            return named
+        by_version = (one for one in self._folders.values() if content_id(task_checksum(one)) == evidence.version)
+        return next(by_version, None)
+
+    def _prepared(self, folder: Path) -> _Task:
+        with ExitStack() as opened:
+            try:
+                copy = opened.enter_context(readable_copy(folder, hidden=True))
+            except (OSError, EvalscribeError) as error:
+                raise NeedsImageError(f"its task cannot be copied: {one_line(str(error))}") from None
+            if (checksum := task_checksum(copy)) is None:
+                raise NeedsImageError("its task has links, or is too large")
+            try:
+                config = tomllib.loads((copy / "task.toml").read_text("utf-8"))
+            except (OSError, ValueError, RecursionError):
+                raise NeedsImageError("its task.toml cannot be read") from None
+            _check(copy, config)
+            tree = Path(opened.enter_context(TemporaryDirectory(prefix="evalscribe-task-")))
+            folders, start_in, environment = build_folders(copy / "environment", tree)
+            self._opened.enter_context(opened.pop_all())
+        return _Task(copy, checksum, folders, start_in, environment, config)
+
+    async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
+        task = self._task(evidence)
+        assert isinstance(task, _Task), "only such a task has jobs"
+        with ExitStack() as opened:
+            logs = _folder(opened)
+            for name in ("agent", "artifacts", VERIFIER_FOLDER):
+                (logs / name).mkdir()
+            own_logs = Folder(logs, LOGS, writable=True)
+            output = _output(evidence, task.start_in) if job.answer == "output" else None
+            assert not isinstance(output, str), "only an output that can be run has a job"
+            if output is None:
+                answer = Replay(answer=job.answer, passed=False, command=SOLVE)
+                folders, seen = task.folders, Folder(task.folder / "solution", "/solution")
+            else:
+                answer = Replay(answer=job.answer, passed=False, command=output.command, note=output.note)
+                script = _folder(opened) / "commands.sh"
+                script.write_text(output.commands.script, "utf-8")
+                folders, seen = output.added(task.folders, _folder(opened)), Folder(script, COMMANDS, writable=True)
+            async with open_folders(folders) as shared:
+                if answer.command:
+                    done = await shared.execute(
+                        shlex.split(answer.command),
+                        [own_logs, seen],
+                        start_in=task.start_in,
+                        environment=task.variables("" if output else "solution"),
+                        limits=task.limits("agent"),
+                    )
+                    if why := _failed_to_answer(done, _known_text(evidence) if output else None):
+                        return answer.model_copy(update={"broken": why, "log": kept_log(done.output)})
+                # What the answer left in /logs is not seen, so that it cannot set its own reward.
+                done = await shared.execute(
+                    shlex.split(TEST),
+                    [own_logs, Folder(task.folder / "tests", "/tests")],
+                    start_in=task.start_in,
+                    environment=task.variables("verifier"),
+                    limits=task.limits("verifier"),
+                    collect=[f"{LOGS}/{VERIFIER_FOLDER}/{name}" for name in LEFT],
+                )
+            return self._graded(answer, done, _folder(opened), cut_off=output is not None and output.cut_off)
+
+    def _graded(self, answer: Replay, done: Execution, folder: Path, *, cut_off: bool) -> Replay:
+        """Return what the verifier says.
+
+        Args:
+            answer: The replay so far.
+            done: The verifier's execution.
+            folder: Empty folder.
+            cut_off: Whether a limit ended the agent's work, so that a pass says nothing about what was graded.
+        """
+        (folder / VERIFIER_FOLDER).mkdir()
+        for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
+            (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
+        grading = HarborReader(folder, self._overrides).grading()
+        # Like Harbor, ignore the verifier's exit code if it left a reward.
+        why = broken(done) if grading is None or done.ended != "exited" else ""
+        if not why and grading is None:
+            why = "left without a reward by the verifier"
+        if not why and grading and grading.passed and cut_off:
+            why = "graded as passed, but a limit had ended the agent's work, which a replay cannot repeat"
+        failed = tuple(redact(visible(part)) for part in failed_parts(grading.steps)) if grading else ()
+        errors = (step.error for step in grading.steps if step.status == "failed" and step.error) if grading else ()
+        command = f"{answer.command} && {TEST}" if answer.command else TEST
+        return answer.model_copy(
+            update={
+                "passed": grading is not None and grading.passed and not why,
+                "broken": why,
+                "tests": failed,
+                "error": next((redact(visible(one_line(error))) for error in errors), None),
+                "exit_code": done.exit_code,
+                "command": command,
+                "log": kept_log(done.output),
+            }
+        )
+
+    def compare(self, evidence: Evidence, replay: Replay) -> Replay:
+        if why := _missing_here(f"{replay.log}\n{replay.error}", _known_text(evidence)):
+            return replay.model_copy(update={"broken": why})
+        return replay.model_copy(update={"alike": parts_fail_alike(evidence, replay.tests, replay.log)})
+
+
+@contextmanager
+def open_harbor(tasks: Path, threshold: float | None) -> Iterator[HarborGrader]:
+    """Open the grader of Harbor's tasks, as `HarborGrader` says."""
+    with ExitStack() as opened:
+        yield HarborGrader(tasks, threshold, opened)
+
+
+def _folder(opened: ExitStack) -> Path:
+    return Path(opened.enter_context(TemporaryDirectory(prefix="evalscribe-harbor-")))
+
+
+def _check(folder: Path, config: Mapping[str, object]) -> None:
+    """Raise `NeedsImageError` if a task needs more than files and a shell."""
+    environment, verifier = object_of(config.get("environment")), object_of(config.get("verifier"))
+    why = ""
+    if dicts(config.get("steps")):
+        why = "its task has several steps"
+    elif text_of(verifier.get("environment_mode")) == "separate" or verifier.get("environment"):
+        why = "its verifier has an environment of its own"
+    elif environment.get("mcp_servers") or environment.get("gpus"):
+        why = "its environment has more than files"
+    elif not file_below(folder, "tests", "test.sh"):
+        why = "its task has no tests/test.sh"
+    elif any((folder / "environment").glob("*compose*.y*ml")):
+        why = "its environment has several services"
+    for table in (environment, object_of(config.get("solution")), verifier):
+        for name, value in object_of(table.get("env")).items():
+            if "${" in str(value) or "\0" in str(value) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+                why = "its task wants a variable of your environment"
+    if why:
+        raise NeedsImageError(why)
+
+
+class _Output(NamedTuple):
+    """What a trial left, or else what it did."""
+
+    files: Mapping[str, str]
+    """Collected files, by their absolute paths."""
+    commands: CommandSequence
+
+    @property
+    def content(self) -> Iterator[object]:
+        """All that its replay depends on."""
+        yield dict(self.files)
+        yield list(self.commands.texts)
+        yield self.cut_off
+
+    @property
+    def cut_off(self) -> bool:
+        return not self.files and self.commands.cut_off
+
+    @property
+    def command(self) -> str:
+        return "" if self.files else f"bash {COMMANDS}"
+
+    @property
+    def note(self) -> str:
+        if self.files:
+            return "the collected artifacts"
+        last = ", without the last one, which had not ended" if self.commands.unfinished else ""
+        return f"the commands of its trajectory, run again{last}"
+
+    def added(self, folders: tuple[Folder, ...], to: Path) -> tuple[Folder, ...]:
+        """Return the folders with the collected files, copied below `to`."""
+        if not self.files:
+            return folders
+        copied = []
+        for folder in folders:
+            target = to / folder.inside.strip("/").replace("/", "-")
+            assert folder.source is not None
+            shutil.copytree(folder.source, target, symlinks=True)
+            below = {
+                path.removeprefix(f"{folder.inside}/"): text
+                for path, text in self.files.items()
+                if path.startswith(f"{folder.inside}/")
+            }
+            write_files(target, below)
+            for path, text in below.items():
+                if text.startswith("#!"):  # of an artifact only the text is stored
+                    with suppress(OSError):
+                        (target / path).chmod(0o755)
+            copied.append(folder._replace(source=target))
+        return tuple(copied)
+
+
+def _output(evidence: Evidence, start_in: str) -> _Output | str:
+    """Return what of a trial can be graded again, or why nothing can.
+
+    Args:
+        evidence: The trial.
+        start_in: Folder that the verifier looks at.
+    """
+    below = f"{start_in.strip('/')}/"
+    collected = {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
+    inputs = {f"/{path}": text for path, text in collected.items() if path.startswith(below)}
+    if inputs and len(collected) < MAX_FILES and not any("[redacted:" in text for text in inputs.values()):
+        return _Output(inputs, CommandSequence())
+    commands = recorded_commands(evidence)
+    return commands if isinstance(commands, str) else _Output({}, commands)
+
+
+def _known_text(evidence: Evidence) -> str:
+    """Return everything that the trial printed."""
+    errors = (step.error for step in evidence.steps if step.error)
+    return "\n".join((*errors, *(one.text for one in evidence.of("log", "transcript"))))
+
+
+def _failed_to_answer(done: Execution, known: str | None) -> str:
+    """Return why an answer was not made as in the run; empty if nothing speaks against it.
+
+    Args:
+        done: What made the answer.
+        known: What the trial printed; None for the reference answer.
+    """
+    if why := broken(done):
+        return why
+    if known is not None:
+        return _missing_here(done.output, known)
+    if done.exit_code != 0:
+        last = visible(one_line(done.output.strip()))[-120:]
+        return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"
+    return _missing_here(done.output, "", files=False)
+
+
+def _missing_here(printed: str, known: str, *, files: bool = True) -> str:
+    """Return what a replay lacks that the run had, as a reason why it says nothing; empty if it lacks nothing.
+
+    Args:
+        printed: What the replay printed.
+        known: What the run printed: what was missing there as well is the answer's own fault.
+        files: Whether a missing file counts.
+    """
+    for match in (_FILES if files else _MISSING).finditer(printed):
+        if match[0] not in known:
+            return f"stopped for want of something that the run had: {visible(one_line(match[0]))[:80]}"
+    return ""

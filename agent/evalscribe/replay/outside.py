@@ -1,0 +1,121 @@
+"""Grade answers with a command of the user's that brings its own isolation, such as docker or a benchmark's harness."""
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from evalscribe.errors import UsageError
+from evalscribe.ids import content_id
+from evalscribe.model.evidence import Evidence
+from evalscribe.model.finding import Replay
+from evalscribe.replay.commands import recorded_commands
+from evalscribe.replay.conclusions import parts_fail_alike
+from evalscribe.replay.grader import (
+    ReplayJob,
+    ReplayPlan,
+    broken,
+    compare_logs,
+    fill_fields,
+    is_plain_path,
+    kept_log,
+    write_files,
+)
+from evalscribe.replay.sandbox import MIB, Limits, execute_outside
+from evalscribe.sources.harbor import task_checksum, task_folders
+
+VERSION = "outside@1"
+"""Raise the number by hand when the same answer is graded differently."""
+LIMITS = Limits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
+"""Time is limited, memory is not: the command limits what it isolates."""
+
+
+class CommandOutside:
+    """A command that ends with 0 if an answer passes. It grades the reference answer, the stored output, or both.
+
+    Its fields are `{task}` (the task's folder), `{eval}`, `{answer}` (`reference` or `output`) and `{output}` (a folder
+    with the stored output and, of a trajectory, `commands.sh`; empty for the reference answer).
+    """
+
+    by_chance = True
+
+    def __init__(self, command: str, tasks: Path | None) -> None:
+        """Check the command, which was named by the user, never by a file of the folder or of a run.
+
+        Args:
+            command: The command line; it is not run by a shell.
+            tasks: Folder of the tasks; None if the command has no `{task}`.
+
+        Raises:
+            UsageError: The command cannot be read, has unknown fields, or wants tasks that are not given.
+        """
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"`replay_command` cannot be read: {error}", fields=("replay_command",)) from None
+        empty = dict.fromkeys(("task", "eval", "answer", "output"), "")
+        try:
+            self._used = {name for name in empty for word in self._words if f"{{{name}}}" in word}
+            for word in self._words:
+                fill_fields(word, empty, "replay_command")
+        except UsageError as error:
+            raise UsageError(str(error), fields=("replay_command",)) from None
+        if "task" in self._used and tasks is None:
+            raise UsageError(
+                "`replay_command` has {task}: give the folder with `tasks`", fields=("replay_command", "tasks")
+            )
+        self._command = command
+        self._folders = task_folders(tasks.resolve()) if tasks else {}
+
+    def plan(self, evidence: Evidence) -> ReplayPlan:
+        task = self._folders.get(evidence.eval.name)
+        if task is None and "task" in self._used:
+            return ReplayPlan(note="there is no such task")
+        version = task_checksum(task) if task else None
+        jobs, note = [], ""
+        if "answer" in self._used or "output" not in self._used:
+            jobs.append(ReplayJob("reference", content_id([VERSION, self._command, evidence.eval.task, version])))
+        if "output" in self._used:
+            files = _output(evidence)
+            note = files if isinstance(files, str) else ""
+            if not isinstance(files, str):
+                key = content_id([VERSION, self._command, evidence.eval.task, version, files])
+                jobs.append(ReplayJob("output", key))
+        same = content_id(version) == evidence.version if version and evidence.version else None
+        return ReplayPlan(tuple(jobs), same, note)
+
+    async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:  # noqa: ARG002
+        with TemporaryDirectory(prefix="evalscribe-answer-") as folder:
+            files = _output(evidence) if job.answer == "output" else {}
+            assert not isinstance(files, str), "only an output that can be run has a job"
+            write_files(Path(folder), files)
+            task = self._folders.get(evidence.eval.name)
+            values = {
+                "task": str(task or ""),
+                "eval": evidence.eval.task,
+                "answer": job.answer,
+                "output": folder,
+            }
+            done = await execute_outside([fill_fields(word, values) for word in self._words], LIMITS)
+        return Replay(
+            answer=job.answer,
+            passed=done.exit_code == 0,
+            exit_code=done.exit_code,
+            command=self._command,
+            log=kept_log(done.output),
+            broken=broken(done),
+        )
+
+    def compare(self, evidence: Evidence, replay: Replay) -> Replay:
+        looked = compare_logs(evidence, replay)
+        return looked.model_copy(update={"alike": looked.alike or parts_fail_alike(evidence, (), replay.log)})
+
+
+def _output(evidence: Evidence) -> dict[str, str] | str:
+    """Return the files of a stored output, or why there is none."""
+    files = {one.path: one.text for one in evidence.of("output") if is_plain_path(one.path)}
+    if not evidence.of("transcript"):
+        return files or "its output is not stored"
+    commands = recorded_commands(evidence)
+    if isinstance(commands, str):
+        return files or commands
+    return {**files, "commands.sh": commands.script}

@@ -1,0 +1,339 @@
+"""Harbor's tasks are graded again: the reference solution, and what a trial left or did."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalscribe.replay.dockerfile import NeedsImageError, build_folders
+from evalscribe.sources.harbor import task_checksum
+from support import tiny_harbor
+from support.command import InProcessCommand
+from support.requirements import skip_or_fail
+from support.tiny_harbor import TEST, TinyTask
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcessCommand:
+    if shutil.which("bwrap") is None:
+        skip_or_fail("bubblewrap")
+    return InProcessCommand(tmp_path, monkeypatch, capsys)
+
+
+def proved(inside: InProcessCommand, tasks: dict[str, TinyTask], *arguments: str) -> dict[str, Any]:
+    """Return what is proved of each task, and why nothing could be run of it."""
+    tiny_harbor.write(inside.folder, tasks)
+    told = json.loads(inside.run("prove", "job", "--tasks", "tasks", "--repeat", "2", "--json", *arguments).out)
+    refused = {one["eval"]: one["why"] for one in told["not_replayed"]}
+    return {one["eval"]: one for one in told["proofs"]} | refused
+
+
+def outcome(inside: InProcessCommand, task: TinyTask, *arguments: str) -> tuple[str, str]:
+    found = proved(inside, {"task": task}, *arguments)["task"]
+    return found["outcome"], found["why"]
+
+
+def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
+    found = proved(
+        inside,
+        {
+            "broken": TinyTask(test=TEST.format(5), said="FAIL: wants 5, got 3\n"),
+            "broken-alike": TinyTask(
+                test=TEST.format(5), commands=("echo 4 > answer.txt",), said="FAIL: wants 5, got 4\n"
+            ),
+            "fair": TinyTask(),
+            "gone": TinyTask(commands=("cat question.txt > answer.txt",), said="FAIL: the disk is away\n"),
+            "image": TinyTask(dockerfile="FROM debian:12\nRUN apt-get install -y psql\n"),
+        },
+    )
+    assert {name: one if isinstance(one, str) else one["outcome"] for name, one in found.items()} == {
+        "broken": "inconclusive",
+        "broken-alike": "reference fails",
+        "fair": "reproduced",
+        "gone": "not reproducible",
+        "image": "it does not run in the sandbox, because its Dockerfile has RUN apt-get install -y psql",
+    }
+    assert {one["note"] for one in found["fair"]["replays"] if one["answer"] == "output"} == {
+        "the commands of its trajectory, run again"
+    }
+    told = inside.run("prove", "job", "--tasks", "tasks").out
+    assert "output (the commands of its trajectory, run again): passed 0 of 3 times" in told
+    assert "A command that is named with `--replay-command` can run them." in told
+
+
+def test_the_answer_changes_neither_grader_nor_reward(inside: InProcessCommand) -> None:
+    attack = """\
+for f in /tests/test.sh /logs/verifier/reward.txt /logs/verifier/reward.json /tmp/x ~/.bashrc; do
+  mkdir -p $(dirname $f); echo 1 > $f; done 2> /dev/null
+setsid bash -c 'while :; do echo $((n += 1)) > /app/ticks; done' > /dev/null 2>&1 &
+disown -a; until [ -e ticks ]; do :; done; echo 3 > answer.txt"""
+    test = """\
+before=$(cat ticks); for n in $(seq 100); do after=$(cat ticks); done
+[ "$before" = "$after" ] || echo "somebody else is still at work"
+ls -A /tmp ~ | grep x && echo "somebody left something"
+"""
+    task = TinyTask(commands=(attack,), said="FAIL: wants 4, got 3\n", test=test + TEST.format(4))
+    (found,) = proved(inside, {"task": task}).values()
+    assert found["outcome"] == "reproduced"
+    logs = [one["log"] for one in found["replays"] if one["answer"] == "output"]
+    assert logs == ["FAIL: wants 4, got 3\n"]
+
+
+def test_what_a_trial_left_is_graded_before_what_it_did(inside: InProcessCommand) -> None:
+    task = TinyTask(artifacts={"app/answer.txt": "4\n", "manifest.json": "[]"})
+    found = proved(inside, {"task": task})["task"]
+    assert found["outcome"] == "not reproducible"
+    assert found["replays"][-1]["note"] == "the collected artifacts"
+    elsewhere = TinyTask(artifacts={"logs/answer.txt": "4\n"})
+    assert proved(inside, {"other": elsewhere})["other"]["outcome"] == "reproduced"
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        (TinyTask(solve="set -e\nmake\n"), "left unfinished: solution/solve.sh ends with exit code 2: "),
+        (
+            TinyTask(solve="nosuchprogram\ntrue\n"),
+            "stopped for want of something that the run had: nosuchprogram: command not found",
+        ),
+        (TinyTask(commands=("nosuchprogram",)), "stopped for want of something that the run had: nosuchprogram: comm"),
+        (TinyTask(test="true\n"), "left without a reward by the verifier"),
+        (TinyTask(test="sleep 60\n", config="[verifier]\ntimeout_sec = 1\n"), "stopped at the time limit"),
+        (
+            TinyTask(commands=("cp question.txt answer.txt", "sleep 600"), exception="AgentTimeoutError"),
+            "graded as passed, but a limit had ended the agent's work, which a replay cannot r",
+        ),
+    ],
+    ids=["solution stops", "solution lacks", "commands lack", "no reward", "verifier stops", "cut off"],
+)
+def test_a_replay_that_differs_from_the_run_says_nothing(inside: InProcessCommand, task: TinyTask, why: str) -> None:
+    found = proved(inside, {"task": task})["task"]
+    assert found["outcome"] == "inconclusive"
+    assert why in {one["note"][: len(why)] for one in found["replays"]}
+
+
+def test_a_trial_that_a_limit_ended_is_reproduced_without_its_last_command(inside: InProcessCommand) -> None:
+    task = TinyTask(commands=("echo 3 > answer.txt", "sleep 600"), exception="AgentTimeoutError")
+    found = proved(inside, {"task": task})["task"]
+    assert found["outcome"] == "reproduced"
+    assert found["replays"][-1]["note"].endswith("run again, without the last one, which had not ended")
+
+
+def test_a_task_that_has_changed_proves_nothing(inside: InProcessCommand) -> None:
+    tiny_harbor.write(inside.folder, {"task": TinyTask()})
+    (inside.folder / "tasks" / "task" / "tests" / "test.sh").write_text(TEST.format(5))
+    told = json.loads(inside.run("prove", "job", "--tasks", "tasks", "--json").out)
+    assert [(one["outcome"], one["why"]) for one in told["proofs"]] == [
+        ("inconclusive", "the grader has changed since the run")
+    ]
+
+
+def test_an_imported_job_is_replayed(inside: InProcessCommand) -> None:
+    tiny_harbor.write(inside.folder, {"fair": TinyTask(), "broken": TinyTask(test=TEST.format(3), said="FAIL: x\n")})
+    imported = json.loads(inside.run("import", "job", "--json").out)
+    (inside.folder / "job").rename(inside.folder / "gone")
+    (found,) = imported["imports"].values()
+    told = json.loads(inside.run("prove", found["runs"][0]["id"], "--tasks", "tasks", "--json").out)
+    assert {one["eval"]: one["outcome"] for one in told["proofs"]} == {"fair": "reproduced", "broken": "inconclusive"}
+
+
+def test_an_analysis_replays_tasks_first(inside: InProcessCommand) -> None:
+    task = TinyTask(test=TEST.format(5), commands=("echo 4 > answer.txt",), said="FAIL: wants 5, got 4\n")
+    tiny_harbor.write(inside.folder, {"broken": task})
+    told = inside.run("analyze", "job", "--tasks", "tasks", "--judge", "rules", "--prove", "--json").out
+    (found,) = json.loads(told)["findings"]
+    assert (found["classification"], found["basis"]) == ("OVERLY_STRICT", "proved")
+    (page,) = inside.folder.glob("reports/tiny/*/*.md")
+    assert "`bash /solution/solve.sh && bash /tests/test.sh` ended with 0" in page.read_text()
+
+
+def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:
+    half = TinyTask(
+        test='echo "half"; [ "$(cat answer.txt)" = 4 ]; echo 0.$((9 - 4 * $?)) > /logs/verifier/reward.txt\n',
+        said="half\n",
+    )
+    assert outcome(inside, half)[0] == "reference fails"
+    assert outcome(inside, half, "--threshold", "0.8")[0] == "reproduced"
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (
+            {"function_name": "str_replace", "arguments": {"path": "a"}},
+            "it uses the tool str_replace, which is no shell",
+        ),
+        (
+            {"function_name": "bash", "arguments": {"keystrokes": "ls\n"}},
+            "its shell is used interactively (keystrokes)",
+        ),
+        ({"function_name": "bash", "arguments": {"command": "ls", "session_id": 2}}, "its shell is used interactively"),
+        (
+            {"function_name": "bash", "arguments": {"command": "serve &"}},
+            "it leaves a command running in the background",
+        ),
+        ({"function_name": "read_file", "arguments": {"path": "a"}}, "its trajectory has no shell command"),
+    ],
+)
+def test_why_commands_are_not_run_again(inside: InProcessCommand, call: dict[str, Any], why: str) -> None:
+    found = proved(inside, {"task": TinyTask(commands=(call,), solve=None)})["task"]
+    assert found.startswith(why)
+    with_reference = proved(inside, {"other": TinyTask(commands=(call,))})["other"]
+    assert with_reference["why"] == "the reference answer passes; the output cannot be run again"
+
+
+def test_a_command_of_the_users_runs_what_needs_an_image(inside: InProcessCommand) -> None:
+    image = TinyTask(dockerfile="FROM debian:12\nRUN true\n")
+    grade = inside.folder / "grade.sh"
+    grade.write_text(
+        'cd "$(mktemp -d)"; cp "$1"/environment/data/* .\n'
+        '[ "$2" = reference ] && . "$1/solution/solve.sh" || bash "$3/commands.sh"\n'
+        '[ "$(cat answer.txt)" = 4 ] || { echo "FAIL: wants 4, got $(cat answer.txt)"; exit 1; }\n'
+    )
+    command = f"bash {grade} {{task}} {{answer}} {{output}}"
+    assert proved(inside, {"task": image}, "--replay-command", command)["task"]["outcome"] == "reproduced"
+    (home := inside.folder / "home" / "evalscribe").mkdir(parents=True)
+    (home / "config.toml").write_text(f"[replay]\ncommand = '{command}'\n")
+    for environment, where in (
+        ({"EVALSCRIBE_REPLAY_COMMAND": command}, "environment"),
+        ({"XDG_CONFIG_HOME": str(home.parent)}, str(home / "config.toml")),
+    ):
+        told = inside.run("prove", "job", "--tasks", "tasks", **environment)
+        assert "Reproduced: the failure is real" in told.out
+        assert f"Answers run outside the sandbox, with the command of {where}: bash" in " ".join(told.err.split())
+
+
+def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProcessCommand) -> None:
+    tiny_harbor.write(inside.folder, {"task": TinyTask(dockerfile="FROM debian:12\nRUN true\n")})
+    (inside.folder / ".env").write_text("EVALSCRIBE_REPLAY_COMMAND=touch owned\nXDG_CONFIG_HOME=.\n")
+    (inside.folder / "evalscribe").mkdir()
+    (inside.folder / "evalscribe" / "config.toml").write_text("[replay]\ncommand = 'touch owned'\n")
+    for environment in ({}, {"XDG_CONFIG_HOME": "."}):
+        assert "Not replayed: task" in inside.run("prove", "job", "--tasks", "tasks", **environment).out
+    assert not (inside.folder / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("grade {nothing}", "--replay-command has {nothing}, which is no field: {task}, {eval}, {answer}, {output}"),
+        ("grade 'open", "--replay-command cannot be read: No closing quotation"),
+        ("grade {task}", "--replay-command has {task}: give the folder with --tasks"),
+    ],
+)
+def test_a_wrong_command_is_refused(inside: InProcessCommand, command: str, said: str) -> None:
+    tiny_harbor.write(inside.folder, {"task": TinyTask()})
+    assert said in " ".join(inside.run("prove", "job", "--replay-command", command, code=64).err.split())
+
+
+FILES = {"a.txt": "a", "data/b.txt": "b", "data/deep/c.txt": "c"}
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "files", "start_in"),
+    [
+        ("FROM debian\nWORKDIR /app\nCOPY data/ /app/\n", {"app/b.txt", "app/deep/c.txt"}, "/app"),
+        ("FROM python:3.12-slim AS base\nWORKDIR /a\nWORKDIR b\nCOPY a.txt .\n", {"a/b/a.txt"}, "/a/b"),
+        ('FROM ubuntu\nCOPY a.txt /srv/x.txt\nCMD ["bash"]\n', {"srv/x.txt"}, "/"),
+        (
+            'FROM ubuntu\nWORKDIR /w\nCOPY --chown=1:1 ["a.txt", "data/b.txt", "in/"]\n',
+            {"w/in/a.txt", "w/in/b.txt"},
+            "/w",
+        ),
+        ("FROM ubuntu\nWORKDIR /w\n# all\nADD data/*.txt \\\n  ./\n", {"w/b.txt"}, "/w"),
+    ],
+)
+def test_files_lie_where_a_dockerfile_copies_them(
+    tmp_path: Path, dockerfile: str, files: set[str], start_in: str
+) -> None:
+    _, place, _ = build_folders(_context(tmp_path, dockerfile), tmp_path / "tree")
+    tree = tmp_path / "tree"
+    assert {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()} == files
+    assert place == start_in
+
+
+def test_a_dockerfile_sets_the_environment(tmp_path: Path) -> None:
+    dockerfile = 'FROM debian\nWORKDIR /app\nENV A=1 B="two words"\nENV C three words\n'
+    *_, environment = build_folders(_context(tmp_path, dockerfile), tmp_path / "tree")
+    assert environment == {"A": "1", "B": "two words", "C": "three words"}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("RUN make", "has RUN make"),
+        ("USER nobody", "has USER nobody"),
+        ("FROM debian", "has FROM debian"),
+        ("COPY --from=0 /a /app", "has COPY --from"),
+        ("ADD https://example.com/a.tar /app/", "has ADD https"),
+        ("ADD a.tar.gz /app/", "has ADD a.tar.gz"),
+        ("COPY none /app/", "copies none, which its environment does not have"),
+        ("COPY ../secret /app/", "copies ../secret"),
+        ("COPY a.txt /etc/passwd", "copies to /etc/passwd"),
+        ("COPY a.txt /app/../usr/bin/python3", "copies to /usr/bin/python3"),
+        ("COPY a.txt $HOME/", "has variables or a script"),
+        ("ENTRYPOINT bash", "has ENTRYPOINT bash"),
+    ],
+)
+def test_whatever_else_a_dockerfile_does_needs_its_image(tmp_path: Path, line: str, why: str) -> None:
+    with pytest.raises(NeedsImageError, match="its Dockerfile ") as refused:
+        build_folders(_context(tmp_path, f"FROM debian\nWORKDIR /app\n{line}\n"), tmp_path / "tree")
+    assert str(refused.value).startswith(f"its Dockerfile {why}")
+
+
+def test_a_copied_link_leads_nowhere_outside(tmp_path: Path) -> None:
+    context = _context(tmp_path, "FROM debian\nCOPY data /app\nCOPY a.txt /app/out/\n")
+    (tmp_path / "outside").mkdir()
+    (context / "data" / "out").symlink_to(tmp_path / "outside")
+    with pytest.raises(NeedsImageError, match="follows a link"):
+        build_folders(context, tmp_path / "tree")
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def _context(folder: Path, dockerfile: str) -> Path:
+    context = folder / "environment"
+    for name, text in {**FILES, "Dockerfile": dockerfile}.items():
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        (context / name).write_text(text)
+    (folder / "tree").mkdir()
+    return context
+
+
+def test_the_jobs_of_harbor_itself_are_told_apart(inside: InProcessCommand, real_data: Path) -> None:
+    """The wrong verifier, the fair one, and the flaky one with a seed, so that nothing depends on chance."""
+    harbor = inside.folder / "harbor"
+    shutil.copytree(real_data / "formats" / "harbor", harbor)
+    task = harbor / "tasks" / "dice-script"
+    before = task_checksum(task)
+    test = task / "tests" / "test.sh"
+    seeded = test.read_text().replace(
+        'first=$("$APP/roll.sh"); second=$("$APP/roll.sh"); third=$("$APP/roll.sh")', SEEDED
+    )
+    test.write_text(seeded)
+    after = task_checksum(task)
+    assert before
+    assert after
+    assert before != after
+    for result in harbor.glob("jobs/*/dice-script__*/result.json"):
+        result.write_text(result.read_text().replace(before, after))
+    told = json.loads(inside.run("prove", "harbor/jobs/model", "--tasks", "harbor/tasks", "--json").out)
+    assert {one["eval"]: (one["outcome"], one["same_grader"]) for one in told["proofs"]} == {
+        **{f"count-errors#{n}": ("reference fails", True) for n in (1, 2, 3)},
+        **{f"region-revenue#{n}": ("reproduced", True) for n in (1, 2, 3)},
+        "dice-script#2": ("flaky", True),
+    }
+    counted = {
+        one["eval"]: [(rep["answer"], rep["passed"], rep["times"], rep["recorded"]) for rep in one["replays"]]
+        for one in told["proofs"]
+    }
+    assert counted["count-errors#1"] == [("reference", False, 3, True), ("reference", False, 3, False)]
+    assert sorted(counted["dice-script#2"]) == [
+        ("reference", False, 2, True),
+        ("reference", False, 3, False),
+        ("reference", True, 1, True),
+    ]
+
+
+SEEDED = "RANDOM=4; first=2; second=$first; third=$((RANDOM % 4 + 1))"

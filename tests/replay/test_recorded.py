@@ -1,0 +1,67 @@
+"""What the run's own files say of reference answers proves without that anything is run."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.command import InProcessCommand
+
+REFERENCE_FAILS = ("astropy__astropy-7606", "psf__requests-2317", "pylint-dev__pylint-7277")
+"""Of these the reference patch failed in the harness of the time."""
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcessCommand:
+    return InProcessCommand(tmp_path, monkeypatch, capsys)
+
+
+def swebench_run(folder: Path, real_data: Path) -> Path:
+    """Copy the one run that was evaluated."""
+    source = real_data / "formats" / "swebench"
+    return Path(shutil.copytree(source, folder / "run", ignore=shutil.ignore_patterns("trajectory-*")))
+
+
+def reference_run(run: Path, to: Path) -> None:
+    """Write the evaluation of the reference patches: where they fail, they fail like the run."""
+    for path in run.glob("logs/*/report.json"):
+        id, report = path.parent.name, json.loads(path.read_text())
+        if id not in REFERENCE_FAILS:
+            report["resolved"] = True
+            for tests in report["tests_status"].values():
+                tests["success"] += tests["failure"]
+                tests["failure"] = []
+        (to / id).mkdir(parents=True)
+        (to / id / "report.json").write_text(json.dumps({id: report}))
+
+
+def test_instances_whose_reference_patch_fails_are_proved(inside: InProcessCommand, real_data: Path) -> None:
+    run, gold = swebench_run(inside.folder, real_data), inside.folder / "gold"
+    reference_run(run, gold)
+    told = json.loads(inside.run("prove", run, "--reference-run", gold, "--json").out)
+    found = {one["eval"]: one for one in told["proofs"]}
+    assert {path for path, one in found.items() if one["outcome"] == "reference fails"} == set(REFERENCE_FAILS)
+    assert {one["outcome"] for path, one in found.items() if path not in REFERENCE_FAILS} == {"inconclusive"}
+    assert len(found) == 10
+    assert not told["not_replayed"]
+    analysed = inside.run("analyze", run, "--reference-run", gold, "--judge", "rules", "--prove", "--json")
+    verdicts = {one["eval"]: one for one in json.loads(analysed.out)["findings"]}
+    for path in REFERENCE_FAILS:
+        assert (verdicts[path]["classification"], verdicts[path]["basis"]) == ("OVERLY_STRICT", "proved")
+
+
+def test_an_imported_run_is_proved_by_its_id(inside: InProcessCommand, real_data: Path) -> None:
+    run, gold = swebench_run(inside.folder, real_data), inside.folder / "gold"
+    reference_run(run, gold)
+    imported = json.loads(inside.run("import", run, "--reference-run", gold, "--json").out)
+    run.rename(inside.folder / "gone")
+    (found,) = imported["imports"].values()
+    told = json.loads(inside.run("prove", found["runs"][0]["id"], "--json").out)
+    assert {one["eval"] for one in told["proofs"] if one["outcome"] == "reference fails"} == set(REFERENCE_FAILS)
+
+
+def test_without_a_reference_run_nothing_can_be_proved(inside: InProcessCommand, real_data: Path) -> None:
+    refused = inside.run("prove", swebench_run(inside.folder, real_data), code=64).err
+    assert "--reference-run" in refused
+    assert "--replay-command" in refused
