@@ -15,6 +15,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.replay.grader import Grader, open_command
 from evalscribe.replay.replays import REPEAT, Replays
 from evalscribe.replay.sandbox import require_sandbox
+from evalscribe.replay.tau_bench import is_of_tau_bench, open_tau_bench
 from evalscribe.sample import is_shipped, replay_table
 from evalscribe.settings.config import CONFIG_NAME
 from evalscribe.workspace import Workspace
@@ -49,7 +50,7 @@ async def prove_failures(
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
 
-    async with open_grader(workspace, run, options) as grader:
+    async with open_grader(workspace, run, evals, options) as grader:
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -77,9 +78,16 @@ async def prove_failures(
 
 
 @asynccontextmanager
-async def open_grader(workspace: Workspace, run: Run, options: ReplayOptions) -> AsyncIterator[Grader | None]:
-    """Open what grades the run's evals; None if nothing can be run."""
+async def open_grader(
+    workspace: Workspace, run: Run, evals: Sequence[Eval], options: ReplayOptions
+) -> AsyncIterator[Grader | None]:
+    """Open what grades these failures of the run; None if nothing can be run."""
     async with AsyncExitStack() as opened:
+        if is_of_tau_bench(workspace.store.runs, run):
+            await require_sandbox()
+            tasks = workspace.options.tasks
+            yield opened.enter_context(open_tau_bench(workspace.store.runs, run, evals, tasks, options.expectations))
+            return
         table = replay_table() if is_shipped(f"{run.provider}/{run.model}") else workspace.settings.replay
         if table is None:
             yield None

@@ -396,7 +396,7 @@ async def _stored(
         files = _files(workspace.store.runs, path, overrides)
         run_id = await import_run(workspace.store.runs, files, called, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
-    overrides.require_used((), f"{run} is a run")
+    overrides.require_used(("tasks",), f"{run} is a run")  # replays use it
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
     imported = whole_run(workspace.store.analyses, workspace.store.runs, run)

@@ -165,7 +165,7 @@ class _Replays:
         )
 
     def conclusion(self) -> Conclusion:
-        return self._of_reference() or self._of_change() or self._of_output() or self._nothing()
+        return self._of_change() or self._of_reference() or self._of_output() or self._nothing()
 
     def _of_reference(self) -> Conclusion | None:
         """Conclude from the reference answer alone; None if it passes every time, or was not run."""
@@ -199,6 +199,13 @@ class _Replays:
 
     def _of_change(self) -> Conclusion | None:
         """Conclude from a changed grader, which lets an output pass that fails with the grader as it is."""
+        for one in self._all:
+            if one.change and one.passed and one.broken:
+                return (
+                    "inconclusive",
+                    f"passes with {one.change}, {one.broken}",
+                    f"The stored output passes with {one.change}, {one.broken}, so this proves nothing about the run.",
+                )
         changes = dict.fromkeys(one.change for one in self._all if one.change and not one.broken)
         before = self._of("output")
         for change in changes:
